@@ -61,7 +61,7 @@ def adapted(checkpoint: str, **settings: Any) -> AdaptedModel:
 def ours(model: AdaptedModel, query: Query) -> float:
     """Seconds of a sample, answer and restoring included."""
     start = process_time()
-    model.ask([query])
+    model.generate([query])
     return process_time() - start
 
 
@@ -165,7 +165,7 @@ def main() -> int:
         sizes = [resident()]
         for _ in range(ROUNDS):
             for query in queries:
-                shared.ask([query])
+                shared.generate([query])
             sizes.append(resident())
     medians = {name: statistics.median(several) for name, several in found.items()}
     ratios = [trl / own for trl, own in zip(found["trl"], found["shared"], strict=True)]

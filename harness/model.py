@@ -157,13 +157,13 @@ Result = TypeVar("Result", bound=Answered)
 class StagedModel(Model, Generic[Result]):
     """A model whose work falls into stages, which the engine runs side by side.
 
-    Language: `ask`. Segmentation: `begin`, sample by sample. Propagation: the function that
-    `begin` returns. Each is called from one thread at a time, but not from the same one; `ask` from
-    as many at once as `turns` says. Together they are `predict`, to the bit.
+    Language: `generate`. Segmentation: `begin`, sample by sample. Propagation: the function that
+    `begin` returns. Each is called from one thread at a time, but not from the same one; `generate`
+    from as many at once as `turns` says. Together they are `predict`, to the bit.
     """
 
     @abstractmethod
-    def ask(self, queries: Sequence[Query]) -> Sequence[Result]:
+    def generate(self, queries: Sequence[Query]) -> Sequence[Result]:
         """Return the result of the language stage for each query, for `begin`.
 
         Raises:
@@ -176,35 +176,35 @@ class StagedModel(Model, Generic[Result]):
 
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
         """Run the stages one after another."""
-        text = self.ask(queries)
+        text = self.generate(queries)
         return [self.begin(query, one)() for query, one in zip(queries, text, strict=True)]
 
     @property
     def turns(self) -> int:
-        """Batches that `ask` takes at once: 1 for a network here, more for a server."""
+        """Batches that `generate` takes at once: 1 for a network here, more for a server."""
         return 1
 
     @property
     def by_sample(self) -> bool:
         """Return True if an answer depends on its own query alone, but for rounding.
 
-        The engine then uses `ask_as_completed`: it keeps results sample by sample, and repeats only
-        those that are missing.
+        The engine then uses `generate_as_completed`: it keeps results sample by sample, and repeats
+        only those that are missing.
         """
         return False
 
-    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Result]]:
-        """Yield the place of each query with its result of `ask`, as soon as that is complete."""
-        yield from enumerate(self.ask(queries))
+    def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Result]]:
+        """Yield the place of each query with its result of `generate`, once that is complete."""
+        yield from enumerate(self.generate(queries))
 
     def prepare_next(self, queries: Sequence[Query]) -> None:
-        """Prepare the first inputs of `ask` for these queries, which is likely to be called next.
+        """Prepare the first inputs of `generate` for these queries, which is likely to come next.
 
-        Called in a thread of its own while `ask` is at work.
+        Called in a thread of its own while `generate` is at work.
         """
 
     def halt(self) -> None:
-        """Make `ask` stop early, because the run ends."""
+        """Make `generate` stop early, because the run ends."""
 
     @property
     def wait_seconds(self) -> float | None:
@@ -216,7 +216,7 @@ class StagedModel(Model, Generic[Result]):
 
     @property
     def part_seconds(self) -> Mapping[str, float]:
-        """Seconds of parts of `ask` so far, by name, for `timing.json`; empty: there are none."""
+        """Seconds of parts of `generate` so far, by name, for `timing.json`; empty: none."""
         return {}
 
     def objects(self, query: Query, text: Result, /) -> int | None:

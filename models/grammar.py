@@ -106,7 +106,7 @@ class Prompt(Protocol):
     def resize(self) -> tuple[int, int] | None:
         """(width, height) that images are squashed to; None: the processor's own rule."""
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the request for a question; a response must name one of the `numbered` frames."""
 
     def parse(self, response: str) -> ParseResult:

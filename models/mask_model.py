@@ -128,7 +128,7 @@ class MaskModel(StagedModel[Emitted]):
     def _text(self, query: Query, form: AnswerForm) -> str:
         if form in MASKED:
             return self.prompt.replace(QUESTION, query.text, 1)
-        return self._answer_prompt(form).ask(query, form)
+        return self._answer_prompt(form).render(query, form)
 
     def _answer_prompt(self, form: AnswerForm) -> AnswerPrompt:
         if self.words is None or form not in self.words.forms:
@@ -139,7 +139,7 @@ class MaskModel(StagedModel[Emitted]):
             )
         return self.words
 
-    def ask(self, queries: Sequence[Query]) -> list[Emitted]:
+    def generate(self, queries: Sequence[Query]) -> list[Emitted]:
         """Return the network's responses to each query, one a form.
 
         Raises:

@@ -183,13 +183,13 @@ class ConversingModel(StagedModel[Result]):
         """Abandon the requests to the network."""
         self.chat.halt()
 
-    def ask(self, queries: Sequence[Query]) -> list[Result]:
+    def generate(self, queries: Sequence[Query]) -> list[Result]:
         """Converse about every query, side by side."""
         return converse(self.chat, [self.conversation(query) for query in queries])
 
-    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Result]]:
+    def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Result]]:
         """Yield the place of each query with its result, as soon as it is complete."""
         if not isinstance(self.chat, ConversingChat):
-            return super().ask_as_completed(queries)
+            return super().generate_as_completed(queries)
         conversations = [self.conversation(query) for query in queries]
         return self.chat.converse_as_completed(conversations, go_on=True)

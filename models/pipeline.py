@@ -67,7 +67,7 @@ class AnswerPrompt(Protocol):
     @property
     def forms(self) -> frozenset[AnswerForm]: ...  # noqa: D102
 
-    def ask(self, query: Query, form: AnswerForm) -> str: ...  # noqa: D102
+    def render(self, query: Query, form: AnswerForm) -> str: ...  # noqa: D102
 
     def read(self, query: Query, form: AnswerForm, response: str) -> Answer: ...  # noqa: D102
 
@@ -128,7 +128,7 @@ class PromptedModel(StagedModel[ChatResult]):
             "name": self.name,
             "chat": dict(self.chat.describe()),
             "prompt": self.prompt.name,
-            "prompt_text": self.prompt.ask("QUESTION"),
+            "prompt_text": self.prompt.render("QUESTION"),
             "resize": self.prompt.resize and list(self.prompt.resize),
             "words_resize": self.words_resize and list(self.words_resize),
             "system": self.system,
@@ -212,10 +212,10 @@ class PromptedModel(StagedModel[ChatResult]):
         self.chat.halt()
 
     def prepare_next(self, queries: Sequence[Query]) -> None:
-        """Begin to make the first inputs of `ask` for these queries."""
+        """Begin to make the first inputs of `generate` for these queries."""
         self.chat.prepare_next([one for query in queries for one in self.requests(query)])
 
-    def ask(self, queries: Sequence[Query]) -> list[ChatResult]:
+    def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
         """Ask the network: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
         responses = self.chat.generate([one for several in requests for one in several])
@@ -234,15 +234,15 @@ class PromptedModel(StagedModel[ChatResult]):
 
     @property
     def by_sample(self) -> bool:
-        """Return True if `ask_as_completed` yields each query's responses as soon as they are
+        """Return True if `generate_as_completed` yields each query's responses as soon as they are
         complete.
         """
         return isinstance(self.chat, ConversingChat)
 
-    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, ChatResult]]:
+    def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, ChatResult]]:
         """Yield the place of each query with its responses, as soon as they are complete."""
         if not isinstance(self.chat, ConversingChat):
-            return super().ask_as_completed(queries)
+            return super().generate_as_completed(queries)
         return self.chat.converse_as_completed([self._talk(one) for one in queries])
 
     @property
@@ -359,9 +359,9 @@ class PromptedModel(StagedModel[ChatResult]):
         named = self.must_name(query, form)
         return ChatRequest(
             key=query.id if len(query.forms) == 1 else f"{query.id}:{form}",
-            text=self.prompt.ask(query.text, numbered=shown[0] if named else ())
+            text=self.prompt.render(query.text, numbered=shown[0] if named else ())
             if located
-            else self.words.ask(query, form),
+            else self.words.render(query, form),
             marks=self.marks if located else (),
             media=query.media,
             frames=shown,

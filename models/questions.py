@@ -42,7 +42,7 @@ class Questions:
         """The forms of answer that it has wordings for."""
         return frozenset(form for form in AnswerForm if form in templates(self.package))
 
-    def ask(self, query: Query, form: AnswerForm) -> str:
+    def render(self, query: Query, form: AnswerForm) -> str:
         """The request for one form of answer.
 
         Raises:

@@ -91,7 +91,7 @@ def load_pipeline(text: str) -> PromptedModel:
         UsageError: it asks in several turns, or does not read responses.
     """
     model = build_model(model_spec(text), 0)
-    if not isinstance(model, PromptedModel) or type(model).ask is not PromptedModel.ask:
+    if not isinstance(model, PromptedModel) or type(model).generate is not PromptedModel.generate:
         raise UsageError(
             f"--pipeline {text}",
             expected="a model with one request a question, such as qwen_vl, vlm or dr2seg",

@@ -370,7 +370,7 @@ class Predictor:
     ) -> Sequence[Answered]:
         if self.ending:
             raise CancelledError
-        responses = model.ask(queries) if queries else ()
+        responses = model.generate(queries) if queries else ()
         if len(responses) != len(queries):
             raise ValueError(f"{len(responses)} responses for {len(queries)} queries")
         return responses

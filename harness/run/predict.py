@@ -116,13 +116,13 @@ def responded(
 ) -> Generator[tuple[Query, Answered], None, None]:
     """Yield each query with its response as it comes, or with the Prediction of its failure.
 
-    If a model that answers by the sample raises, `ask` is called with the queries that are left, to
-    find the query that causes it; see `call_guarded`.
+    If a model that answers by the sample raises, `generate` is called with the queries that are
+    left, to find the query that causes it; see `call_guarded`.
     """
     left = dict(enumerate(queries))
     if left and by_sample(model):
         try:
-            for place, response in model.ask_as_completed(queries):
+            for place, response in model.generate_as_completed(queries):
                 yield left.pop(place), response
         except ENDING:
             raise

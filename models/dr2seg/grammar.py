@@ -201,7 +201,7 @@ class DR2Seg:
         """`dr2seg/sam2` or `dr2seg/sam3`."""
         return f"dr2seg/{self.form}"
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt, after a request for a frame where one must be named."""
         prompt = build_prompt(text, form=self.form, wording=self.wording)
         return "\n" * self.newline + ask_for_frame(numbered) + prompt

@@ -82,7 +82,7 @@ class TwinPrompt:
     name = "dt_r1"
     resize = None
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt for a question; no frames are shown, so none is `numbered`."""
         del numbered
         if self.wording == "short":
@@ -233,7 +233,7 @@ class DTR1(ConversingModel[TwinResult]):
             "name": self.name,
             "chat": dict(self.chat.describe()),
             "prompt": self.prompt.name,
-            "prompt_text": self.prompt.ask("QUESTION"),
+            "prompt_text": self.prompt.render("QUESTION"),
             "system": self.system,
             "perception": self.perception.describe(),
             **asdict(self.limits),
@@ -269,7 +269,7 @@ class DTR1(ConversingModel[TwinResult]):
         return (
             ChatRequest(
                 key=query.id,
-                text=self.prompt.ask(question(query)),
+                text=self.prompt.render(question(query)),
                 stop=STOPS,
                 system=self.system,
                 max_new_tokens=self.max_new_tokens,

@@ -160,10 +160,10 @@ class Places:
     name: str = "one_thinker"
     resize: tuple[int, int] | None = None
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the request for a mask in an image, or in a video where frames are `numbered`."""
         form = AnswerForm.MASK_TRACK if numbered else AnswerForm.MASK
-        return self.words.templates.ask(text, form=form)
+        return self.words.templates.render(text, form=form)
 
     def parse(self, response: str) -> ParseResult:
         """Read the box, and the first point of each kind."""

@@ -68,7 +68,7 @@ class OneThinker(PromptedModel):
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
         return replace(
             super()._request(query, form),
-            text=self.words.ask(query, form),
+            text=self.words.render(query, form),
             frames=self._shown_frames(query, located=False),
             resize=pixel_budget(query, self.frames),
         )

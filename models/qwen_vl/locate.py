@@ -71,7 +71,7 @@ class Locate:
     name: str = "locate"
     resize: tuple[int, int] | None = None
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The request; the question is put into it as it is."""
         return ask_for_frame(numbered) + template().replace("{Question}", text)
 

@@ -152,7 +152,7 @@ class SegZero:
         """`seg_zero`, or `seg_zero/strict`."""
         return method_name(self.semantics)
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt, after a request for a frame where one must be named."""
         return ask_for_frame(numbered) + build_prompt(text, wording=self.wording)
 

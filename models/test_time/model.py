@@ -125,7 +125,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         """Abandon the requests to the network."""
         self.base.halt()
 
-    def ask(self, queries: Sequence[Query]) -> list[AdaptedResult]:
+    def generate(self, queries: Sequence[Query]) -> list[AdaptedResult]:
         """Adapt to each query and answer it."""
         return [self._adapt_and_answer(query) for query in queries]
 
@@ -142,7 +142,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
             trial = self._trial(query, request, context)
             chosen = self.method(trial)
             if chosen is None:
-                (result,) = self.base.ask([query])
+                (result,) = self.base.generate([query])
             else:
                 result = ChatResult.from_calls(query, requests, [chosen])
         drawn = [

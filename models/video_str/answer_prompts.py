@@ -55,13 +55,13 @@ class AnswerPrompts:
             return self.templates.vsi_objects, "query"
         return objects_of(query, in_text=self.aid == "named")
 
-    def ask(self, query: Query, form: AnswerForm) -> str:
+    def render(self, query: Query, form: AnswerForm) -> str:
         """The request for one form of answer.
 
         Raises:
             UsageError: there is no wording for this form.
         """
-        return self.templates.ask(
+        return self.templates.render(
             query.text,
             form=form,
             options=query.options,

@@ -49,10 +49,10 @@ class SpokenBoxes:
         """A short name for records."""
         return f"{self.package.rpartition('.')[2]}/boxes"
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt; it contains no request for a graph or map."""
         wording = templates(self.package, self.file)
-        return ask_for_frame(numbered) + wording.ask(text, form=AnswerForm.BOXES)
+        return ask_for_frame(numbered) + wording.render(text, form=AnswerForm.BOXES)
 
     def parse(self, response: str) -> ParseResult:
         """Read a response with repairs."""

@@ -71,7 +71,7 @@ class SpokenModel(PromptedModel):
             return request
         return replace(
             request,
-            text=self.words.ask(query, form),
+            text=self.words.render(query, form),
             frames=self._shown_frames(query, located=False),
             resize=pixel_budget(query, self.frames),
         )

@@ -45,7 +45,7 @@ class Templates:
     """Text for `{Wanted}`, by the form of answer."""
     vsi_objects: tuple[str, ...] = ()
 
-    def ask(
+    def render(
         self,
         text: str,
         *,

@@ -89,7 +89,7 @@ class Prompt:
     think: bool = True
     wording: Wording = "paper"
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt, after a request for a frame where one must be named."""
         return ask_for_frame(numbered) + build_prompt(text, think=self.think, wording=self.wording)
 

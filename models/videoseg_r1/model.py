@@ -118,14 +118,14 @@ class VideoSegR1(PromptedModel):
         talk = self._is_one_talk and any(map(is_looked_for, queries))
         self.chat.prepare_next([one for several in first for one in several], go_on=talk)
 
-    def ask(self, queries: Sequence[Query]) -> list[ChatResult]:
+    def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
         """Look for the frames, and ask the reasoner.
 
         Where one network does both, and lets each conversation go on by itself, each query's
         reasoner begins when its own search has ended; otherwise all reason in one call.
         """
         if not any(map(is_looked_for, queries)):
-            return super().ask(queries)
+            return super().generate(queries)
         if self._is_one_talk:
             return converse(self.chat, [self._conversation(query) for query in queries])
         found = search_frames(
@@ -146,10 +146,10 @@ class VideoSegR1(PromptedModel):
         """True if queries are answered one by one: separate voters vote for all of them at once."""
         return self._is_one_talk and super().by_sample
 
-    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, ChatResult]]:
-        """Yield the index of each query with the result of `ask`, as soon as it is complete."""
+    def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, ChatResult]]:
+        """Yield the index of each query with the result of `generate`, once it is complete."""
         if not isinstance(self.chat, ConversingChat) or not any(map(is_looked_for, queries)):
-            return super().ask_as_completed(queries)
+            return super().generate_as_completed(queries)
         scheduler = [self._conversation(query) for query in queries]
         return self.chat.converse_as_completed(scheduler, go_on=True)
 
@@ -205,7 +205,7 @@ class VideoSegR1(PromptedModel):
     def training_requests(
         self, query: Query, answer: Answer, *, seed: int
     ) -> tuple[ChatRequest, ...]:
-        """Return the requests of a training, one for each form of answer: `ask` without the
+        """Return the requests of a training, one for each form of answer: `generate` without the
         sampler.
 
         Raises:

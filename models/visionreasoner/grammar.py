@@ -91,7 +91,7 @@ class VisionReasoner:
     newline: bool = False
     """Between image and prompt, as in the official training, and not in its evaluation."""
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the official prompt, after a request for a frame where one must be named."""
         return "\n" * self.newline + ask_for_frame(numbered) + build_prompt(text)
 

@@ -5,7 +5,7 @@ r"""Dialects: requests and answers of a family of VLMs about places, from a TOML
     source = "…"                        where the request and the numbers are from
     confirmed = true                    false: its authors do not say what the numbers mean
     coordinates = "normalized_1000"     harness.model.Coordinates
-    ask = "… {Question}"                the request
+    request = "… {Question}"            its text
     marks = ["<ref>", "</ref>"]         optional: special tokens of the request
     within = '<box>(.*?)</box>'         optional: the parts of a response that hold objects
     object = '\[{N}{,}{N}{,}{N}{,}{N}\]' one object: four numbers are a box, two a point
@@ -69,7 +69,7 @@ class Dialect:
     between: str
     resize: tuple[int, int] | None = None
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the request for a question; it is put in as it is, but for the family's marks."""
         while any(mark in text for mark in self.marks):  # what is left may be a mark again
             for mark in self.marks:
@@ -146,4 +146,4 @@ def dialect(name: str) -> Dialect:
             plain[key] = re.compile(text, re.DOTALL)
     for key in ("checkpoints", "marks"):
         plain[key] = tuple(plain.get(key, ()))
-    return Dialect(name=name, request=plain.pop("ask"), **plain)
+    return Dialect(name=name, **plain)

@@ -40,7 +40,7 @@ def rolled(perception, *turns, judge=None, **given):
     """The episode of a rollout of these turns, and its reward."""
     query = scene(form=AnswerForm.TEXT)
     model = scripted({query.id: list(turns)}, perception=perception, **given)
-    (result,) = model.ask([query])
+    (result,) = model.generate([query])
     target = Target(answer=Answer(text="one and one"))
     sample = Sample(id="s", query=query, target=target)
     rollouts = (Rollout(text="", tokens=1, facts=result.episode.facts()),)

@@ -32,7 +32,7 @@ class Least(Model):
 
 
 class Talks(Least, StagedModel[str]):
-    def ask(self, queries):
+    def generate(self, queries):
         return [query.id.upper() for query in queries]
 
     def begin(self, query, said):
@@ -74,7 +74,9 @@ def test_what_a_model_does_not_define_has_a_default(ask):
 def test_what_a_staged_model_does_not_define_has_a_default(ask):
     model, query = Talks(4, "talks"), ask(AnswerForm.MASK)
     assert worker_info(model).ahead == 2 and model.wait_seconds is None and not model.by_sample
-    assert list(model.ask_as_completed([query, query])) == list(enumerate([query.id.upper()] * 2))
+    assert list(model.generate_as_completed([query, query])) == list(
+        enumerate([query.id.upper()] * 2)
+    )
     assert model.objects(query, "") is None and model.prepare_next([query]) is model.halt() is None
     assert StagedModel.predict(model, [query]) == [
         Prediction(query_id=query.id.upper(), answer=Answer(count=1))

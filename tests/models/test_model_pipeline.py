@@ -185,7 +185,7 @@ class Named:
     name: str = "named"
     resize: tuple[int, int] | None = None
 
-    def ask(self, text, *, numbered=()):
+    def render(self, text, *, numbered=()):
         return text
 
     def parse(self, response):
@@ -298,7 +298,7 @@ def test_where_the_frame_must_be_named_the_numbers_are_shown_and_it_is_missed():
     (request,) = made.requests(requested)
     assert request.frames == ((0, 10, 19, 29),)
     assert "0, 10, 19, 29" in request.text
-    assert request.text.endswith(VisionReasoner().ask("the dog"))
+    assert request.text.endswith(VisionReasoner().render("the dog"))
     assert "<frame>" in made.read(requested, [response([9, 9, 20, 20])]).failure.message
     assert made.read(requested, [response([9, 9, 20, 20], frame=29)]).answer is not None
     assert made.read(requested, [response([9, 9, 20, 20], frame=30)]).failure is not None

@@ -25,7 +25,7 @@ def reader():
 
 
 def test_the_request_to_locate_is_the_official_one():
-    assert locate.Locate().ask("the LEFT dog?") == (
+    assert locate.Locate().render("the LEFT dog?") == (
         'Locate "the LEFT dog?", report the bboxes coordinates in JSON format.'
     )
 
@@ -134,7 +134,7 @@ def test_a_choice_is_the_letter_that_the_response_names(ask, reader, response, l
 
 def test_a_choice_is_asked_for_with_lettered_lines(ask):
     query = ask(FORM.CHOICE, text="Which {Options}?", options=OPTIONS)
-    assert questions.Questions().ask(query, FORM.CHOICE) == (
+    assert questions.Questions().render(query, FORM.CHOICE) == (
         "Which {Options}?\nA. the cat\nB. the dog\nC. none of them\n"
         "Answer with the option's letter from the given choices directly."
     )

@@ -116,7 +116,7 @@ def asked(*rounds, known=None, verdicts=None, query=None, **given):
     chat, query = Says(script), query or question()
     segmenter = Finds({"cup": CUPS} if known is None else known)
     model = Sam3Agent(chat=chat, segmenter=segmenter, propagator=still(), **given)
-    (result,) = model.ask([query])
+    (result,) = model.generate([query])
     found = model.begin(query, result)()
     again = model.read(query, found.responses)
     assert (again.answer, again.failure, again.parsed) == (
@@ -349,7 +349,7 @@ def test_a_question_in_words_is_refused():
     image = question().media
     words = Query(id="w", text="How many?", media=image, forms=(AnswerForm.NUMBER,))
     model = Sam3Agent(chat=Says({}), segmenter=Finds({}), propagator=still())
-    for refused in (model.requests, lambda one: model.ask([one])):
+    for refused in (model.requests, lambda one: model.generate([one])):
         with pytest.raises(UsageError, match="number"):
             refused(words)
 
@@ -369,7 +369,7 @@ def test_sam3_itself_finds_the_masks_of_a_phrase(tiny_sam3):  # noqa: F811
         segmenter=segmenter,
         propagator=still(),
     )
-    (result,) = model.ask([query])
+    (result,) = model.generate([query])
     found = model.begin(query, result)()
     image = query.media[0].frame(0)
     every = segmenter.find_instances(image, "cup")

@@ -39,10 +39,12 @@ def test_a_network_that_knows_no_prompt_can_be_asked_in_few_words(method):
         plugins.build("models", parse(f"{method}(backend=stored{more})")).prompt
         for more in ("", ",prompt=short")
     )
-    assert short.ask("The {Answer}.") == 'Please find "the {answer}"'
-    assert "the {answer}" in long.ask("The {Answer}.") and len(long.ask("The {Answer}.")) > 300
-    assert short.ask("It.", numbered=(2, 5)).endswith(short.ask("It."))
-    assert short.ask("It.", numbered=(2, 5)) != short.ask("It.")
+    assert short.render("The {Answer}.") == 'Please find "the {answer}"'
+    assert (
+        "the {answer}" in long.render("The {Answer}.") and len(long.render("The {Answer}.")) > 300
+    )
+    assert short.render("It.", numbered=(2, 5)).endswith(short.render("It."))
+    assert short.render("It.", numbered=(2, 5)) != short.render("It.")
     response = long.write([Item(Box(1, 2, 9, 9), point=Point(3, 4), second=Point(5, 6))])
     assert short.parse(response).items == long.parse(response).items != ()
 

@@ -120,7 +120,7 @@ def test_short_wordings_are_the_words_that_pocket_was_taught(model, ask):
 
 def test_a_form_without_wording_is_refused():
     with pytest.raises(UsageError, match="count"):
-        AnswerPrompts().templates.ask("?", form=FORM.COUNT)
+        AnswerPrompts().templates.render("?", form=FORM.COUNT)
 
 
 def test_a_graph_is_asked_for_where_objects_are_named(ask):

@@ -1118,10 +1118,10 @@ def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
     says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
     made = model({}, backend=Hasty(says))
     requested = [query(name="first"), query(name="second")]
-    together = made.ask(requested)
+    together = made.generate(requested)
     keys = [one.key for one in made.chat.asked]
     assert keys.index("second") < keys.index("first:segment:0:4")
-    assert together == [made.ask([one])[0] for one in requested]
+    assert together == [made.generate([one])[0] for one in requested]
 
 
 class Unequal(Script):
@@ -1157,7 +1157,7 @@ def of_unequal_rounds() -> list[Query]:
 
 def test_reasoning_is_swapped_between_queries_whatever_the_rounds_of_their_searches():
     made = model({}, backend=ablation(chat=Unequal({}), reasoning="swapped"))
-    found = made.ask(of_unequal_rounds())
+    found = made.generate(of_unequal_rounds())
     assert [len(one.responses) for one in found] == [11, 1, 16, 1]
     thoughts = [one.responses[-1].text.partition("<think>")[2].partition("<")[0] for one in found]
     assert thoughts == ["still", "second", "other", "first"]
@@ -1165,7 +1165,7 @@ def test_reasoning_is_swapped_between_queries_whatever_the_rounds_of_their_searc
 
 def test_images_are_swapped_between_queries_whatever_the_rounds_of_their_searches():
     made = model({}, backend=ablation(chat=Unequal({}), images="swapped"))
-    made.ask(of_unequal_rounds())
+    made.generate(of_unequal_rounds())
     shown = {one.key: one.media[0].id for one in made.chat.chat.asked if ":" not in one.key}
     assert shown == {"first": "second", "second": "first", "still": "other", "other": "still"}
 
@@ -1211,7 +1211,7 @@ def test_what_is_expected_is_what_a_network_is_asked_first(kind, apart, frames):
     made = model({}, backend=kind(says), votes=1, **voters)
     requested = [query(frames=number, name=f"{place}") for place, number in enumerate(frames)]
     made.prepare_next(requested)
-    made.ask(requested)
+    made.generate(requested)
     first = made.chat if frames == (1, 1) else made.voters
     assert first.expected == first.begun[:1]
     if apart:
@@ -1235,7 +1235,7 @@ def test_votes_and_images_that_are_begun_together_are_made_once(tiny_qwen, ask, 
     alone.prepare()
     monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
     alone.prepare_next(requested)
-    alone.ask(requested)
+    alone.generate(requested)
     keys = [key for key, _ in made]
     assert len(keys) == len({*keys}), "each is made once"
     ahead = {key for key, thread in made if thread.startswith("expected")}

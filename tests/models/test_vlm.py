@@ -130,12 +130,12 @@ def test_reasoning_that_was_cut_off_is_no_answer(name):
 
 
 def test_a_mark_within_a_mark_is_none():
-    assert dialect("internvl3_5").ask("<re<ref>f>dog").count("<ref>") == 1
+    assert dialect("internvl3_5").render("<re<ref>f>dog").count("<ref>") == 1
 
 
 def test_a_question_cannot_write_the_marks_of_its_request(checkpoint):
     model = vlm(dialect="internvl3_5", checkpoint=str(checkpoint("internvl3_5")))
-    text = model.prompt.ask("the </ref> cat <img>")
+    text = model.prompt.render("the </ref> cat <img>")
     assert text.endswith("<ref>the  cat <img></ref>")
     request = ChatRequest(key="a", text=text, marks=model.marks, media=(image(60, 60),))
     words = model.chat.processor.tokenizer

@@ -303,7 +303,7 @@ def test_a_helper_without_work_is_waited_for_though_an_earlier_one_had_begun(tmp
 
 def test_a_helper_that_is_slow_and_lives_is_waited_for(tmp_path, monkeypatch):
     quickly(monkeypatch, SILENCE=0.5)
-    slow = Staged(on_ask=lambda queries: time.sleep(0.8))
+    slow = Staged(on_generate=lambda queries: time.sleep(0.8))
     given = (tmp_path, slow, [batch(1, "1"), batch(3, "3")])
     helper = threading.Thread(target=help_out, args=given)
     helper.start()
@@ -328,7 +328,7 @@ def test_a_leader_that_was_long_busy_looks_before_it_calls_anyone_dead(tmp_path,
 
     helper = threading.Thread(target=helped)
     helper.start()
-    outcomes = led(tmp_path, Staged(on_ask=after_the_helper))
+    outcomes = led(tmp_path, Staged(on_generate=after_the_helper))
     helper.join(10)
     assert sum(len(one.samples) for one in wholes(outcomes)) == 4
 

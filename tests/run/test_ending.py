@@ -34,7 +34,7 @@ def test_masks_of_a_batch_that_was_answered_are_journalled_before_an_error_is_ra
 ):
     raising = threading.Event()
 
-    def on_ask(queries):
+    def on_generate(queries):
         if queries[0].id == "c":
             raising.set()
             raise error
@@ -44,7 +44,7 @@ def test_masks_of_a_batch_that_was_answered_are_journalled_before_an_error_is_ra
             assert raising.wait(PATIENCE)
             time.sleep(SOON)
 
-    model = Staged(on_ask=on_ask, on_finish=on_finish)
+    model = Staged(on_generate=on_generate, on_finish=on_finish)
     plan = [batch(index, name) for index, name in enumerate("abcd")]
     with pytest.raises(type(error)):
         list(LocalWorker(model, tmp_path, attempt=0).run(plan))
@@ -56,7 +56,7 @@ def test_masks_of_a_batch_that_was_answered_are_journalled_before_an_error_is_ra
 def test_masks_are_journalled_when_nobody_wants_more_outcomes(tmp_path):
     second_is_asked = threading.Event()
 
-    def on_ask(queries):
+    def on_generate(queries):
         if queries[0].id == "b":
             second_is_asked.set()
 
@@ -66,9 +66,9 @@ def test_masks_are_journalled_when_nobody_wants_more_outcomes(tmp_path):
             time.sleep(SOON)
 
     plan = [batch(index, name) for index, name in enumerate("ab")]
-    outcomes = LocalWorker(Staged(on_ask=on_ask, on_finish=on_finish), tmp_path, attempt=0).run(
-        plan
-    )
+    outcomes = LocalWorker(
+        Staged(on_generate=on_generate, on_finish=on_finish), tmp_path, attempt=0
+    ).run(plan)
     assert next(outcomes).batch == 0
     outcomes.close()
     assert set(Journal(tmp_path).places) == {"a", "b"}
@@ -77,7 +77,7 @@ def test_masks_are_journalled_when_nobody_wants_more_outcomes(tmp_path):
 def test_masks_are_journalled_when_those_of_another_batch_end_the_run(tmp_path):
     second_is_asked = threading.Event()
 
-    def on_ask(queries):
+    def on_generate(queries):
         if queries[0].id == "b":
             second_is_asked.set()
 
@@ -89,7 +89,11 @@ def test_masks_are_journalled_when_those_of_another_batch_end_the_run(tmp_path):
 
     plan = [batch(index, name) for index, name in enumerate("abc")]
     with pytest.raises(UsageError):
-        list(LocalWorker(Staged(on_ask=on_ask, on_begin=on_begin), tmp_path, attempt=0).run(plan))
+        list(
+            LocalWorker(
+                Staged(on_generate=on_generate, on_begin=on_begin), tmp_path, attempt=0
+            ).run(plan)
+        )
     places = Journal(tmp_path).places
     assert "b" in places and "a" not in places
     assert places["b"].failure is None
@@ -99,7 +103,7 @@ def test_what_is_still_asked_for_is_given_up_and_holds_up_nothing():
     """As a server does it: the first batch is slow, the second one was answered."""
     given_up, finishing = threading.Event(), threading.Event()
 
-    def on_ask(queries):
+    def on_generate(queries):
         if queries[0].id == "slow":
             assert given_up.wait(PATIENCE)
             raise RuntimeError("given up")
@@ -109,7 +113,7 @@ def test_what_is_still_asked_for_is_given_up_and_holds_up_nothing():
         time.sleep(SOON)
 
     journal = Kept()
-    model = Staged(turns=3, on_ask=on_ask, on_finish=on_finish)
+    model = Staged(turns=3, on_generate=on_generate, on_finish=on_finish)
     model.halt = given_up.set
     predictor = Predictor(model, journal)
     slow, quick = (

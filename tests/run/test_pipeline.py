@@ -56,7 +56,7 @@ class Staged(Contract[float]):
 
     turns: int = 1
     asked: list = field(default_factory=list)
-    on_ask: object = lambda queries: None
+    on_generate: object = lambda queries: None
     on_begin: object = lambda query: None
     on_finish: object = lambda query: None
     halted: int = 0
@@ -66,9 +66,9 @@ class Staged(Contract[float]):
     def describe(self):
         return {}
 
-    def ask(self, queries):
+    def generate(self, queries):
         self.asked.append([one.id for one in queries])
-        self.on_ask(queries)
+        self.on_generate(queries)
         return [Said(len(one.id)) for one in queries]
 
     def begin(self, query, asked):
@@ -96,7 +96,7 @@ def predictions(journal):
 def test_the_next_batch_is_asked_for_while_the_last_stage_of_the_one_before_works():
     next_is_asked = threading.Event()
 
-    def on_ask(queries):
+    def on_generate(queries):
         if queries[0].id == "second":
             next_is_asked.set()
 
@@ -105,7 +105,7 @@ def test_the_next_batch_is_asked_for_while_the_last_stage_of_the_one_before_work
             assert next_is_asked.wait(PATIENCE), "the stages work one after the other"
 
     journal = Kept()
-    predictor = Predictor(Staged(on_ask=on_ask, on_finish=on_finish), journal)
+    predictor = Predictor(Staged(on_generate=on_generate, on_finish=on_finish), journal)
     first, second = predictor.submit(batch(0, "first")), predictor.submit(batch(1, "second"))
     assert (first.result(PATIENCE).failed, second.result(PATIENCE).failed) == (0, 0)
     predictor.close()
@@ -125,12 +125,12 @@ class Expecting(Staged):
 def test_a_model_is_told_of_the_next_batch_while_it_answers_one(tmp_path):
     model = Expecting()
 
-    def on_ask(queries):
+    def on_generate(queries):
         if queries[0].id != "d":
             assert model.made.wait(PATIENCE), "nothing is made ready meanwhile"
             model.made.clear()
 
-    model.on_ask = on_ask
+    model.on_generate = on_generate
     plan = [batch(0, "a", "b"), batch(1, "c"), batch(2, "d")]
     assert [one.failed for one in wholes(LocalWorker(model, tmp_path, attempt=1).run(plan))] == [
         0,
@@ -145,11 +145,11 @@ def test_a_batch_that_waits_for_the_network_is_what_is_expected():
     """Of an actor, say, which is given a batch to ask for while another one is asked."""
     model, asking = Expecting(), threading.Event()
 
-    def on_ask(queries):
+    def on_generate(queries):
         asking.set()
         assert queries[0].id == "b" or model.made.wait(PATIENCE), "nothing is made ready"
 
-    model.on_ask = on_ask
+    model.on_generate = on_generate
     predictor = Predictor(model, Kept(), inline=False)
     done = []
     for one in (batch(0, "a"), batch(1, "b")):
@@ -205,7 +205,7 @@ def test_what_is_under_way_is_bounded_while_the_last_stage_is_stuck(tmp_path):
 
 def test_several_batches_are_asked_at_once_where_the_network_takes_them():
     together = threading.Barrier(3, timeout=PATIENCE)
-    predictor = Predictor(Staged(turns=3, on_ask=lambda queries: together.wait()), Kept())
+    predictor = Predictor(Staged(turns=3, on_generate=lambda queries: together.wait()), Kept())
     done = [predictor.submit(batch(index, f"q{index}")) for index in range(3)]
     assert [one.result(PATIENCE).batch for one in done] == [0, 1, 2]
     predictor.close()
@@ -234,12 +234,12 @@ def test_a_sample_that_cannot_be_segmented_or_propagated_fails_alone_and_is_not_
 
 
 def test_a_batch_that_does_not_fit_is_asked_in_halves():
-    def on_ask(queries):
+    def on_generate(queries):
         if len(queries) > 1:
             raise OutOfMemory("too large")
 
     journal = Kept()
-    model = Staged(on_ask=on_ask)
+    model = Staged(on_generate=on_generate)
     predictor = Predictor(model, journal)
     outcome = predictor.submit(batch(0, "a", "b", "c", "d")).result(PATIENCE)
     predictor.close()
@@ -247,12 +247,12 @@ def test_a_batch_that_does_not_fit_is_asked_in_halves():
 
 
 def test_one_bad_sample_of_many_rounds_is_found_by_halving_its_own_piece():
-    def on_ask(queries):
+    def on_generate(queries):
         if any(one.id == "q27" for one in queries):
             raise RuntimeError("bad")
 
     journal = Kept()
-    model = Staged(on_ask=on_ask, batch_size=8)
+    model = Staged(on_generate=on_generate, batch_size=8)
     predictor = Predictor(model, journal)
     outcome = predictor.submit(batch(0, *(f"q{index}" for index in range(64)))).result(PATIENCE)
     predictor.close()
@@ -278,7 +278,7 @@ def test_a_samples_outcome_does_not_depend_on_what_is_tried_with_it(bad, own, co
 
 def test_responses_of_another_number_than_queries_are_the_models_failures():
     model = Staged()
-    model.ask = lambda queries: [1.0] * (len(queries) + 1)
+    model.generate = lambda queries: [1.0] * (len(queries) + 1)
     journal = Kept()
     predictor = Predictor(model, journal)
     assert predictor.submit(batch(0, "a", "b")).result(PATIENCE).crashed == 2
@@ -393,10 +393,10 @@ def test_the_masks_of_every_object_are_counted(model, masks):
 
 
 def test_of_a_question_without_a_response_no_masks_are_counted():
-    def on_ask(queries):
+    def on_generate(queries):
         raise RuntimeError("no response")
 
-    predictor = Predictor(Counting(on_ask=on_ask), Kept())
+    predictor = Predictor(Counting(on_generate=on_generate), Kept())
     outcome = predictor.submit(tracks(0, "abc")).result(PATIENCE)
     predictor.close()
     assert outcome.failed == 1 and outcome.stages["propagation"].pixels == 0
@@ -516,7 +516,7 @@ def test_a_stage_that_waits_for_room_ends_with_the_run(asked, room):
         assert not thread.is_alive(), thread.name
 
 
-@pytest.mark.parametrize("stage", ["on_ask", "on_begin", "on_finish"])
+@pytest.mark.parametrize("stage", ["on_generate", "on_begin", "on_finish"])
 def test_what_ends_the_run_ends_it_in_every_stage(stage, tmp_path):
     def wrong(_):
         raise UsageError("a setting", expected="one", found="another")
@@ -568,9 +568,9 @@ def test_what_a_network_waited_is_counted_batch_by_batch(tmp_path, turns, expect
     class Waits(Staged):
         wait_seconds: float = 7.0
 
-        def ask(self, queries):
+        def generate(self, queries):
             self.wait_seconds += 0.25 * (len(self.asked) + 1)
-            return super().ask(queries)
+            return super().generate(queries)
 
     outcomes = LocalWorker(Waits(turns=turns), tmp_path, attempt=0).run(
         [batch(0, "a"), batch(1, "b")]
@@ -623,7 +623,7 @@ class Talks(Staged):
     by_sample: bool = True
     on_response: object = lambda query: None
 
-    def ask_as_completed(self, queries):
+    def generate_as_completed(self, queries):
         self.asked.append([one.id for one in queries])
         for place in reversed(range(len(queries))):
             self.on_response(queries[place])
@@ -681,7 +681,7 @@ def test_a_fault_amid_responses_costs_the_sample_that_has_it():
         if query.id == "bad":
             raise RuntimeError("broken")
 
-    model = Talks(on_response=fails, on_ask=lambda queries: [fails(one) for one in queries])
+    model = Talks(on_response=fails, on_generate=lambda queries: [fails(one) for one in queries])
     predictor = Predictor(model, journal)
     outcome = predictor.submit(batch(0, "a", "bb", "bad", "d")).result(PATIENCE)
     predictor.close()

@@ -111,14 +111,14 @@ def ahead(model, *queries):
 def test_a_long_videos_shown_frames_are_decoded_before_the_model_asks(decoded, tmp_path, room):
     room(5 * len(SHOWN))
 
-    def on_ask(queries):
+    def on_generate(queries):
         decoded.wait_for(queries[0].id, SHOWN)
         following = f"v{int(queries[0].id[1:]) + 1}"
         if following != "v4":  # while this one is asked, the next one's images are decoded
             decoded.wait_for(following, SHOWN)
 
     plan = [batch(query(decoded, f"v{index}"), index=index) for index in range(4)]
-    outcomes = wholes(LocalWorker(Looks(on_ask=on_ask), tmp_path, attempt=0).run(plan))
+    outcomes = wholes(LocalWorker(Looks(on_generate=on_generate), tmp_path, attempt=0).run(plan))
     assert [one.failed for one in outcomes] == [0] * 4
     assert [decoded.of(f"v{index}") for index in range(4)] == [list(SHOWN)] * 4
 
@@ -253,11 +253,11 @@ def test_what_is_expected_is_decoded_once(decoded, room, monkeypatch, tmp_path, 
     names = ("a", "b", "c", "d", "e")
     model = LooksEarly(shown=shown)
 
-    def on_ask(queries):
+    def on_generate(queries):
         if queries[0].id == "a":
             assert model.looked.wait(PATIENCE), "nothing is expected"
 
-    model.on_ask = on_ask
+    model.on_generate = on_generate
     plan = [batch(slow("a")), batch(*map(slow, names[1:]), index=1)]
     assert [one.failed for one in wholes(LocalWorker(model, tmp_path, attempt=0).run(plan))] == [
         0,
@@ -273,11 +273,11 @@ def test_a_run_that_ends_while_it_decodes_expects_nothing_and_waits_for_nothing(
     predictor = Predictor(model, Kept(), inline=False)
     held = threading.Event()
 
-    def on_ask(queries):
+    def on_generate(queries):
         requested.set()
         held.wait(PATIENCE)
 
-    model.on_ask = on_ask
+    model.on_generate = on_generate
     predictor.submit(batch(query(decoded, "a")))
     assert requested.wait(PATIENCE)
     monkeyed = prefetch.MediaFrames(video(decoded, "b", 9), range(9), divisible=True)

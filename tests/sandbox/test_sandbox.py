@@ -357,7 +357,7 @@ def really(request):
 @pytest.fixture
 def fusion():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Fusion)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     Fusion.answers = []
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

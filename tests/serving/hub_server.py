@@ -202,7 +202,7 @@ def served(repositories):
         "dies": "",
         "token": "hf_a_secret",
     }
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server

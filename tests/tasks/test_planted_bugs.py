@@ -45,8 +45,8 @@ class SpoiledPrompt:
     def resize(self) -> tuple[int, int] | None:
         return self.inner.resize
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        return self.inner.ask(text, numbered=numbered)
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        return self.inner.render(text, numbered=numbered)
 
     def parse(self, response: str) -> ParseResult:
         return self.reading(self.inner.parse(response))

@@ -104,7 +104,7 @@ class Phrases:
     name: str = "phrases"
     resize: tuple[int, int] | None = None
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         return ask_for_frame(numbered) + text
 
     def parse(self, response: str) -> ParseResult:

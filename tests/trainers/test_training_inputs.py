@@ -371,7 +371,7 @@ def test_training_prompts_begin_as_in_the_official_training(
 def test_the_small_checkpoint_is_trained_in_the_words_that_it_was_taught():
     path = files("harness.trainers").joinpath("visionreasoner", "configs", "pocket_cpu.toml")
     assert tomllib.loads(path.read_text("utf-8"))["newline"] is False
-    assert VisionReasoner().ask("the star") == official("the star")
+    assert VisionReasoner().render("the star") == official("the star")
 
 
 # ground truth

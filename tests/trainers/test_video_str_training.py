@@ -198,7 +198,9 @@ def test_a_model_is_trained_in_the_words_that_its_rewards_read(
         assert ("<graph>" in request.text) == (method == "video_str")
     elif method == "visionreasoner":
         assert requested[0].prompt.resize in ((840, 840), (168, 168))
-        assert requested[0].prompt.ask("the star").lstrip() == VisionReasoner().ask("the star")
+        assert requested[0].prompt.render("the star").lstrip() == VisionReasoner().render(
+            "the star"
+        )
 
 
 # -- trainers

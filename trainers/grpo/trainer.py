@@ -23,7 +23,7 @@ def request_key(model: PromptedModel) -> tuple[object, ...]:
     """
     words = model.words if isinstance(model, PromptedModel) else None
     words = getattr(words, "templates", words)
-    return type(model), model.prompt.ask("QUESTION").lstrip("\n"), model.prompt.resize, words
+    return type(model), model.prompt.render("QUESTION").lstrip("\n"), model.prompt.resize, words
 
 
 @dataclass(frozen=True, kw_only=True)

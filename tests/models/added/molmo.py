@@ -31,7 +31,7 @@ class Points:
     name: str = "points"
     resize: tuple[int, int] | None = None
 
-    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+    def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         return f"{ask_for_frame(numbered)}Point to {text}"
 
     def parse(self, text: str) -> ParseResult:

@@ -193,7 +193,7 @@ class DotFinder(Model):
 
 
 class DotSegmenter(DotFinder, StagedModel[tuple[Prediction]]):
-    def ask(self, queries: Sequence[Query]) -> list[tuple[Prediction]]:
+    def generate(self, queries: Sequence[Query]) -> list[tuple[Prediction]]:
         signs = Path(os.environ["SIGNS"])
         if (signs / "asked").exists():
             while not (signs / "signalled").exists():
@@ -219,7 +219,7 @@ class DotTalker(DotFinder, StagedModel[Prediction]):
     rounds = 8
     by_sample = True
 
-    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Prediction]]:
+    def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Prediction]]:
         for place, query in enumerate(queries):
             time.sleep(self.delay)
             if "SIGNS" in os.environ:
@@ -227,8 +227,8 @@ class DotTalker(DotFinder, StagedModel[Prediction]):
                     responses.write(f"{query.id}\n")
             yield place, self.answer(query)
 
-    def ask(self, queries: Sequence[Query]) -> list[Prediction]:
-        return [output for _, output in self.ask_as_completed(queries)]
+    def generate(self, queries: Sequence[Query]) -> list[Prediction]:
+        return [output for _, output in self.generate_as_completed(queries)]
 
     def begin(self, query: Query, asked: Prediction) -> Callable[[], Prediction]:
         return lambda: asked

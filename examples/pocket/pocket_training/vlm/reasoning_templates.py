@@ -26,7 +26,7 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> TrainingExample
     """
     form = AnswerForm.NUMBER if qa.is_number else AnswerForm.CHOICE
     query = Query(id="", text=qa.text, media=(), forms=(form,), options=qa.options)
-    prompt = WORDS.ask(query, form)
+    prompt = WORDS.render(query, form)
     options = _options(prompt, qa)
     builder = TextBuilder().add("<think>")
     reasons = {**REASONS, **SIZES_HELD} if sizes_held else REASONS
