@@ -130,9 +130,11 @@ class Endpoint:
                 # close: what they said is there all the same.
                 with suppress(BrokenPipeError, ConnectionResetError):
                     connection.request(method, f"{parts.path}{route}", body, headers)
-                answer = connection.getresponse()
-                named = {name.lower(): value for name, value in answer.headers.items()}
-                data = _read_bounded(answer)
+                with (
+                    connection.getresponse() as answer
+                ):  # which holds the socket until it is closed
+                    named = {name.lower(): value for name, value in answer.headers.items()}
+                    data = _read_bounded(answer)
                 if late.is_set():  # reading a bounded part takes an early end for the end
                     raise OSError("cut off")
                 return answer.status, named, data
