@@ -130,9 +130,7 @@ class Endpoint:
                 # close: what they said is there all the same.
                 with suppress(BrokenPipeError, ConnectionResetError):
                     connection.request(method, f"{parts.path}{route}", body, headers)
-                with (
-                    connection.getresponse() as answer
-                ):  # which holds the socket until it is closed
+                with connection.getresponse() as answer:  # it holds the socket, too
                     named = {name.lower(): value for name, value in answer.headers.items()}
                     data = _read_bounded(answer)
                 if late.is_set():  # reading a bounded part takes an early end for the end
