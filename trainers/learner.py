@@ -159,6 +159,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             Policy(self.network, temperature),
             torch.optim.AdamW(decayed(self.network, settings.weight_decay), lr=0.0),
         )
+        self.policy.train()  # or no activations are computed twice, and nothing is dropped
 
     @abstractmethod
     def prepare(self, examples: Sequence[ExampleT]) -> ReadyT:

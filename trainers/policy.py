@@ -79,6 +79,8 @@ class Policy(nn.Module):
     def __init__(self, network: networks.Network, temperature: float) -> None:
         super().__init__()
         self.network, self.config, self.temperature = network, network.config, temperature
+        text = network.config.get_text_config()
+        self.softcap: float | None = getattr(text, "final_logit_softcapping", None)
 
     def forward(self, inputs: Mapping[str, Tensor], mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies (B × T each), 0 where `mask` is."""
@@ -90,6 +92,7 @@ class Policy(nn.Module):
             inputs["input_ids"][:, -width:][counts],
             head=whole.get_output_embeddings(),
             temperature=self.temperature,
+            softcap=self.softcap,
         )
         logp, entropy = (one.new_zeros(mask.shape).masked_scatter(counts, one) for one in scores)
         return logp, entropy

@@ -17,16 +17,24 @@ LOGITS_AT_ONCE = 1 << 27
 
 
 def score_tokens(
-    states: Tensor, targets: Tensor, *, head: "nn.Linear", temperature: float
+    states: Tensor,
+    targets: Tensor,
+    *,
+    head: "nn.Linear",
+    temperature: float,
+    softcap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and entropies of tokens (N each) from the states before them.
 
-    Logits are made of some tokens at a time, and made again for the gradient: for a vocabulary of
+    `softcap` bounds logits, as Gemma's networks do behind their heads. Logits are made of some tokens at a time, and made again for the gradient: for a vocabulary of
     150,000 those of a whole batch would be the largest tensor of a training.
     """
 
     def scores(some: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        logps = (_precise(head(some)) / temperature).log_softmax(dim=-1)
+        logits = _precise(head(some))
+        if softcap is not None:
+            logits = softcap * torch.tanh(logits / softcap)
+        logps = (logits / temperature).log_softmax(dim=-1)
         return logps.gather(1, tokens[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
 
     rows = max(1, LOGITS_AT_ONCE // head.out_features)

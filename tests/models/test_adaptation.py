@@ -186,6 +186,34 @@ def test_updates_make_likelier_what_is_rewarded_more(queries):
     assert float((gains[:, None] * (after - before)).sum()) > 0
 
 
+def test_draws_are_of_the_sample_and_rollouts_cost_tokens(queries, base):
+    model = adapted(steps=1)
+    requests = [model.base.requests(query)[0] for query in queries[:2]]
+    with model.network.adapting(requests[0]) as context:
+        one, other = (
+            model._trial(query, request, context)
+            for query, request in zip(queries[:2], requests, strict=True)
+        )
+        assert one.uniform("x") != other.uniform("x")
+    (alone,), (learned,) = base.predict(queries[:1]), model.predict(queries[:1])
+    assert learned.usage.prompt_tokens > 4 * alone.usage.prompt_tokens, "four rollouts, an answer"
+    assert learned.usage.completion_tokens > alone.usage.completion_tokens
+
+
+def test_a_sample_begins_with_a_new_optimizer(queries):
+    model = adapted(steps=1)
+    model.prepare()
+    (request,) = model.base.requests(queries[0])
+    with model.network.adapting(request) as context:
+        before = context._optimizer
+        for weight in (one for group in before.param_groups for one in group["params"]):
+            weight.grad = torch.ones_like(weight)
+        before.step()
+        assert before.state
+        context.reset()
+        assert context._optimizer is not before and not context._optimizer.state
+
+
 def test_a_trace_changes_no_prediction(queries):
     (own,), (traced,) = (adapted(trace=flag).predict(queries[:1]) for flag in ("false", "true"))
     assert own.answer == traced.answer and own.adaptation == traced.adaptation

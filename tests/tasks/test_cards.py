@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shutil
 import typing
 from dataclasses import fields
 from pathlib import Path
@@ -127,6 +128,11 @@ def test_the_record_and_the_ids_of_reason_seg(build, example, tmp_path):
     assert sample.categories == {"length": "long"}
     (ground_truth,), (ignored,) = sample.target.answer.masks, sample.target.ignore
     assert ground_truth.area > 3000 and ignored.area == 21 * 31
+    assert not (ground_truth.to_array() & ignored.to_array()).any()
+    for suffix in ("jpg", "json"):
+        shutil.copyfile(place / f"x.{suffix}", place / f"x-1.{suffix}")
+    ids = [one.id for one in build("reason_seg", tmp_path).samples()]
+    assert ids == ["x-1", "x"], "by file name, as the hub orders them"
     stems = sorted(path.stem for path in example("reason_seg").rglob("*.json"))
     assert [one.id for one in build("reason_seg", example("reason_seg")).samples()] == stems
 

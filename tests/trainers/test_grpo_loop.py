@@ -222,6 +222,35 @@ def test_images_and_clips_reach_the_loss_as_evaluation_shows_them(learner, model
             assert torch.allclose(entropies[row][: len(response)], spread, atol=2e-4)
 
 
+def test_probabilities_are_those_at_the_rollouts_temperature(model, samples):
+    batch = build(model, samples).round(examples_of(model, samples), 0).batches[0]
+    logps = {}
+    for heat in (1.0, 2.0):
+        learner = build(model, samples, temperature=heat)
+        with torch.no_grad():
+            logps[heat] = learner.policy(batch.inputs, batch.mask)[0]
+            hidden = learner.network.base_model(**batch.inputs).last_hidden_state
+            logits = learner.network.lm_head(hidden[:, -batch.mask.shape[1] - 1 : -1]) / heat
+        ids = batch.inputs["input_ids"][:, -batch.mask.shape[1] :, None]
+        expected = logits.log_softmax(dim=-1).gather(2, ids)[..., 0] * batch.mask
+        assert torch.allclose(logps[heat], expected, atol=1e-5)
+    assert not torch.allclose(logps[1.0], logps[2.0], atol=1e-3)
+
+
+def test_bounded_logits_are_scored_as_the_network_makes_them():
+    draw = torch.Generator().manual_seed(0)
+    states, targets = torch.randn(5, 4, generator=draw), torch.tensor([0, 3, 6, 1, 2])
+    head = torch.nn.Linear(4, 7, bias=False)
+    torch.nn.init.normal_(head.weight, std=20, generator=draw)
+    with torch.no_grad():
+        logits = 30 * torch.tanh(head(states) / 30)  # as Gemma's networks, with 30
+        expected = (logits / 1.5).log_softmax(dim=-1)[range(5), targets]
+        given = {"head": head, "temperature": 1.5}
+        bounded, _ = row_scores.score_tokens(states, targets, **given, softcap=30.0)
+        free, _ = row_scores.score_tokens(states, targets, **given)
+    assert torch.allclose(bounded, expected, atol=1e-5) and not torch.allclose(free, expected)
+
+
 def test_a_clip_changes_what_is_likely(learner, model, samples):
     """Without this, a clip that is left out would go unnoticed."""
     (still, clip, wide) = learner.round(examples_of(model, samples), 0).batches

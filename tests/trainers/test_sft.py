@@ -555,6 +555,28 @@ def test_a_padded_batch_is_computed_as_its_rows_are_alone(learning):
         torch.testing.assert_close(row, alone, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("finetune", ["full", "lora"])
+def test_gradient_checkpointing_computes_layers_twice_and_learns_the_same(
+    learning, model, finetune
+):
+    _, made = learning
+    found = []
+    for twice in (False, True):
+        settings = SftSettings(finetune=finetune, gradient_checkpointing=twice, report_to=None)
+        learner = SftLearner(model.chat, settings, accelerator_of(settings, "cpu"), seed=0)
+        calls = []
+        name, inside = next(
+            (name, one)
+            for name, one in learner.network.named_modules()
+            if name.endswith("language_model.layers.0.self_attn")
+        )
+        inside.register_forward_pre_hook(lambda *_, name=name, calls=calls: calls.append(name))
+        numbers = learner.update(learner.round(learner.prepare(made[:1]), 0), 0.0)
+        found.append((len(calls), numbers["loss"], numbers["grad_norm"]))
+    assert [calls for calls, _, _ in found] == [1, 2]
+    assert found[0][1:] == pytest.approx(found[1][1:], rel=1e-5)
+
+
 @pytest.mark.parametrize("each", [2, 4])
 def test_a_step_is_that_of_trl(learning, model, tmp_path, monkeypatch, each):
     """The weights after one step on four examples, at once and by accumulated gradients."""

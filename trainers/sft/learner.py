@@ -63,14 +63,20 @@ class SftLearner(Learner[Example, list[Row], Batch]):
 
     def loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Counted]:
         """Return the cross-entropy of a batch, a token of the whole step, and entropies."""
-        logp, entropy = self.policy(batch.inputs, batch.mask)
-        return -(logp * batch.mask).sum() / tokens, {"entropy": (entropy, batch.mask)}
+        inputs, mask = self.placed(batch)
+        logp, entropy = self.policy(inputs, mask)
+        return -(logp * mask).sum() / tokens, {"entropy": (entropy, mask)}
+
+    def placed(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        """Return inputs and mask on the device, where one batch of a step lies at a time."""
+        device = self.accelerator.device
+        inputs = {name: one.to(device) for name, one in batch.inputs.items()}
+        return inputs, batch.mask.to(device)
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
-        device, responses = self.accelerator.device, [one.response for one in rows]
+        responses = [one.response for one in rows]
         inputs = completed(self.chat.processor, [one.prompt for one in rows], responses)
-        mask = padded([1.0] * len(tokens) for tokens in responses)
-        return Batch({name: one.to(device) for name, one in inputs.items()}, mask.to(device))
+        return Batch(inputs, padded([1.0] * len(tokens) for tokens in responses))
 
 
 def response_tokens(processor: "ProcessorMixin", response: str) -> list[int]:
