@@ -38,8 +38,11 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
         stream = container.add_stream("libx264", rate=Fraction(1 / step).limit_denominator(1000))
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = Fraction(1, CLOCK)
-        # One thread: the bytes do not depend on the number of cores.
-        stream.options = {"crf": QUALITY, "preset": "fast", "threads": "1"}
+        # One thread: the bytes do not depend on the number of cores. x264's look ahead reads memory
+        # beside its pictures where their sides are no multiples of 16: nor may they depend on that.
+        steady = "rc-lookahead=0:mbtree=0"
+        options = {"crf": QUALITY, "preset": "fast", "threads": "1", "x264-params": steady}
+        stream.options = options
         for image, time in zip(frames, times, strict=True):
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             frame.pts, frame.time_base = round(time * CLOCK), Fraction(1, CLOCK)

@@ -11,6 +11,7 @@ from PIL import Image
 
 from harness.media import decode_image
 from harness.world.encode import encode_png, write_jpeg
+from harness.world.mp4 import write_mp4
 
 SIDES = st.integers(1, 40)
 PINNED = "2140550a827e8ad04b12939d02f2cb11"
@@ -66,3 +67,18 @@ def test_a_jpeg_is_near_the_image_and_keeps_its_colours_apart(tmp_path: Path) ->
     assert abs(decoded - image).max() < 12
     with Image.open(tmp_path / "a.jpg") as file:
         assert file.format == "JPEG"
+
+
+def test_a_video_has_the_same_bytes_whatever_lies_in_memory(tmp_path):
+    """Sides that are no multiples of 16, beside which an encoder may look."""
+    pytest.importorskip("av")
+    draw = np.random.default_rng(0)
+    tiles = draw.integers(0, 255, (15, 22, 3), dtype=np.uint8).repeat(6, axis=0).repeat(6, axis=1)
+    frames = [np.roll(tiles, 3 * number, axis=1)[:, :130] for number in range(12)]
+    found = set()
+    for number in range(16):
+        rubbish = [np.full(draw.integers(1000, 200000), number, np.uint8) for _ in range(9)]
+        del rubbish
+        write_mp4(tmp_path / "x.mp4", frames, times=[place / 4 for place in range(12)])
+        found.add((tmp_path / "x.mp4").read_bytes())
+    assert len(found) == 1
