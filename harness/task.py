@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from harness.errors import DataError, UsageError
 from harness.scores import Mean, Metric, Ratio, Scores, Statistic
-from harness.types import AnswerForm, Prediction, Sample
+from harness.types import AnswerForm, Prediction, Sample, Target
 
 T = TypeVar("T")
 
@@ -91,6 +91,20 @@ def official_and_strict(
             **others,
         )
     return found
+
+
+def ground_truth(sample: Sample) -> Target:
+    """The ground truth of a sample that is scored, which is public."""
+    assert sample.target is not None, "the ground truth is public"
+    return sample.target
+
+
+def single_answer(
+    unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> tuple[Sample, Target, Prediction]:
+    """The sample of a unit of one, its ground truth, and its prediction."""
+    (sample,), (prediction,) = unit, predictions
+    return sample, ground_truth(sample), prediction
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from harness.layout import file, folder
 from harness.metrics.letter_readers import mvbench_choice
 from harness.scores import Ratio, Scores
 from harness.spec import Spec
-from harness.task import Task, choose
+from harness.task import Task, choose, single_answer
 from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.letters import ACCURACY, Subtasks, letter_protocols
 from harness.tasks.qa.options import response
@@ -106,11 +106,10 @@ def mvbench(
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`mvbench_aggregate_results`, which leaves an empty response out."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
+    _, target, prediction = single_answer(unit, predictions)
     _, letter = response(prediction, mvbench_choice)
     counted = float(answer_text(prediction) != "")
-    return {"accuracy": Ratio(float(letter == sample.target.extra["letter"]), counted)}
+    return {"accuracy": Ratio(float(letter == target.extra["letter"]), counted)}
 
 
 PROTOCOLS = letter_protocols(

@@ -21,7 +21,7 @@ from harness.layout import JsonFile, field, file, folder
 from harness.masks import Rle
 from harness.metrics.hota import ass_a, det_a, hota, tracked
 from harness.scores import Corpus, Metric, Scores
-from harness.task import Task, check_by_reading, choose, lost_media
+from harness.task import Task, check_by_reading, choose, lost_media, single_answer
 from harness.tasks.rvos.videos import film, frame_names, frame_paths
 from harness.tasks.saco.scoring import METRICS, Track, predicted_instances, protocols, score
 from harness.tasks.saco.task import instance_sample, mask_of
@@ -120,9 +120,8 @@ def score_tracks(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool
 ) -> Scores:
     """The counts of cgF1 and of HOTA, for which a score of just 0.5 is too low."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    (true,) = sample.target.extra["annotators"]
+    _, target, prediction = single_answer(unit, predictions)
+    (true,) = target.extra["annotators"]
     items = Corpus((dict(tracked(true, predicted_instances(prediction, above=True))),))
     return {
         **score(unit, predictions, strict=strict),

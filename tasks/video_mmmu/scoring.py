@@ -12,10 +12,9 @@ from harness.metrics.averages import Numbers
 from harness.metrics.letter_readers import mcq_choice
 from harness.responses import MAX_TEXT
 from harness.scores import Metric, Ratio, Scores
-from harness.task import Protocol, ScoreUnit
+from harness.task import Protocol, ScoreUnit, ground_truth, single_answer
 from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.letters import letter_protocols
-from harness.tasks.qa.options import response
 from harness.types import Prediction, Sample
 
 TRACKS = ("perception", "comprehension", "adaptation")
@@ -78,22 +77,18 @@ def _normalized(text: str) -> list[str] | list[float]:
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`videommmu_process_results`, which leaves an empty free answer out."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    truth, letter = sample.target.answer.text, sample.target.extra["letter"]
+    _, target, prediction = single_answer(unit, predictions)
+    truth, said = target.answer.text, answer_text(prediction)
     if truth is None:
-        _, found = response(prediction, partial(mcq_choice, letters=sample.target.extra["letters"]))
-        return {"accuracy": Ratio(float(found == letter), 1.0)}
-    said = answer_text(prediction)
+        found = None if said is None else mcq_choice(said, target.extra["letters"])
+        return {"accuracy": Ratio(float(found == target.extra["letter"]), 1.0)}
     return {"accuracy": Ratio(float(bool(said) and is_free_answer(said or "", truth)), said != "")}
 
 
 def is_readable(sample: Sample, text: str) -> object:
     """Return a value that is not None if the official rules find an answer in a text."""
-    assert sample.target is not None, "the ground truth is public"
-    if sample.target.extra["letter"] is None:
-        return text or None
-    return mcq_choice(text, sample.target.extra["letters"])
+    given = ground_truth(sample).extra
+    return (text or None) if given["letter"] is None else mcq_choice(text, given["letters"])
 
 
 def by_track(whole: ScoreUnit) -> ScoreUnit:
