@@ -200,6 +200,16 @@ def image_bytes(data: bytes, name: str) -> Media:
     )
 
 
+def image_or_placeholder(
+    image: bytes | Path, name: str = "", *, size: tuple[int, int] = (1, 1)
+) -> Media:
+    """An encoded image, as `image_bytes` opens it, or a file; a stand-in where it is lost."""
+    try:
+        return open_image(image) if isinstance(image, Path) else image_bytes(image, name)
+    except MediaError as error:
+        return placeholder_media(error, size=size)
+
+
 def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, id: str) -> Media:
     """Frames that are already decoded, as an isolated process receives them."""
     if not frames:

@@ -187,12 +187,15 @@ def _text_sizes(file: "ParquetFile", columns: Collection[str]) -> Iterator[tuple
                 yield column.path, group.column(number).total_uncompressed_size
 
 
-def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
+def rows(
+    path: Path, columns: Collection[str], *, optional: Collection[str] = ()
+) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet file as plain data, a few at a time.
 
     Args:
         path: The file.
         columns: Names of the required columns. Others are not read.
+        optional: Names of columns that are read if the file has them.
 
     Raises:
         DataError: it is no Parquet file, a column is missing, or it holds too much.
@@ -215,14 +218,15 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
                     expected=f"at most {MAX_ROWS} rows",
                     found=str(file.metadata.num_rows),
                 )
-            for column, size in _text_sizes(file, columns):
+            wanted = [*columns, *(name for name in optional if name in names)]
+            for column, size in _text_sizes(file, wanted):
                 if size > MAX_TEXT:
                     raise DataError(
                         f"file {path}: {column!r}",
                         expected=f"at most {MAX_TEXT} bytes of text in a row group",
                         found=str(size),
                     )
-            for batch in file.iter_batches(batch_size=16, columns=list(columns)):
+            for batch in file.iter_batches(batch_size=16, columns=wanted):
                 yield from batch.to_pylist()
     except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(

@@ -6,10 +6,9 @@ A record of `json/<task>.json`, whose seconds are there where a part of the vide
      "answer": "…", "start": 0.0, "end": 15.3}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from harness.errors import DataError
@@ -26,30 +25,28 @@ from harness.tasks.qa.task import QuestionFormat, Videos, question_task
 from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks mvbench` says where the data is had."
-FOLDERS: Mapping[str, str] = MappingProxyType(
-    {
-        "action_sequence": "star/Charades_v1_480",
-        "action_prediction": "star/Charades_v1_480",
-        "action_antonym": "ssv2_video",
-        "fine_grained_action": "Moments_in_Time_Raw/videos",
-        "unexpected_action": "FunQA_test/test",
-        "object_existence": "clevrer/video_validation",
-        "object_interaction": "star/Charades_v1_480",
-        "object_shuffle": "perception/videos",
-        "moving_direction": "clevrer/video_validation",
-        "action_localization": "sta/sta_video",
-        "scene_transition": "scene_qa/video",
-        "action_count": "perception/videos",
-        "moving_count": "clevrer/video_validation",
-        "moving_attribute": "clevrer/video_validation",
-        "state_change": "perception/videos",
-        "fine_grained_pose": "nturgbd",
-        "character_order": "perception/videos",
-        "egocentric_navigation": "vlnqa",
-        "episodic_reasoning": "tvqa/frames_fps3_hq",
-        "counterfactual_inference": "clevrer/video_validation",
-    }
-)
+FOLDERS = {
+    "action_sequence": "star/Charades_v1_480",
+    "action_prediction": "star/Charades_v1_480",
+    "action_antonym": "ssv2_video",
+    "fine_grained_action": "Moments_in_Time_Raw/videos",
+    "unexpected_action": "FunQA_test/test",
+    "object_existence": "clevrer/video_validation",
+    "object_interaction": "star/Charades_v1_480",
+    "object_shuffle": "perception/videos",
+    "moving_direction": "clevrer/video_validation",
+    "action_localization": "sta/sta_video",
+    "scene_transition": "scene_qa/video",
+    "action_count": "perception/videos",
+    "moving_count": "clevrer/video_validation",
+    "moving_attribute": "clevrer/video_validation",
+    "state_change": "perception/videos",
+    "fine_grained_pose": "nturgbd",
+    "character_order": "perception/videos",
+    "egocentric_navigation": "vlnqa",
+    "episodic_reasoning": "tvqa/frames_fps3_hq",
+    "counterfactual_inference": "clevrer/video_validation",
+}
 """Folder of the videos of each task, below `video`."""
 FRAMES_PER_SECOND = 3.0  # of videos that are folders of frames
 FIELDS = Fields(

@@ -1,11 +1,11 @@
 """Records of a benchmark, a few at a time, from Parquet, from lines of JSON, or from a list."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.files import open_regular, read_text, refuse_other
+from harness.files import open_regular, read_text
 from harness.layout import JsonFile, path_inside, rows
 from harness.responses import refuse_duplicate_keys
 
@@ -35,23 +35,8 @@ def records(
             where = f"{path}, record {entry.key}"
             yield where, _complete(entry.parse(), columns, where)
         return
-    there = [name for name in optional or {} if name in _names(path)]
-    wanted = {**columns, **{name: (optional or {})[name] for name in there}}
-    for number, row in enumerate(rows(path, wanted)):
+    for number, row in enumerate(rows(path, columns, optional=optional or ())):
         yield f"{path}, row {number}", row
-
-
-def _names(path: Path) -> Sequence[str]:
-    from pyarrow import ArrowException, parquet
-
-    try:
-        refuse_other(path, DataError, f"file {path}")
-        with parquet.ParquetFile(path) as file:
-            return list(file.schema_arrow.names)
-    except (ArrowException, OSError) as error:
-        raise DataError(
-            f"file {path}", expected="a complete Parquet file", found=str(error).split("\n")[0]
-        ) from error
 
 
 def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, object]]]:

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from harness.errors import DataError, MaskError, MediaError, ParseError
+from harness.errors import DataError, MaskError, ParseError
 from harness.layout import JsonFile, field, file, folder, path_inside
 from harness.masks import Rle
-from harness.media import Media, open_image, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import Task, check_by_reading, choose, lost_media
 from harness.tasks.saco.scoring import PROTOCOLS, Track
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -94,10 +94,8 @@ def _samples(files: Sequence[Path], images: Path) -> Iterator[Sample]:
             continue
         size = field(pair, "width", int, where), field(pair, "height", int, where)
         name, phrase = field(pair, "file_name", str, where), field(pair, "text_input", str, where)
-        try:
-            media = open_image(path_inside(images, name))
-        except MediaError as error:
-            media = placeholder_media(error, size=(max(size[0], 1), max(size[1], 1)))
+        lost = max(size[0], 1), max(size[1], 1)
+        media = image_or_placeholder(path_inside(images, name), size=lost)
         annotators = [one.get(number, ()) for one in truths]
         yield instance_sample(str(number), phrase, media, annotators, group=name, where=where)
 
