@@ -150,6 +150,16 @@ class Media:
             is_video=self.is_video,
         )
 
+    def select(self, places: Sequence[int]) -> "Media":
+        """Return the video of the frames with these numbers, with their times."""
+        return Media(
+            [self._load[place] for place in places],
+            size=self._size,
+            times=[self._times[place] for place in places],
+            digest=_SelectionDigest(self, tuple(places)),
+            is_video=self.is_video,
+        )
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (self._load, self._size, self._times, self._digest, self.is_video))
 
@@ -413,6 +423,20 @@ class _BytesDigest:
 
     def weight(self) -> int:
         return len(self._data)
+
+
+class _SelectionDigest:
+    __slots__ = ("_places", "_video")
+
+    def __init__(self, video: Media, places: tuple[int, ...]) -> None:
+        self._video, self._places = video, places
+
+    def __call__(self) -> str:
+        source = f"{self._video.id} {self._places}".encode()
+        return hashlib.blake2b(source, digest_size=16).hexdigest()
+
+    def weight(self) -> int:
+        return self._video.weight
 
 
 class _Known:

@@ -72,7 +72,6 @@ def mvbench(
 
     Args:
         data: The folder that holds one folder a benchmark.
-        split: There is one.
         clips: `clipped`: only the part of a video that a question is about, as officially; `whole`:
             all of it, by which scores differ by several points.
         frames: A rule for the frames that a video consists of; all, without.

@@ -41,13 +41,7 @@ def reason_vos(
     split: Literal["test"] = "test",
     protocol: str = "reasonvos/official",
 ) -> Task:
-    """One sample an expression.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        protocol: `reasonvos/official` or `reasonvos/strict`, which counts what is not answered.
-    """
+    """One sample an expression; `protocol` is `reasonvos/official` or `reasonvos/strict`."""
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "reason_vos", fix=FIX)
     meta = file(place / "meta_expressions.json", fix=FIX)

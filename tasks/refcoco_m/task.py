@@ -32,13 +32,7 @@ def refcoco_m(
     split: Literal["validation"] = "validation",
     protocol: str = "res/expression",
 ) -> Task:
-    """One sample an expression; statistics cluster by image.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        protocol: `res/expression`.
-    """
+    """One sample an expression; statistics cluster by image. `protocol` is `res/expression`."""
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = data / "refcoco_m"
     files = parts(place, f"data/{split}-*.parquet", "refcoco_m")

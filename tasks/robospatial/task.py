@@ -43,13 +43,7 @@ def robospatial(
     split: Literal["all", "configuration", "compatibility", "context"] = "all",
     protocol: str = "robospatial/official",
 ) -> Task:
-    """One sample a question.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: All questions, or those of one category.
-        protocol: `robospatial/official`.
-    """
+    """One sample a question, of one category or of all; `protocol` is `robospatial/official`."""
 
     def read(row: Mapping[str, object], where: str, place: Path) -> Question | None:
         question = _question(row, where, place)
