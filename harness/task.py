@@ -124,7 +124,7 @@ class Task:
     """
 
     name: str
-    version: int
+    version: int = 1
     """Raised when samples, question text or scoring change."""
     split: str
     forms: tuple[AnswerForm, ...]

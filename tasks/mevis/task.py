@@ -69,7 +69,6 @@ def mevis(
     layout = Layout(place, files[0], videos, None if hidden else TrackFile(files[1]))
     return Task(
         name="mevis",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,

@@ -48,7 +48,6 @@ def reason_vos(
     layout = VideoList(place, meta, videos_of(meta))
     return Task(
         name="reason_vos",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,

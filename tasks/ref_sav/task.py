@@ -40,7 +40,6 @@ def ref_sav(
     layout = Layout(place, meta, videos_of(meta), tracks, None, images="videos", types=TYPES)
     return Task(
         name="ref_sav",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,

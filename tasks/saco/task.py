@@ -72,7 +72,6 @@ def saco(
     samples = partial(_samples, files, place / "images")
     return Task(
         name="saco",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK,),
         protocol=scoring,

@@ -56,7 +56,6 @@ def saco_veval(
     samples = partial(_samples, path, place / "media" / FRAMES[domain])
     return Task(
         name="saco_veval",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,9 @@ from harness.metrics.averages import Numbers
 from harness.metrics.letter_readers import mcq_choice
 from harness.responses import MAX_TEXT
 from harness.scores import Metric, Ratio, Scores
-from harness.task import Protocol, ScoreUnit, ground_truth, single_answer
+from harness.task import ground_truth, official_and_strict, single_answer
 from harness.tasks.qa.answer_text import answer_text, read_by
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.options import stated_letter, strict_accuracy
 from harness.types import Prediction, Sample
 
 TRACKS = ("perception", "comprehension", "adaptation")
@@ -85,23 +83,20 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
     return {"accuracy": Ratio(float(bool(said) and is_free_answer(said or "", truth)), said != "")}
 
 
-def is_readable(sample: Sample, text: str) -> object:
-    """Return a value that is not None if the official rules find an answer in a text."""
+def read_answer(sample: Sample, text: str, *, strict: bool) -> object:
+    """Return the answer that the rules find in a text; None where they find none."""
     given = ground_truth(sample).extra
-    return (text or None) if given["letter"] is None else mcq_choice(text, given["letters"])
+    if strict or given["letter"] is None:
+        return stated_letter(sample, text) if strict else text or None
+    return mcq_choice(text, given["letters"])
 
 
-def by_track(whole: ScoreUnit) -> ScoreUnit:
-    """A scorer that gives `whole`'s accuracy for the sample's track too, and for a question without
-    its lecture for that alone.
-    """
-
-    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        track, scores = unit[0].categories["track"], whole(unit, predictions)
-        only = {track: scores["accuracy"]}
-        return only if track == "question_only" else {**scores, **only}
-
-    return score
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
+    """Accuracy, also of the sample's track; of a question without its lecture, of that alone."""
+    track = unit[0].categories["track"]
+    scores = (strict_accuracy if strict else score_official)(unit, predictions)
+    only = {track: scores["accuracy"]}
+    return only if track == "question_only" else {**scores, **only}
 
 
 def knowledge_gain(after: Numbers, before: Numbers) -> Numbers:
@@ -130,18 +125,12 @@ METRICS = (
 )
 
 
-def _by_track(protocol: Protocol) -> Protocol:
-    return replace(protocol, score=by_track(protocol.score), metrics=METRICS)
-
-
-OFFICIAL, STRICT = letter_protocols(
+PROTOCOLS = official_and_strict(
     "videommmu",
-    partial(mcq_choice, letters="ABCDEFGHIJ"),
-    score=score_official,
+    score,
+    reads=read_by(read_answer),
+    metrics=METRICS,
+    headline="accuracy",
     official="lmms-eval: its letters, its rules for free answers, of which empty ones are left out",
     strict="a letter that the response states, or a text in the words of the ground truth",
-).values()
-PROTOCOLS = {
-    OFFICIAL.name: replace(_by_track(OFFICIAL), reads=read_by(is_readable)),
-    STRICT.name: _by_track(STRICT),
-}
+)
