@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError
-from harness.files import read_bytes, refuse_other
+from harness.files import open_regular, read_bytes, refuse_other
 from harness.responses import refuse_duplicate_keys
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     try:
         raw = read_bytes(path)
     except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
+        raise unreadable(path, error) from error
     text: str | None = None
     for encoding in encodings:
         try:
@@ -156,6 +154,29 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     except ValueError as error:
         raise DataError(f"file {path}", expected="JSON", found=str(error)) from error
     return plain
+
+
+def unreadable(path: Path, error: OSError) -> DataError:
+    """The error for a file that cannot be read."""
+    return DataError(f"file {path}", expected="a readable file", found=error.strerror or str(error))
+
+
+def read_lines(path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the number, from 1, and the bytes of each line that is not blank.
+
+    Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
+    held whole.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        with open_regular(path) as file:
+            for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 @overload

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.files import open_regular, read_text
-from harness.layout import JsonFile, path_inside, rows
+from harness.files import read_text
+from harness.layout import JsonFile, path_inside, read_lines, rows
 from harness.responses import refuse_duplicate_keys
 
 MAX_LINE = 2**24  # bytes of one record
@@ -28,7 +28,9 @@ def records(
         DataError: the file cannot be read, or lacks a column; a line is no JSON object.
     """
     if path.suffix == ".jsonl":
-        yield from _lines(path, columns)
+        for number, line in read_lines(path, MAX_LINE):
+            where = f"{path}, line {number}"
+            yield where, _record(line, columns, where)
         return
     if path.suffix == ".json":
         for entry in JsonFile(path).items():
@@ -37,20 +39,6 @@ def records(
         return
     for number, row in enumerate(rows(path, columns, optional=optional or ())):
         yield f"{path}, row {number}", row
-
-
-def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
-    try:
-        lines = open_regular(path)
-    except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
-    with lines:
-        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
-            where = f"{path}, line {number}"
-            if line.strip():
-                yield where, _record(line, columns, where)
 
 
 def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, object]:
