@@ -150,16 +150,6 @@ class Media:
             is_video=self.is_video,
         )
 
-    def select(self, places: Sequence[int]) -> "Media":
-        """Return the video of the frames with these numbers, with their times."""
-        return Media(
-            [self._load[place] for place in places],
-            size=self._size,
-            times=[self._times[place] for place in places],
-            digest=_SelectionDigest(self, tuple(places)),
-            is_video=self.is_video,
-        )
-
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (self._load, self._size, self._times, self._digest, self.is_video))
 
@@ -207,6 +197,17 @@ def image_bytes(data: bytes, name: str) -> Media:
         times=(0.0,),
         digest=_BytesDigest(data),
         is_video=False,
+    )
+
+
+def select_frames(video: Media, places: Sequence[int]) -> Media:
+    """The video of the frames with these numbers, with their times."""
+    return Media(
+        [video._load[place] for place in places],
+        size=video.size,
+        times=[video.times()[place] for place in places],
+        digest=_SelectionDigest(video, tuple(places)),
+        is_video=True,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from harness.errors import MediaError
 from harness.frames import frame_policy
 from harness.layout import path_inside
-from harness.media import Media, frame_files, placeholder_media
+from harness.media import Media, frame_files, placeholder_media, select_frames
 from harness.spec import Spec
 from harness.video import video_file
 
@@ -118,7 +118,7 @@ def open_video(path: Path, choose: Choose | None, *, frames_per_second: float = 
     if not images:
         raise MediaError(f"video {path}", expected="images, one a frame", found="none")
     whole = frame_files(images, frames_per_second=frames_per_second)
-    return whole if choose is None else whole.select(choose(whole.times()))
+    return whole if choose is None else select_frames(whole, choose(whole.times()))
 
 
 def video_or_lost(
