@@ -200,6 +200,27 @@ def image_bytes(data: bytes, name: str) -> Media:
     )
 
 
+def select_frames(video: Media, places: Sequence[int]) -> Media:
+    """The video of the frames with these numbers, with their times."""
+    return Media(
+        [video._load[place] for place in places],
+        size=video.size,
+        times=[video.times()[place] for place in places],
+        digest=_SelectionDigest(video, tuple(places)),
+        is_video=True,
+    )
+
+
+def image_or_placeholder(
+    image: bytes | Path, name: str = "", *, size: tuple[int, int] = (1, 1)
+) -> Media:
+    """An encoded image, as `image_bytes` opens it, or a file; a stand-in where it is lost."""
+    try:
+        return open_image(image) if isinstance(image, Path) else image_bytes(image, name)
+    except MediaError as error:
+        return placeholder_media(error, size=size)
+
+
 def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, id: str) -> Media:
     """Frames that are already decoded, as an isolated process receives them."""
     if not frames:
@@ -403,6 +424,20 @@ class _BytesDigest:
 
     def weight(self) -> int:
         return len(self._data)
+
+
+class _SelectionDigest:
+    __slots__ = ("_places", "_video")
+
+    def __init__(self, video: Media, places: tuple[int, ...]) -> None:
+        self._video, self._places = video, places
+
+    def __call__(self) -> str:
+        source = f"{self._video.id} {self._places}".encode()
+        return hashlib.blake2b(source, digest_size=16).hexdigest()
+
+    def weight(self) -> int:
+        return self._video.weight
 
 
 class _Known:

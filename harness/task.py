@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from harness.errors import DataError, UsageError
 from harness.scores import Mean, Metric, Ratio, Scores, Statistic
-from harness.types import AnswerForm, Prediction, Sample
+from harness.types import AnswerForm, Prediction, Sample, Target
 
 T = TypeVar("T")
 
@@ -93,6 +93,20 @@ def official_and_strict(
     return found
 
 
+def ground_truth(sample: Sample) -> Target:
+    """The ground truth of a sample that is scored, which is public."""
+    assert sample.target is not None, "the ground truth is public"
+    return sample.target
+
+
+def single_answer(
+    unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> tuple[Sample, Target, Prediction]:
+    """The sample of a unit of one, its ground truth, and its prediction."""
+    (sample,), (prediction,) = unit, predictions
+    return sample, ground_truth(sample), prediction
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something wrong with a benchmark's files."""
@@ -110,7 +124,7 @@ class Task:
     """
 
     name: str
-    version: int
+    version: int = 1
     """Raised when samples, question text or scoring change."""
     split: str
     forms: tuple[AnswerForm, ...]

@@ -12,7 +12,9 @@ from harness.layout.files import (
     folder,
     path_inside,
     read_json,
+    read_lines,
     rows,
+    unreadable,
 )
 from harness.layout.json_file import Entry, JsonFile
 from harness.layout.json_index import JsonIndex
@@ -28,5 +30,7 @@ __all__ = [
     "folder",
     "path_inside",
     "read_json",
+    "read_lines",
     "rows",
+    "unreadable",
 ]

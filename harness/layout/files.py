@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError
-from harness.files import read_bytes, refuse_other
+from harness.files import open_regular, read_bytes, refuse_other
 from harness.responses import refuse_duplicate_keys
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     try:
         raw = read_bytes(path)
     except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
+        raise unreadable(path, error) from error
     text: str | None = None
     for encoding in encodings:
         try:
@@ -158,6 +156,29 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     return plain
 
 
+def unreadable(path: Path, error: OSError) -> DataError:
+    """The error for a file that cannot be read."""
+    return DataError(f"file {path}", expected="a readable file", found=error.strerror or str(error))
+
+
+def read_lines(path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the number, from 1, and the bytes of each line that is not blank.
+
+    Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
+    held whole.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        with open_regular(path) as file:
+            for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
 @overload
 def field(plain: object, key: str, kind: type[T], where: str) -> T: ...
 
@@ -187,12 +208,15 @@ def _text_sizes(file: "ParquetFile", columns: Collection[str]) -> Iterator[tuple
                 yield column.path, group.column(number).total_uncompressed_size
 
 
-def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
+def rows(
+    path: Path, columns: Collection[str], *, optional: Collection[str] = ()
+) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet file as plain data, a few at a time.
 
     Args:
         path: The file.
         columns: Names of the required columns. Others are not read.
+        optional: Names of columns that are read if the file has them.
 
     Raises:
         DataError: it is no Parquet file, a column is missing, or it holds too much.
@@ -215,14 +239,15 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
                     expected=f"at most {MAX_ROWS} rows",
                     found=str(file.metadata.num_rows),
                 )
-            for column, size in _text_sizes(file, columns):
+            wanted = [*columns, *(name for name in optional if name in names)]
+            for column, size in _text_sizes(file, wanted):
                 if size > MAX_TEXT:
                     raise DataError(
                         f"file {path}: {column!r}",
                         expected=f"at most {MAX_TEXT} bytes of text in a row group",
                         found=str(size),
                     )
-            for batch in file.iter_batches(batch_size=16, columns=list(columns)):
+            for batch in file.iter_batches(batch_size=16, columns=wanted):
                 yield from batch.to_pylist()
     except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(

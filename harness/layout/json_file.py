@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.files import open_regular
+from harness.layout.files import unreadable
 from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, parse
 
 FIX = "It may have been cut while it was copied: fetch it again."
@@ -100,7 +101,7 @@ class JsonFile:
                 file.seek(place.start)
                 return file.read(place.end - place.start).decode("latin-1")
         except OSError as error:
-            raise _unreadable(self.path, error) from error
+            raise unreadable(self.path, error) from error
 
     def _walk(
         self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool
@@ -155,8 +156,4 @@ class JsonFile:
                         fix=FIX,
                     ) from error
         except OSError as error:
-            raise _unreadable(self.path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> DataError:
-    return DataError(f"file {path}", expected="a readable file", found=error.strerror or str(error))
+            raise unreadable(self.path, error) from error

@@ -15,13 +15,18 @@ from harness.errors import DataError
 from harness.metrics.intervals import temporal_iou_of_hull
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
-from harness.task import Ceiling, Protocol, Task
+from harness.task import Ceiling, Protocol, Task, single_answer
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.task import Videos, table_task
 from harness.types import Answer, AnswerForm, Interval, Prediction, Sample
 
-FIELDS = Fields(id="{video}/{_index}", media="{video}", question="caption", answer="")
-COLUMNS = FIELDS.columns | {"timestamp": "start and end, in seconds"}
+FIELDS = Fields(
+    id="{video}/{_index}",
+    media="{video}",
+    question="caption",
+    answer="",
+    others={"timestamp": "any"},
+)
 THRESHOLDS = (0.3, 0.5, 0.7)
 
 
@@ -32,20 +37,13 @@ def charades_sta(
     frames: int | Spec | None = None,
     protocol: str = "charades/interval",
 ) -> Task:
-    """One sample a sentence; statistics cluster by video.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        frames: A rule for the frames that a video consists of; all, without.
-        protocol: `charades/interval`.
-    """
+    """One sample a sentence; statistics cluster by video. `protocol` is `charades/interval`."""
     place = data / "charades_sta"
     return table_task(
         "charades_sta",
         place,
         f"**/{split}-*.parquet",
-        COLUMNS,
+        FIELDS,
         PROTOCOLS,
         split,
         protocol,
@@ -81,11 +79,11 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
 
     A stretch that ends before it begins is turned round, as lmms-eval does.
     """
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None and sample.target.answer.interval is not None
+    _, target, prediction = single_answer(unit, predictions)
+    assert target.answer.interval is not None, "the reader gives one"
     said = prediction.answer.interval if prediction.answer else None
     turned = None if said is None else Interval(*sorted(said))
-    iou = temporal_iou_of_hull(sample.target.answer.interval, turned)
+    iou = temporal_iou_of_hull(target.answer.interval, turned)
     return {"mIoU": Mean(iou), **{f"R1@{one}": Mean(float(iou >= one)) for one in THRESHOLDS}}
 
 

@@ -10,9 +10,10 @@ from harness.model import Judge
 from harness.responses import MAX_TEXT
 from harness.run.judging import unjudged
 from harness.scores import Mean, Scores
+from harness.task import single_answer
 from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.letters import letter_protocols
-from harness.types import Prediction, Sample
+from harness.types import Prediction, Sample, Target
 
 RUBRIC = "same_meaning"
 RAISED = str.maketrans({"²": "^2", "³": "^3", "¹": "^1", "⁰": "^0", "⁴": "^4", "⁵": "^5"})
@@ -83,22 +84,19 @@ class Scoring:
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         """Accuracy; a prediction without a response is wrong."""
-        (sample,), (prediction,) = unit, predictions
+        sample, target, prediction = single_answer(unit, predictions)
         text = answer_text(prediction)
-        return {"accuracy": Mean(float(text is not None and self._is_right(sample, text)))}
+        return {"accuracy": Mean(float(text is not None and self._is_right(sample, target, text)))}
 
-    def _is_right(self, sample: Sample, text: str) -> bool:
-        assert sample.target is not None, "the ground truth is public"
-        answer, letter = sample.target.answer, sample.target.extra["letter"]
-        if answer.text is None:
-            return is_option(text, letter, sample.query.options)
-        if is_text(text, answer.text) or not self.is_judged:
-            return is_text(text, answer.text)
+    def _is_right(self, sample: Sample, target: Target, text: str) -> bool:
+        truth = target.answer.text
+        if truth is None:
+            return is_option(text, target.extra["letter"], sample.query.options)
+        if is_text(text, truth) or not self.is_judged:
+            return is_text(text, truth)
         if self.judge is None:
             raise unjudged(RUBRIC)
-        return judgement(
-            self.judge, rubric(RUBRIC), Case(sample.query.text, text, answer.text)
-        ).correct
+        return judgement(self.judge, rubric(RUBRIC), Case(sample.query.text, text, truth)).correct
 
 
 RULES, STRICT = letter_protocols(

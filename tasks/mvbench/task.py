@@ -6,10 +6,9 @@ A record of `json/<task>.json`, whose seconds are there where a part of the vide
      "answer": "…", "start": 0.0, "end": 15.3}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from harness.errors import DataError
@@ -17,7 +16,7 @@ from harness.layout import file, folder
 from harness.metrics.letter_readers import mvbench_choice
 from harness.scores import Ratio, Scores
 from harness.spec import Spec
-from harness.task import Task, choose
+from harness.task import Task, choose, single_answer
 from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.letters import ACCURACY, Subtasks, letter_protocols
 from harness.tasks.qa.options import response
@@ -26,30 +25,28 @@ from harness.tasks.qa.task import QuestionFormat, Videos, question_task
 from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks mvbench` says where the data is had."
-FOLDERS: Mapping[str, str] = MappingProxyType(
-    {
-        "action_sequence": "star/Charades_v1_480",
-        "action_prediction": "star/Charades_v1_480",
-        "action_antonym": "ssv2_video",
-        "fine_grained_action": "Moments_in_Time_Raw/videos",
-        "unexpected_action": "FunQA_test/test",
-        "object_existence": "clevrer/video_validation",
-        "object_interaction": "star/Charades_v1_480",
-        "object_shuffle": "perception/videos",
-        "moving_direction": "clevrer/video_validation",
-        "action_localization": "sta/sta_video",
-        "scene_transition": "scene_qa/video",
-        "action_count": "perception/videos",
-        "moving_count": "clevrer/video_validation",
-        "moving_attribute": "clevrer/video_validation",
-        "state_change": "perception/videos",
-        "fine_grained_pose": "nturgbd",
-        "character_order": "perception/videos",
-        "egocentric_navigation": "vlnqa",
-        "episodic_reasoning": "tvqa/frames_fps3_hq",
-        "counterfactual_inference": "clevrer/video_validation",
-    }
-)
+FOLDERS = {
+    "action_sequence": "star/Charades_v1_480",
+    "action_prediction": "star/Charades_v1_480",
+    "action_antonym": "ssv2_video",
+    "fine_grained_action": "Moments_in_Time_Raw/videos",
+    "unexpected_action": "FunQA_test/test",
+    "object_existence": "clevrer/video_validation",
+    "object_interaction": "star/Charades_v1_480",
+    "object_shuffle": "perception/videos",
+    "moving_direction": "clevrer/video_validation",
+    "action_localization": "sta/sta_video",
+    "scene_transition": "scene_qa/video",
+    "action_count": "perception/videos",
+    "moving_count": "clevrer/video_validation",
+    "moving_attribute": "clevrer/video_validation",
+    "state_change": "perception/videos",
+    "fine_grained_pose": "nturgbd",
+    "character_order": "perception/videos",
+    "egocentric_navigation": "vlnqa",
+    "episodic_reasoning": "tvqa/frames_fps3_hq",
+    "counterfactual_inference": "clevrer/video_validation",
+}
 """Folder of the videos of each task, below `video`."""
 FRAMES_PER_SECOND = 3.0  # of videos that are folders of frames
 FIELDS = Fields(
@@ -75,7 +72,6 @@ def mvbench(
 
     Args:
         data: The folder that holds one folder a benchmark.
-        split: There is one.
         clips: `clipped`: only the part of a video that a question is about, as officially; `whole`:
             all of it, by which scores differ by several points.
         frames: A rule for the frames that a video consists of; all, without.
@@ -106,11 +102,10 @@ def mvbench(
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`mvbench_aggregate_results`, which leaves an empty response out."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
+    _, target, prediction = single_answer(unit, predictions)
     _, letter = response(prediction, mvbench_choice)
     counted = float(answer_text(prediction) != "")
-    return {"accuracy": Ratio(float(letter == sample.target.extra["letter"]), counted)}
+    return {"accuracy": Ratio(float(letter == target.extra["letter"]), counted)}
 
 
 PROTOCOLS = letter_protocols(

@@ -38,13 +38,7 @@ def perception_test(
 ) -> Task:
     """One sample a question; `protocol` is `perceptiontest/official` or `perceptiontest/strict`."""
     place, files = data / "perception_test", f"mc_question_val/{split}-*.parquet"
+    videos = Videos((place / "videos",), frames)
     return table_task(
-        "perception_test",
-        place,
-        files,
-        FIELDS,
-        PROTOCOLS,
-        split,
-        protocol,
-        videos=Videos((place / "videos",), frames),
+        "perception_test", place, files, FIELDS, PROTOCOLS, split, protocol, videos=videos
     )

@@ -15,19 +15,18 @@ from harness.errors import DataError
 from harness.layout import path_inside
 from harness.metrics.points import values_at
 from harness.scores import Mean, Scores
-from harness.task import Task
+from harness.task import Task, single_answer
 from harness.tasks.pointing.task import (
-    POINTS,
     WHITE,
     points_of,
     points_protocol,
     read_levels,
     region_of,
+    region_task,
     with_region,
 )
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import text
-from harness.tasks.qa.task import table_task
 from harness.types import Prediction, Sample
 
 FIELDS = Fields(
@@ -36,31 +35,17 @@ FIELDS = Fields(
     question="user_input",
     answer="",
     categories={"category": "category"},
+    others={"mask_filename": "text"},
 )
-MASK = {"mask_filename": "mask of the region"}
 COUNTING = "counting"
 
 
 def pointbench(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "pointbench/official"
 ) -> Task:
-    """One sample a question.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        protocol: `pointbench/official`.
-    """
-    return table_task(
-        "pointbench",
-        data / "pointbench",
-        "data.json",
-        FIELDS.columns | MASK,
-        PROTOCOLS,
-        split,
-        protocol,
-        read=_question,
-        forms=POINTS,
+    """One sample a question; `protocol` is `pointbench/official`."""
+    return region_task(
+        "pointbench", data, "data.json", FIELDS, PROTOCOLS, split, protocol, read=_question
     )
 
 
@@ -68,23 +53,19 @@ def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
     category, count = text(row, "category", where), row.get("count", 1)
     if type(count) is not int or count < 1:
         raise DataError(f"{where}: 'count'", expected="a number from 1", found=repr(count)[:40])
-    is_counted = category == COUNTING
+    counted = count if category == COUNTING else None
     image = f"images/{category}/{text(row, 'image_filename', where)}"
     mask = path_inside(place / "masks", text(row, "mask_filename", where))
     question = FIELDS.read_record({**row, "image_filename": image}, where, place)
-    return with_region(
-        replace(question, extra={"count": count if is_counted else None}),
-        read_levels(mask, str(mask), any_channel=True),
-        where,
-        count=count if is_counted else 1,
-    )
+    question = replace(question, extra={"count": counted})
+    levels = read_levels(mask, str(mask), any_channel=True)
+    return with_region(question, levels, where, count=counted or 1)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`evaluate_model`: the first point, or of a counting question all, in their true number."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    points, count = points_of(prediction), sample.target.extra["count"]
+    sample, target, prediction = single_answer(unit, predictions)
+    points, count = points_of(prediction), target.extra["count"]
     if count is None:
         points = points[:1]
     hits = values_at(points, region_of(sample) > WHITE)
@@ -92,11 +73,9 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
     return {"accuracy": Mean(float(right))}
 
 
-PROTOCOLS = {
-    "pointbench/official": points_protocol(
-        "pointbench/official",
-        score_official,
-        "model_evaluator.py: one point, or as many as there are instances, all in the mask",
-        means="share of questions whose points are right",
-    ),
-}
+PROTOCOLS = points_protocol(
+    "pointbench/official",
+    score_official,
+    "model_evaluator.py: one point, or as many as there are instances, all in the mask",
+    means="share of questions whose points are right",
+)

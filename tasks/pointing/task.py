@@ -15,10 +15,11 @@ from harness.masks import Rle, SoftMask
 from harness.media import decode_image
 from harness.metrics.points import values_at
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, ScoreUnit
+from harness.task import Ceiling, Protocol, ScoreUnit, Task
 from harness.tasks.qa.images import open_images
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import images_of
+from harness.tasks.qa.task import table_task
 from harness.types import Answer, AnswerForm, Point, Prediction, Sample
 
 Levels = NDArray[np.uint8]
@@ -27,7 +28,6 @@ Weights = Callable[[Levels], NDArray[np.generic]]
 """Value of a point on each pixel, from the levels of a region."""
 POINTS = (AnswerForm.POINTS,)
 WHOLE = Ceiling(value=1.0)
-MASK = {"mask": "mask of the region"}
 WHITE = 127
 """Level above which a pixel is in the region, where a protocol says nothing else."""
 
@@ -79,23 +79,22 @@ def share_protocols(name: str, **kinds: tuple[Weights, str]) -> dict[str, Protoc
 
     A sample without points scores 0. `kinds` are the weights, and what the protocol is about.
     """
-    return {
-        f"{name}/{kind}": points_protocol(
+    found = dict[str, Protocol]()
+    for kind, (weights, about) in kinds.items():
+        found |= points_protocol(
             f"{name}/{kind}",
             partial(_share, weights=weights),
             about,
             means="mean share of points inside the region",
             ceiling=Ceiling(value=partial(_highest, weights=weights), tolerance=1e-12),
         )
-        for kind, (weights, about) in kinds.items()
-    }
+    return found
 
 
 def _share(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, weights: Weights
 ) -> Scores:
-    (sample,), (prediction,) = unit, predictions
-    found = values_at(points_of(prediction), weights(region_of(sample)))
+    found = values_at(points_of(predictions[0]), weights(region_of(unit[0])))
     return {"accuracy": Mean(float(found.mean()) if len(found) else 0.0)}
 
 
@@ -111,9 +110,9 @@ def points_protocol(
     means: str,
     categories: Sequence[str] = (),
     ceiling: Ceiling = WHOLE,
-) -> Protocol:
-    """A protocol with the number `accuracy`, and the same of the samples of each category."""
-    return Protocol(
+) -> dict[str, Protocol]:
+    """The protocol of a name: the number `accuracy`, and the same of each category's samples."""
+    protocol = Protocol(
         name=name,
         score=score,
         metrics=(
@@ -124,6 +123,7 @@ def points_protocol(
         ceiling=ceiling,
         about=about,
     )
+    return {name: protocol}
 
 
 def any_level(levels: Levels) -> NDArray[np.generic]:
@@ -152,7 +152,27 @@ def with_region(question: Question, levels: Levels, where: str, *, count: int = 
     return replace(question, answer=region_answer(levels, count=count))
 
 
-def row_question(row: Mapping[str, object], where: str, place: Path, *, fields: Fields) -> Question:
-    """The question of a table's row that holds the `mask` of its region beside its `fields`."""
-    (mask,) = images_of(row["mask"], f"{where}: 'mask'", place)
-    return with_region(fields.read_record(row, where, place), read_levels(mask, where), where)
+def region_task(
+    name: str,
+    data: Path,
+    files: str,
+    fields: Fields,
+    protocols: Mapping[str, Protocol],
+    split: str,
+    protocol: str,
+    *,
+    read: Callable[..., Question] | None = None,
+) -> Task:
+    """The task of questions on regions; see `table_task`, which gets the folder `name` of `data`.
+
+    Without `read`, rows hold the `mask` of their region beside the other fields.
+    """
+
+    def with_mask(row: Mapping[str, object], where: str, place: Path) -> Question:
+        (mask,) = images_of(row["mask"], f"{where}: 'mask'", place)
+        return with_region(fields.read_record(row, where, place), read_levels(mask, where), where)
+
+    make, place = read or with_mask, data / name
+    return table_task(
+        name, place, files, fields, protocols, split, protocol, read=make, forms=POINTS
+    )

@@ -8,7 +8,6 @@ answer is written in its shortest form.
 from collections.abc import Callable
 
 from harness.responses import tag_text
-from harness.task import Reads
 from harness.types import Answer, Prediction, Sample
 
 
@@ -36,12 +35,15 @@ def answer_text(prediction: Prediction) -> str | None:
     return None if prediction.answer is None else correct_text(prediction.answer)
 
 
-def read_by(read: Callable[[Sample, str], object]) -> Reads:
-    """Return a protocol's `is_readable`: True if `read` finds anything in the text."""
+def read_by(read: Callable[..., object]) -> Callable[..., bool]:
+    """Return a protocol's `is_readable`: True if `read` finds anything in the text.
 
-    def is_readable(sample: Sample, prediction: Prediction) -> bool:
+    `read` takes a sample and a text, and by keyword the `rule` that protocols differ in.
+    """
+
+    def is_readable(sample: Sample, prediction: Prediction, **rule: bool) -> bool:
         text = answer_text(prediction)
-        return text is not None and read(sample, text) is not None
+        return text is not None and read(sample, text, **rule) is not None
 
     return is_readable
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.metrics.averages import mean_in_order
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, ScoreUnit
+from harness.task import Ceiling, Protocol, ScoreUnit, single_answer
 from harness.tasks.qa.answer_text import read_by
 from harness.tasks.qa.options import response, stated_letter, strict_accuracy
 from harness.types import Prediction, Sample
@@ -48,10 +48,8 @@ def scored_by(read: Callable[[str], str | None]) -> ScoreUnit:
     """A scorer by the letter that `read` takes from a response; none, or no response, is wrong."""
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        (sample,), (prediction,) = unit, predictions
-        assert sample.target is not None, "the ground truth is public"
-        _, letter = response(prediction, read)
-        return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
+        _, target, prediction = single_answer(unit, predictions)
+        return {"accuracy": Mean(float(response(prediction, read)[1] == target.extra["letter"]))}
 
     return score
 

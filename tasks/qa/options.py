@@ -8,6 +8,7 @@ from harness.errors import DataError
 from harness.judging import same_words
 from harness.metrics.choices import strict_choice
 from harness.scores import Mean, Scores
+from harness.task import ground_truth, single_answer
 from harness.tasks.qa.answer_text import answer_text
 from harness.types import Prediction, Sample
 
@@ -51,22 +52,21 @@ def strict_accuracy(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
 
     Where the ground truth is a text, the response has to have its words, and no others.
     """
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    text, truth = answer_text(prediction) or "", sample.target.answer.text
-    if truth is not None and sample.target.extra["letter"] is None:
+    sample, target, prediction = single_answer(unit, predictions)
+    text, truth = answer_text(prediction) or "", target.answer.text
+    if truth is not None and target.extra["letter"] is None:
         return {"accuracy": Mean(float(same_words(text, truth)))}
-    return {"accuracy": Mean(float(stated_letter(sample, text) == sample.target.extra["letter"]))}
+    return {"accuracy": Mean(float(stated_letter(sample, text) == target.extra["letter"]))}
 
 
 def stated_letter(sample: Sample, text: str) -> str | None:
     """The letter of one of a question's options that a text states, or None; where the question
     has no options, the text.
     """
-    assert sample.target is not None, "the ground truth is public"
-    if sample.target.extra["letter"] is None:
+    given = ground_truth(sample).extra
+    if given["letter"] is None:
         return text.strip() or None
-    return strict_choice(text, letters=sample.target.extra["letters"])
+    return strict_choice(text, letters=given["letters"])
 
 
 def response(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:

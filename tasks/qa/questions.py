@@ -86,13 +86,15 @@ class Fields:
     """Pattern of the group for clusters of statistics; by default the medium."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """The fields of the breakdowns, by the breakdowns' names."""
+    nullable: Mapping[str, str] = field(default_factory=dict)
+    """Further such fields, which may be null or have any value."""
     kinds: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
     """Breakdowns by what a field begins with: the field, and its beginnings; else it is `other`."""
     allowed_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The values that a field may have, by the field's name, which may be `_file`."""
     positive: bool = False
     """True if a number has to be above 0."""
-    others: Mapping[str, Literal["number", "text"]] = field(default_factory=dict)
+    others: Mapping[str, Literal["number", "text", "any"]] = field(default_factory=dict)
     """Further fields that the benchmark needs, and their types."""
 
     def __post_init__(self) -> None:
@@ -116,6 +118,7 @@ class Fields:
         found |= {self.question: "question", self.answer: "ground_truth"}
         found |= dict.fromkeys(self.option_fields, "options")
         found |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
+        found |= dict.fromkeys(self.nullable.values(), "category, or null")
         found |= {name: "category" for name, _ in self.kinds.values()}
         return {name: what for name, what in found.items() if name not in ("", FILE, INDEX)}
 
@@ -156,7 +159,8 @@ class Fields:
                     found=repr(row.get(name))[:60],
                 )
         for name, kind in self.others.items():
-            (number if kind == "number" else text)(row, name, where)
+            if kind != "any":
+                (number if kind == "number" else text)(row, name, where)
         options = self._options(row, where) if self.options else ()
         wording = text(row, self.question, where)
         if not self.images:
@@ -175,6 +179,7 @@ class Fields:
             group=fill_pattern(self.group, row, where) if self.group else group,
             categories={
                 **{name: _category(row, key, where) for name, key in self.categories.items()},
+                **{name: str(row[key] or "") for name, key in self.nullable.items()},
                 **{name: _kind(row, *one, where) for name, one in self.kinds.items()},
             },
             extra={"letters": self.letters} if self.letters else {},

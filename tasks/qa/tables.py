@@ -1,12 +1,12 @@
 """Records of a benchmark, a few at a time, from Parquet, from lines of JSON, or from a list."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.files import open_regular, read_text, refuse_other
-from harness.layout import JsonFile, path_inside, rows
+from harness.files import read_text
+from harness.layout import JsonFile, path_inside, read_lines, rows
 from harness.responses import refuse_duplicate_keys
 
 MAX_LINE = 2**24  # bytes of one record
@@ -28,44 +28,17 @@ def records(
         DataError: the file cannot be read, or lacks a column; a line is no JSON object.
     """
     if path.suffix == ".jsonl":
-        yield from _lines(path, columns)
+        for number, line in read_lines(path, MAX_LINE):
+            where = f"{path}, line {number}"
+            yield where, _record(line, columns, where)
         return
     if path.suffix == ".json":
         for entry in JsonFile(path).items():
             where = f"{path}, record {entry.key}"
             yield where, _complete(entry.parse(), columns, where)
         return
-    there = [name for name in optional or {} if name in _names(path)]
-    wanted = {**columns, **{name: (optional or {})[name] for name in there}}
-    for number, row in enumerate(rows(path, wanted)):
+    for number, row in enumerate(rows(path, columns, optional=optional or ())):
         yield f"{path}, row {number}", row
-
-
-def _names(path: Path) -> Sequence[str]:
-    from pyarrow import ArrowException, parquet
-
-    try:
-        refuse_other(path, DataError, f"file {path}")
-        with parquet.ParquetFile(path) as file:
-            return list(file.schema_arrow.names)
-    except (ArrowException, OSError) as error:
-        raise DataError(
-            f"file {path}", expected="a complete Parquet file", found=str(error).split("\n")[0]
-        ) from error
-
-
-def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
-    try:
-        lines = open_regular(path)
-    except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
-    with lines:
-        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
-            where = f"{path}, line {number}"
-            if line.strip():
-                yield where, _record(line, columns, where)
 
 
 def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, object]:

@@ -19,8 +19,8 @@ from harness.tasks.qa.videos import (
     Clip,
     FrameSelection,
     find,
-    open_or_lost,
     open_video,
+    video_or_lost,
 )
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -57,10 +57,11 @@ class Videos:
 
     def open(self, question: Question) -> tuple[Media, ...]:
         """Open a question's video, or a stand-in if it is missing or damaged."""
-        name = str(question.media)
-        media = open_or_lost(
-            lambda: self.path(name),
+        media = video_or_lost(
+            self.folders,
+            str(question.media),
             _within(question, self.selection.choose),
+            suffixes=self.suffixes,
             frames_per_second=self.frames_per_second,
         )
         return (media,)

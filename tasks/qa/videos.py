@@ -1,6 +1,5 @@
 """A benchmark's videos, as files or as folders of frames, and the choice of their frames."""
 
-import hashlib
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +10,7 @@ from typing import TypeAlias
 from harness.errors import MediaError
 from harness.frames import frame_policy
 from harness.layout import path_inside
-from harness.media import Frame, Media, frame_files, placeholder_media
+from harness.media import Media, frame_files, placeholder_media, select_frames
 from harness.spec import Spec
 from harness.video import video_file
 
@@ -119,7 +118,7 @@ def open_video(path: Path, choose: Choose | None, *, frames_per_second: float = 
     if not images:
         raise MediaError(f"video {path}", expected="images, one a frame", found="none")
     whole = frame_files(images, frames_per_second=frames_per_second)
-    return whole if choose is None else _part(whole, tuple(choose(whole.times())))
+    return whole if choose is None else select_frames(whole, choose(whole.times()))
 
 
 def video_or_lost(
@@ -127,66 +126,17 @@ def video_or_lost(
     name: str,
     choose: Choose | None,
     *,
-    size: tuple[int, int] = (1, 1),
-    frames: int = 1,
-) -> Media:
-    """Open the video, or a stand-in if it is missing or damaged.
-
-    `size` and `frames` are what ground truth is compared in, where that is known.
-    """
-    return open_or_lost(lambda: find(folders, name), choose, size=size, frames=frames)
-
-
-def open_or_lost(
-    found: Callable[[], Path],
-    choose: Choose | None,
-    *,
+    suffixes: Sequence[str] = ("",),
     frames_per_second: float = 1.0,
     size: tuple[int, int] = (1, 1),
     frames: int = 1,
 ) -> Media:
-    """Open the video that `found` finds, as `video_or_lost` does."""
+    """Open the video that `find` finds, or a stand-in if it is missing or damaged.
+
+    `size` and `frames` are what ground truth is compared in, where that is known.
+    """
     try:
-        return open_video(found(), choose, frames_per_second=frames_per_second)
+        path = find(folders, name, suffixes=suffixes)
+        return open_video(path, choose, frames_per_second=frames_per_second)
     except MediaError as error:
         return placeholder_media(error, size=size, frames=frames)
-
-
-def _part(video: Media, places: tuple[int, ...]) -> Media:
-    """Return some frames of a folder as a medium, with their times."""
-    times = video.times()
-    return Media(
-        [_SingleFrame(video, place) for place in places],
-        size=video.size,
-        times=[times[place] for place in places],
-        digest=_Digest(video, places),
-        is_video=True,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _SingleFrame:
-    """One frame of another medium, which does the decoding."""
-
-    video: Media
-    place: int
-
-    @property
-    def key(self) -> str | None:
-        return None
-
-    def __call__(self) -> Frame:
-        return self.video.frame(self.place)
-
-
-@dataclass(frozen=True, slots=True)
-class _Digest:
-    video: Media
-    places: tuple[int, ...]
-
-    def __call__(self) -> str:
-        source = f"{self.video.id} {self.places}".encode()
-        return hashlib.blake2b(source, digest_size=16).hexdigest()
-
-    def weight(self) -> int:
-        return self.video.weight

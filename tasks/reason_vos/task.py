@@ -16,8 +16,9 @@ from harness.errors import DataError
 from harness.layout import LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
-from harness.task import Problem, Task, choose
-from harness.tasks.reason_vos.scoring import PROTOCOLS
+from harness.scores import Scores
+from harness.task import Problem, Task, choose, official_and_strict, single_answer
+from harness.tasks.rvos import scoring as rvos
 from harness.tasks.rvos.labels import BACKGROUND, first_size_of, sized_labels
 from harness.tasks.rvos.videos import (
     VideoList,
@@ -28,9 +29,7 @@ from harness.tasks.rvos.videos import (
     of_each,
     videos_of,
 )
-from harness.types import Answer, AnswerForm, Sample, Target
-
-__all__ = ["PROTOCOLS", "reason_vos"]
+from harness.types import Answer, AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks reason_vos` says where the data is had."
 Spoken = tuple[str, str, str, dict[str, str]]
@@ -42,20 +41,13 @@ def reason_vos(
     split: Literal["test"] = "test",
     protocol: str = "reasonvos/official",
 ) -> Task:
-    """One sample an expression.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        protocol: `reasonvos/official` or `reasonvos/strict`, which counts what is not answered.
-    """
+    """One sample an expression; `protocol` is `reasonvos/official` or `reasonvos/strict`."""
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "reason_vos", fix=FIX)
     meta = file(place / "meta_expressions.json", fix=FIX)
     layout = VideoList(place, meta, videos_of(meta))
     return Task(
         name="reason_vos",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
@@ -153,3 +145,25 @@ def _check_video(layout: VideoList, name: str, video: object) -> Iterator[Proble
     media = film(images, size=lambda: (1, 1))
     for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
         target(_labels(layout, key), frames, media)
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
+    """J and F of one expression over its annotated frames.
+
+    An expression without a prediction scores 0 and 0 with `strict`; `eval_reason_vos.py` (146f2bc)
+    leaves it out.
+    """
+    _, target, prediction = single_answer(unit, predictions)
+    if prediction.answer is None and not strict:
+        return {}
+    return rvos.score(unit, predictions, frames=target.extra["counted"])
+
+
+PROTOCOLS = official_and_strict(
+    "reasonvos",
+    score,
+    metrics=rvos.METRICS,
+    headline="J&F",
+    official="VideoLISA's eval_reason_vos.py: what has no prediction counts nowhere",
+    strict="what has no prediction scores 0",
+)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.masks import BoolArray
 from harness.tasks.rvos.writing import (
     frame_name,
     joint_masks,
@@ -39,18 +38,9 @@ def _entry(example: Example, name: str, source: str, place: Path) -> dict[str, o
         folder = place / "Annotations" / f"{source}_{name}_{number}"
         folder.mkdir(parents=True)
         for frame, mask in list(zip(frames, masks, strict=True))[::2]:
-            (folder / f"{frame_name(frame)}.png").write_bytes(_png(mask))
-        expressions.append(
-            {
-                "obj_id": number,
-                "exp_id": number,
-                "exp_text": question.text,
-                "is_sent": question.is_sentence,
-            }
-        )
+            png = encode_png(mask.astype(np.uint8) * 255)
+            (folder / f"{frame_name(frame)}.png").write_bytes(png)
+        entry = {"obj_id": number, "exp_id": number, "exp_text": question.text}
+        expressions.append({**entry, "is_sent": question.is_sentence})
     names = [frame_name(frame) for frame in frames]
     return {"source": source, "frames": names, "expressions": expressions}
-
-
-def _png(mask: BoolArray) -> bytes:
-    return encode_png(mask.astype(np.uint8) * 255)

@@ -31,13 +31,7 @@ def ref_sav(
     split: Literal["valid"] = "valid",
     protocol: str = "refsav/official",
 ) -> Task:
-    """One sample an expression.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        protocol: `refsav/official` or `refsav/strict`, which differ in A.
-    """
+    """One sample an expression; `protocol` is `refsav/official` or `refsav/strict`."""
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "ref_sav", fix=FIX)
     meta = file(place / f"meta_expressions_{split}.json", fix=FIX)
@@ -46,7 +40,6 @@ def ref_sav(
     layout = Layout(place, meta, videos_of(meta), tracks, None, images="videos", types=TYPES)
     return Task(
         name="ref_sav",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,

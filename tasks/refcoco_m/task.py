@@ -32,13 +32,7 @@ def refcoco_m(
     split: Literal["validation"] = "validation",
     protocol: str = "res/expression",
 ) -> Task:
-    """One sample an expression; statistics cluster by image.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        protocol: `res/expression`.
-    """
+    """One sample an expression; statistics cluster by image. `protocol` is `res/expression`."""
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = data / "refcoco_m"
     files = parts(place, f"data/{split}-*.parquet", "refcoco_m")
@@ -56,12 +50,13 @@ def _of_image(place: Path, row: Mapping[str, object], where: str) -> list[Phrase
     (image,) = images_of(row["image"], where, place)
     found = []
     for one in field(row, "samples", list, where):
-        named = f"{where}, object {fill_pattern('{id}', one, where)}"
+        id = fill_pattern("{id}", one if isinstance(one, dict) else {}, where)
+        named = f"{where}, object {id}"
         mask = Rle.from_json(field(one, "mask", dict, named), f"{named}: 'mask'")
         for number, sentence in enumerate(field(one, "sentences", list, named)):
             found.append(
                 Phrase(
-                    id=f"{fill_pattern('{id}', one, named)}/{number}",
+                    id=f"{id}/{number}",
                     text=_text(sentence, named),
                     image=image,
                     mask=mask,

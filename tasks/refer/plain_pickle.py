@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.files import read_bytes
+from harness.layout import unreadable
 from harness.tasks.refer.pickle_machine import MAX_DEPTH, Machine
 
 MAX_BYTES = 2**28  # of a file
@@ -35,9 +36,7 @@ def read_plain_pickle(path: Path) -> object:
             raise DataError(f"file {path}", expected=f"at most {MAX_BYTES} bytes", found=str(size))
         raw = read_bytes(path)
     except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
+        raise unreadable(path, error) from error
     try:
         return loads(raw)
     except DataError as error:

@@ -6,24 +6,20 @@ A row of the hub's tables `data/{location,placement,unseen}-*.parquet`:
      "suffix": "Your answer should be formatted as …", "step": 2}
 """
 
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from harness.task import Task
-from harness.tasks.pointing.task import (
-    MASK,
-    POINTS,
-    any_level,
-    row_question,
-    share_protocols,
-    white,
-)
+from harness.tasks.pointing.task import any_level, region_task, share_protocols, white
 from harness.tasks.qa.questions import Fields
-from harness.tasks.qa.task import table_task
 
 FIELDS = Fields(
-    id="{id}", images=("image",), question="prompt", answer="", categories={"step": "step"}
+    id="{id}",
+    images=("image",),
+    question="prompt",
+    answer="",
+    categories={"step": "step"},
+    others={"mask": "any"},
 )
 PROTOCOLS = share_protocols(
     "refspatial",
@@ -46,14 +42,5 @@ def refspatial(
             training set does not have (`unseen`).
         protocol: `refspatial/official` or `refspatial/white`.
     """
-    return table_task(
-        "refspatial",
-        data / "refspatial",
-        f"data/{split}-*.parquet",
-        FIELDS.columns | MASK,
-        PROTOCOLS,
-        split,
-        protocol,
-        read=partial(row_question, fields=FIELDS),
-        forms=POINTS,
-    )
+    files = f"data/{split}-*.parquet"
+    return region_task("refspatial", data, files, FIELDS, PROTOCOLS, split, protocol)

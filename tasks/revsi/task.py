@@ -12,8 +12,8 @@ from typing import Literal
 
 from harness.metrics.averages import mean_in_order
 from harness.scores import Mean, Metric, Scores
-from harness.task import Task, official_and_strict
-from harness.tasks.qa.answer_text import answer_text
+from harness.task import Task, official_and_strict, single_answer
+from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import Videos, table_task
 from harness.tasks.vsi_bench.task import (
@@ -81,22 +81,21 @@ def revsi(
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
     """VSI-Bench's score of a response without the blanks around it, under the name of the kind."""
-    (sample,), (prediction,) = unit, predictions
+    sample, _, prediction = single_answer(unit, predictions)
     value = strict_value if strict else official_value
     text = (answer_text(prediction) or "").strip()
     return {sample.categories["type"]: Mean(value(sample, text))}
 
 
-def reads(sample: Sample, prediction: Prediction, *, strict: bool) -> bool:
-    """Return True if a response has a letter, or the number that the question asks for."""
-    text, read = answer_text(prediction), reads_strict if strict else reads_official
-    return text is not None and read(sample, text.strip()) is not None
+def read(sample: Sample, text: str, *, strict: bool) -> object:
+    """The letter of a response, or the number that the question asks for; None without one."""
+    return (reads_strict if strict else reads_official)(sample, text.strip())
 
 
 PROTOCOLS = official_and_strict(
     "revsi",
     score,
-    reads=reads,
+    reads=read_by(read),
     metrics=(
         *(Metric(kind, about="accuracy or mean relative accuracy") for kind in KINDS),
         *(

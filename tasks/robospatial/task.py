@@ -18,7 +18,7 @@ from typing import Literal
 from harness.errors import DataError
 from harness.metrics.points import in_polygon
 from harness.scores import Mean, Scores
-from harness.task import Task
+from harness.task import Task, single_answer
 from harness.tasks.pointing.task import POINTS, points_of, points_protocol
 from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.images import open_images
@@ -43,28 +43,15 @@ def robospatial(
     split: Literal["all", "configuration", "compatibility", "context"] = "all",
     protocol: str = "robospatial/official",
 ) -> Task:
-    """One sample a question.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: All questions, or those of one category.
-        protocol: `robospatial/official`.
-    """
+    """One sample a question, of one category or of all; `protocol` is `robospatial/official`."""
 
     def read(row: Mapping[str, object], where: str, place: Path) -> Question | None:
         question = _question(row, where, place)
         return question if split in ("all", question.categories["category"]) else None
 
+    place, files, forms = data / "robospatial", "annotations.json", (*POINTS, AnswerForm.TEXT)
     return table_task(
-        "robospatial",
-        data / "robospatial",
-        "annotations.json",
-        FIELDS,
-        PROTOCOLS,
-        split,
-        protocol,
-        read=read,
-        forms=(*POINTS, AnswerForm.TEXT),
+        "robospatial", place, files, FIELDS, PROTOCOLS, split, protocol, read=read, forms=forms
     )
 
 
@@ -118,25 +105,20 @@ def inner_point(polygon: Sequence[tuple[float, float]], where: str) -> Point:
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`evaluate_answer`: the first point in the polygon; a response that begins with yes or no."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    if (polygon := sample.target.extra.get("polygon")) is not None:
+    sample, target, prediction = single_answer(unit, predictions)
+    if (polygon := target.extra.get("polygon")) is not None:
         (width, height), points = sample.query.size, points_of(prediction)
-        right = bool(points) and in_polygon(
-            Point(points[0].x / width, points[0].y / height), polygon
-        )
+        right = any(in_polygon(Point(x / width, y / height), polygon) for x, y in points[:1])
     else:
         said = (answer_text(prediction) or "").strip().lower()
-        right = said.startswith(str(sample.target.answer.text))
+        right = said.startswith(str(target.answer.text))
     return {"accuracy": Mean(float(right)), sample.categories["category"]: Mean(float(right))}
 
 
-PROTOCOLS = {
-    "robospatial/official": points_protocol(
-        "robospatial/official",
-        score_official,
-        "RoboSpatial-Eval: the first point lies in the polygon; yes and no at the beginning",
-        means="share of questions answered rightly",
-        categories=CATEGORIES,
-    )
-}
+PROTOCOLS = points_protocol(
+    "robospatial/official",
+    score_official,
+    "RoboSpatial-Eval: the first point lies in the polygon; yes and no at the beginning",
+    means="share of questions answered rightly",
+    categories=CATEGORIES,
+)

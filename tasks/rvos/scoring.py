@@ -24,20 +24,27 @@ def predicted_masks(answer: Answer | None, like: Sequence[Rle]) -> tuple[Rle, ..
     return tuple(Rle.empty(mask.height, mask.width) for mask in like)
 
 
-def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+def score(
+    unit: Sequence[Sample],
+    predictions: Sequence[Prediction],
+    *,
+    frames: Sequence[int] | None = None,
+) -> Scores:
     """J and F of one expression, as tools/eval_mevis.py (7c0620b) computes them.
 
-    Means over all frames. A failure scores 0 and 0, as the official script scores a missing
-    folder; "no target" is a prediction of empty masks.
+    Means over all frames, or over those with the numbers `frames`. A failure scores 0 and 0, as the
+    official script scores a missing folder; "no target" is a prediction of empty masks.
     """
     (sample,), (prediction,) = unit, predictions
     if prediction.answer is None:
         return {"J": Mean(0.0), "F": Mean(0.0)}
     ground_truth = ground_truth_of(sample)
-    predicted = predicted_masks(prediction.answer, ground_truth)
+    both = ground_truth, predicted_masks(prediction.answer, ground_truth)
+    counted = range(len(ground_truth)) if frames is None else frames
+    true, predicted = ([masks[frame] for frame in counted] for masks in both)
     return {
-        "J": Mean(float(region_similarity(ground_truth, predicted).mean())),
-        "F": Mean(float(boundary_f_measure(ground_truth, predicted).mean())),
+        "J": Mean(float(region_similarity(true, predicted).mean())),
+        "F": Mean(float(boundary_f_measure(true, predicted).mean())),
     }
 
 

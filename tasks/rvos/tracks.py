@@ -1,6 +1,6 @@
 """Masks of objects by annotation id: one run-length a frame, or null where the object is not."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import DataError
@@ -35,14 +35,11 @@ def object_track(
             found=f"{len(track)} masks",
             expected=f"{frames}, one a frame",
         )
-    return [
-        None if plain is None else sized(Rle.from_json(plain, what), size, what)
-        for plain, what in _named_items(track, f"{where}: annotation {annotation}, frame")
-    ]
-
-
-def _named_items(items: Iterable[object], what: str) -> Iterator[tuple[object, str]]:
-    return ((item, f"{what} {index}") for index, item in enumerate(items))
+    found: list[Rle | None] = []
+    for index, plain in enumerate(track):
+        what = f"{where}: annotation {annotation}, frame {index}"
+        found.append(None if plain is None else sized(Rle.from_json(plain, what), size, what))
+    return found
 
 
 def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:

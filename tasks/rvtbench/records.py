@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError
-from harness.files import open_regular
-from harness.layout import JsonFile, path_inside
+from harness.layout import JsonFile, path_inside, read_lines
 from harness.masks import Rle
 from harness.responses import finite_numbers, refuse_duplicate_keys
 from harness.tasks.rvos.tracks import sized
@@ -100,15 +99,8 @@ def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record]:
 
 
 def _lines(path: Path) -> Iterator[tuple[object, str]]:
-    try:
-        with open_regular(path) as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
-                if line.strip():
-                    yield _line(line, f"{path}, line {number}"), f"line {number}"
-    except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
+    for number, line in read_lines(path, MAX_LINE):
+        yield _line(line, f"{path}, line {number}"), f"line {number}"
 
 
 def _line(line: bytes, where: str) -> object:

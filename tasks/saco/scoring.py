@@ -11,7 +11,7 @@ from harness.metrics.cgf1 import (
     track_ious,
 )
 from harness.scores import Corpus, Metric, Scores
-from harness.task import Ceiling, Protocol, official_and_strict
+from harness.task import Ceiling, Protocol, official_and_strict, single_answer
 from harness.types import Prediction, Sample
 
 THRESHOLD = 0.5  # of scores: what is below was not predicted
@@ -40,10 +40,9 @@ def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
     """The best of the annotators' counts. A failure is nothing predicted; with `strict`, wrong."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
+    _, target, prediction = single_answer(unit, predictions)
     predicted = predicted_instances(prediction)
-    annotators: Sequence[Sequence[Track]] = sample.target.extra["annotators"]
+    annotators: Sequence[Sequence[Track]] = target.extra["annotators"]
     best = best_annotator([found_instances(track_ious(predicted, true)) for true in annotators])
     if strict and prediction.answer is None and best["cell"] == "TN":
         best = {**best, "cell": "FP", "predicted": 1}

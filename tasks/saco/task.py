@@ -10,15 +10,15 @@ Gold has three files of one domain, by three annotators:
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from harness.errors import DataError, MaskError, MediaError, ParseError
+from harness.errors import DataError, MaskError, ParseError
 from harness.layout import JsonFile, field, file, folder, path_inside
 from harness.masks import Rle
-from harness.media import Media, open_image, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import Task, check_by_reading, choose, lost_media
 from harness.tasks.saco.scoring import PROTOCOLS, Track
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -27,6 +27,7 @@ __all__ = ["PROTOCOLS", "saco"]
 
 FIX = "`harness list tasks saco` says where the data is had."
 ANNOTATORS = "abc"
+Key = TypeVar("Key")
 Domain = Literal[
     "metaclip",
     "sa1b",
@@ -71,7 +72,6 @@ def saco(
     samples = partial(_samples, files, place / "images")
     return Task(
         name="saco",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK,),
         protocol=scoring,
@@ -85,48 +85,35 @@ def saco(
 
 def _samples(files: Sequence[Path], images: Path) -> Iterator[Sample]:
     """Pairs that all annotators found to be annotated in full, as the official evaluator does."""
-    truths = [_tracks_of(path) for path in files]
-    complete = [_complete(path) for path in files[1:]]
-    for entry in JsonFile(files[0], ("images",)).items():
-        where = f"{files[0]}, image {entry.key}"
-        pair = entry.parse()
+    truths = [tracks_of(path, _mask_of) for path in files]
+    complete = [set(_complete(path)) for path in files[1:]]
+    for where, pair in entries(files[0], "image"):
         number = field(pair, "id", int, where)
         if not pair.get("is_instance_exhaustive") or not all(number in one for one in complete):
             continue
         size = field(pair, "width", int, where), field(pair, "height", int, where)
         name, phrase = field(pair, "file_name", str, where), field(pair, "text_input", str, where)
-        try:
-            media = open_image(path_inside(images, name))
-        except MediaError as error:
-            media = placeholder_media(error, size=(max(size[0], 1), max(size[1], 1)))
+        lost = max(size[0], 1), max(size[1], 1)
+        media = image_or_placeholder(path_inside(images, name), size=lost)
         annotators = [one.get(number, ()) for one in truths]
-        yield instance_sample(
-            str(number),
-            phrase,
-            media,
-            annotators[0],
-            extra={"annotators": annotators},
-            group=name,
-            where=where,
-        )
+        yield instance_sample(str(number), phrase, media, annotators, group=name, where=where)
 
 
 def instance_sample(
     id: str,
     phrase: str,
     media: Media,
-    true: Sequence[Track],
+    annotators: Sequence[Sequence[Track]],
     *,
-    extra: Mapping[str, object],
     group: str,
     where: str,
 ) -> Sample:
-    """The sample of a phrase, with its objects, of which there may be none.
+    """The sample of a phrase, with its objects by each annotator, of which there may be none.
 
     Raises:
         DataError: there are not as many masks of an object as frames, or one has another size.
     """
-    width, height = media.size
+    (width, height), true = media.size, annotators[0]
     for track in true:
         sizes = {mask.size for mask in track}
         if len(track) != len(media) or sizes != {(width, height)}:
@@ -147,31 +134,47 @@ def instance_sample(
         query=Query(
             id=query_id(id), text=phrase.strip(), media=(media,), forms=(form,), instances=True
         ),
-        target=Target(answer=answer, extra=extra),
+        target=Target(answer=answer, extra={"annotators": annotators}),
         group=group,
         categories={"there": "yes" if true else "no"},
     )
 
 
-def _complete(path: Path) -> frozenset[int]:
-    pairs = ((entry.key, entry.parse()) for entry in JsonFile(path, ("images",)).items())
-    return frozenset(
-        field(pair, "id", int, f"{path}, image {key}")
-        for key, pair in pairs
-        if pair.get("is_instance_exhaustive")
-    )
+def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the place and content of each entry of the list `key`, by default `kind` and an s.
+
+    Raises:
+        DataError: an entry is no object.
+    """
+    for entry in JsonFile(path, (key or f"{kind}s",)).items():
+        where, plain = f"{path}, {kind} {entry.key}", entry.parse()
+        if not isinstance(plain, dict):
+            raise DataError(where, expected="one JSON object", found=type(plain).__name__)
+        yield where, plain
 
 
-def _tracks_of(path: Path) -> Mapping[int, tuple[Track, ...]]:
-    """Objects by pair, as tracks of one frame; masks of several objects are left out."""
-    found: defaultdict[int, list[Track]] = defaultdict(list)
-    for entry in JsonFile(path, ("annotations",)).items():
-        where = f"{path}, annotation {entry.key}"
-        plain = entry.parse()
+def tracks_of(
+    path: Path, read: Callable[[dict[str, Any], str], tuple[Key, Track]]
+) -> Mapping[Key, tuple[Track, ...]]:
+    """A file's objects by what `read` returns with each; masks of several objects are left out."""
+    found: defaultdict[Key, list[Track]] = defaultdict(list)
+    for where, plain in entries(path, "annotation"):
+        key, track = read(plain, where)
         if not plain.get("iscrowd"):
-            track = (mask_of(plain.get("segmentation"), where),)
-            found[field(plain, "image_id", int, where)].append(track)
-    return {number: tuple(tracks) for number, tracks in found.items()}
+            found[key].append(track)
+    return {key: tuple(tracks) for key, tracks in found.items()}
+
+
+def _complete(path: Path) -> Iterator[int]:
+    for where, pair in entries(path, "image"):
+        if pair.get("is_instance_exhaustive"):
+            yield field(pair, "id", int, where)
+
+
+def _mask_of(plain: dict[str, Any], where: str) -> tuple[int, Track]:
+    """The pair that an annotation is of, and its mask as a track of one frame."""
+    mask = () if plain.get("iscrowd") else (mask_of(plain.get("segmentation"), where),)
+    return field(plain, "image_id", int, where), mask
 
 
 def mask_of(value: object, where: str) -> Rle:

@@ -1,12 +1,12 @@
 """Still scenes in SA-Co's layout: a phrase that is there and one that is not, three annotators."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from harness.masks import Rle
 from harness.tasks.revos.writer import absent_phrase
+from harness.tasks.rvos.writing import write_json
 from harness.world.encode import write_jpeg
 from harness.world.raster import render, visible_masks
 from harness.world.shapes import World
@@ -42,11 +42,9 @@ def write(world: World, root: Path) -> None:
                     entry = {"id": len(annotations) + 1, "image_id": images[-2]["id"], "iscrowd": 0}
                     entry |= {"category_id": 1, "segmentation": Rle.from_array(mask).to_json()}
                     annotations.append(entry)
-            path = place / split / name
-            path.parent.mkdir(parents=True, exist_ok=True)
             plain = {"images": images, "annotations": annotations}
             plain["categories"] = [{"id": 1, "name": "object"}]
-            path.write_text(json.dumps(plain), encoding="utf-8", newline="\n")
+            write_json(place / split / name, plain)
     (place / "images" / "1").mkdir(parents=True)
     for example in world.examples_of("referring", "test"):
         path = place / "images" / "1" / f"{example.scene.index:04d}.jpeg"

@@ -10,21 +10,20 @@ where an object is not seen:
                          "noun_phrase": "a braid", "num_masklets": 1}]}
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import JsonFile, field, file, folder
+from harness.layout import field, file, folder
 from harness.masks import Rle
 from harness.metrics.hota import ass_a, det_a, hota, tracked
 from harness.scores import Corpus, Metric, Scores
-from harness.task import Task, check_by_reading, choose, lost_media
+from harness.task import Task, check_by_reading, choose, lost_media, single_answer
 from harness.tasks.rvos.videos import film, frame_names, frame_paths
 from harness.tasks.saco.scoring import METRICS, Track, predicted_instances, protocols, score
-from harness.tasks.saco.task import instance_sample, mask_of
+from harness.tasks.saco.task import entries, instance_sample, mask_of, tracks_of
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks saco_veval` says where the data is had."
@@ -33,8 +32,7 @@ FRAMES = {
     "yt1b": "saco_yt1b/JPEGImages_6fps",
     "smartglasses": "saco_sg/JPEGImages_6fps",
 }
-Video = Mapping[str, object]
-Pair = tuple[int, int]
+Videos = Mapping[int, Mapping[str, Any]]
 
 
 def saco_veval(
@@ -58,7 +56,6 @@ def saco_veval(
     samples = partial(_samples, path, place / "media" / FRAMES[domain])
     return Task(
         name="saco_veval",
-        version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
@@ -71,21 +68,17 @@ def saco_veval(
 
 
 def _samples(path: Path, frames: Path) -> Iterator[Sample]:
-    entries = ((one.key, one.parse()) for one in JsonFile(path, ("videos",)).items())
-    videos = {field(one, "id", int, f"{path}, video {key}"): one for key, one in entries}
-    tracks = _tracks_of(path, videos)
-    for entry in JsonFile(path, ("video_np_pairs",)).items():
-        where, plain = f"{path}, pair {entry.key}", entry.parse()
-        video = _video(videos, field(plain, "video_id", int, where), where)
+    videos = {field(one, "id", int, where): one for where, one in entries(path, "video")}
+    tracks = tracks_of(path, partial(_track_of, videos))
+    for where, plain in entries(path, "pair", "video_np_pairs"):
+        video, pair = _video_of(videos, plain, where)
         names = frame_names(video.get("file_names"), where)
         size = field(video, "width", int, where), field(video, "height", int, where)
-        pair = field(plain, "video_id", int, where), field(plain, "category_id", int, where)
         yield instance_sample(
             str(field(plain, "id", int, where)),
             field(plain, "noun_phrase", str, where),
             film(frame_paths(frames, names, suffix=""), size=partial(_itself, size)),
-            tracks.get(pair, ()),
-            extra={"annotators": [tracks.get(pair, ())]},
+            [tracks.get(pair, ())],
             group=str(names[0]).rpartition("/")[0],
             where=where,
         )
@@ -95,34 +88,32 @@ def _itself(size: tuple[int, int]) -> tuple[int, int]:
     return size
 
 
-def _video(videos: Mapping[int, Video], number: int, where: str) -> Video:
+def _video_of(
+    videos: Videos, plain: Mapping[str, Any], where: str
+) -> tuple[Mapping[str, Any], tuple[int, int]]:
+    """The video of an entry, and the numbers of its video and phrase."""
+    number = field(plain, "video_id", int, where)
     if number not in videos:
         raise DataError(f"{where}: 'video_id'", expected="a video's id", found=str(number))
-    return videos[number]
+    return videos[number], (number, field(plain, "category_id", int, where))
 
 
-def _tracks_of(path: Path, videos: Mapping[int, Video]) -> Mapping[Pair, tuple[Track, ...]]:
-    """Objects by video and phrase; those of several objects are left out."""
-    found: defaultdict[Pair, list[Track]] = defaultdict(list)
-    for entry in JsonFile(path, ("annotations",)).items():
-        where, plain = f"{path}, annotation {entry.key}", entry.parse()
-        number = field(plain, "video_id", int, where)
-        video = _video(videos, number, where)
-        nothing = Rle.empty(*(field(video, one, int, where) for one in ("height", "width")))
-        if not plain.get("iscrowd"):
-            masks = field(plain, "segmentations", list, where)
-            track = tuple(nothing if one is None else mask_of(one, where) for one in masks)
-            found[number, field(plain, "category_id", int, where)].append(track)
-    return {pair: tuple(tracks) for pair, tracks in found.items()}
+def _track_of(
+    videos: Videos, plain: Mapping[str, Any], where: str
+) -> tuple[tuple[int, int], Track]:
+    """The video and phrase of an annotation, and its masks."""
+    video, pair = _video_of(videos, plain, where)
+    nothing = Rle.empty(*(field(video, one, int, where) for one in ("height", "width")))
+    masks = [] if plain.get("iscrowd") else field(plain, "segmentations", list, where)
+    return pair, tuple(nothing if one is None else mask_of(one, where) for one in masks)
 
 
 def score_tracks(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool
 ) -> Scores:
     """The counts of cgF1 and of HOTA, for which a score of just 0.5 is too low."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    (true,) = sample.target.extra["annotators"]
+    _, target, prediction = single_answer(unit, predictions)
+    (true,) = target.extra["annotators"]
     items = Corpus((dict(tracked(true, predicted_instances(prediction, above=True))),))
     return {
         **score(unit, predictions, strict=strict),

@@ -1,11 +1,12 @@
 """Protocols of one mask an image: LISA's, VisionReasoner's and Seg-Zero's evaluations."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from harness.masks import Rle
 from harness.metrics.overlap import THRESHOLDS, lisa_iou, overlap, precision_at, visionreasoner_iou
 from harness.scores import Mean, Metric, Ratio, Scores
-from harness.task import Ceiling, Protocol
+from harness.task import Ceiling, Protocol, single_answer
 from harness.types import Prediction, Sample
 
 
@@ -27,10 +28,9 @@ def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
     A failed sample counts as an empty mask with IoU 0, also where the ground truth is empty: no
     answer is not the answer "nothing".
     """
-    (sample,), (prediction,) = unit, predictions
+    sample, target, prediction = single_answer(unit, predictions)
     ground_truth = _ground_truth(sample)
-    assert sample.target is not None
-    ignore = sample.target.ignore[0] if sample.target.ignore else None
+    ignore = target.ignore[0] if target.ignore else None
     intersection, union = overlap(
         ground_truth, _predicted_mask(prediction, ground_truth), ignore=ignore
     )
@@ -43,10 +43,8 @@ def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Predictio
 
     Its copies of the data hold `mask.astype(bool)`, so that ignored pixels are foreground.
     """
-    (sample,), (prediction,) = unit, predictions
-    ground_truth = _ground_truth(sample)
-    assert sample.target is not None
-    ground_truth = ground_truth.union(*(sample.target.ignore or ()))
+    sample, target, prediction = single_answer(unit, predictions)
+    ground_truth = _ground_truth(sample).union(*(target.ignore or ()))
     intersection, union = overlap(ground_truth, _predicted_mask(prediction, ground_truth))
     iou = float(visionreasoner_iou(intersection, union))
     return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
@@ -80,59 +78,47 @@ def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]
     )
 
 
-def _protocol(
-    name: str,
-    score: Callable[[Sequence[Sample], Sequence[Prediction]], Scores],
-    metrics: tuple[Metric, ...],
-    ceiling: Ceiling,
-    about: str,
-) -> Protocol:
-    return Protocol(
-        name=name, score=score, metrics=metrics, headline="gIoU", ceiling=ceiling, about=about
-    )
-
-
 def with_target(samples: Iterable[Sample]) -> float:
     """Return the share of samples whose true mask is not empty; 0 of none."""
     found = [_ground_truth(sample).area > 0 for sample in samples]
     return sum(found) / max(len(found), 1)
 
 
-LISA_CEILING = Ceiling(
-    value=1.0, tolerance=2.1e-5, why="LISA adds 1e-5 to each union and to the number of samples"
+LISA = Protocol(
+    name="seg/lisa",
+    score=score_lisa,
+    metrics=_metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
+    headline="gIoU",
+    ceiling=Ceiling(
+        value=1.0, tolerance=2.1e-5, why="LISA adds 1e-5 to each union and to the number of samples"
+    ),
+    about="LISA's validation, with the OpenCV that it pins, 4.8",
 )
-
+VISIONREASONER = Protocol(
+    name="seg/visionreasoner",
+    score=score_visionreasoner,
+    metrics=_metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
+    headline="gIoU",
+    ceiling=Ceiling(
+        value=with_target,
+        tolerance=1e-12,
+        why="a sample whose ground truth is empty scores 0, whatever is predicted",
+    ),
+    about="VisionReasoner's evaluation",
+)
 PROTOCOLS = {
-    "seg/lisa": _protocol(
-        "seg/lisa",
-        score_lisa,
-        _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
-        LISA_CEILING,
-        "LISA's validation, with the OpenCV that it pins, 4.8",
+    "seg/lisa": LISA,
+    "seg/lisa@cv4.11": replace(
+        LISA,
+        name="seg/lisa@cv4.11",
+        about="LISA's validation with OpenCV 4.11 or later, which draws other pixels",
     ),
-    "seg/lisa@cv4.11": _protocol(
-        "seg/lisa@cv4.11",
-        score_lisa,
-        _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
-        LISA_CEILING,
-        "LISA's validation with OpenCV 4.11 or later, which draws other pixels",
-    ),
-    "seg/visionreasoner": _protocol(
-        "seg/visionreasoner",
-        score_visionreasoner,
-        _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
-        Ceiling(
-            value=with_target,
-            tolerance=1e-12,
-            why="a sample whose ground truth is empty scores 0, whatever is predicted",
-        ),
-        "VisionReasoner's evaluation",
-    ),
-    "seg/segzero": _protocol(
-        "seg/segzero",
-        score_segzero,
-        _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
-        Ceiling(value=1.0, tolerance=1e-12),
-        "Seg-Zero's evaluation",
+    "seg/visionreasoner": VISIONREASONER,
+    "seg/segzero": replace(
+        VISIONREASONER,
+        name="seg/segzero",
+        score=score_segzero,
+        ceiling=Ceiling(value=1.0, tolerance=1e-12),
+        about="Seg-Zero's evaluation",
     ),
 }

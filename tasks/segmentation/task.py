@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.masks import Rle
-from harness.media import Media, decode_image, image_bytes, open_image, placeholder_media
+from harness.media import Media, decode_image, image_or_placeholder
 from harness.task import Problem, Protocol, Task, lost_media
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -95,13 +95,7 @@ class Phrases:
     def _media(self, phrase: Phrase) -> Media:
         """Open the image, or a stand-in if it is missing or damaged."""
         mask = phrase.mask
-        try:
-            if isinstance(phrase.image, bytes):
-                media = image_bytes(phrase.image, f"of {phrase.where}")
-            else:
-                media = open_image(phrase.image)
-        except MediaError as error:
-            return placeholder_media(error, size=mask.size)
+        media = image_or_placeholder(phrase.image, f"of {phrase.where}", size=mask.size)
         width, height = media.size
         apart = abs(mask.width * height - mask.height * width) > (
             self.tolerance * mask.height * width

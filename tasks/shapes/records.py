@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.errors import DataError, MediaError
-from harness.files import open_regular
-from harness.layout import field, path_inside
+from harness.layout import field, path_inside, read_lines
 from harness.media import Media, frame_files, header_size, open_image, placeholder_media
 from harness.responses import refuse_duplicate_keys
 from harness.task import Problem
@@ -23,21 +22,11 @@ def lines(place: Path) -> Iterator[tuple[str, bytes]]:
         DataError: the file cannot be read, or a line is longer than `MAX_LINE`.
     """
     path = place / QUESTIONS
-    try:
-        with open_regular(path) as file:
-            # Not by iteration: a line without an end would be read whole before it is refused.
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
-                where = f"{path}, line {number}"
-                if len(line) > MAX_LINE:
-                    raise DataError(
-                        where, expected=f"at most {MAX_LINE} bytes", found="a longer line"
-                    )
-                if line.strip():
-                    yield where, line
-    except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
+    for number, line in read_lines(path, MAX_LINE):
+        where = f"{path}, line {number}"
+        if len(line) > MAX_LINE:
+            raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line")
+        yield where, line
 
 
 def parse(line: bytes, where: str) -> dict[str, Any]:

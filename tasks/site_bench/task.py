@@ -11,8 +11,8 @@ from typing import Literal
 from harness.metrics.choices import seeded_choice
 from harness.metrics.letter_readers import site_choice
 from harness.scores import Metric, Ratio, Scores
-from harness.task import Task, official_and_strict
-from harness.tasks.qa.answer_text import answer_text
+from harness.task import Task, ground_truth, official_and_strict, single_answer
+from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.letters import ACCURACY
 from harness.tasks.qa.options import stated_letter
 from harness.tasks.qa.questions import Fields
@@ -35,20 +35,11 @@ def site_bench(
     return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split, protocol)
 
 
-def read_letter(sample: Sample, prediction: Prediction, *, strict: bool) -> str | None:
+def read_letter(sample: Sample, text: str, *, strict: bool) -> str | None:
     """The letter of a response; None where it has none."""
-    assert sample.target is not None, "the ground truth is public"
-    said = answer_text(prediction)
-    if said is None:
-        return None
-    return (
-        stated_letter(sample, said) if strict else site_choice(said, sample.target.extra["letters"])
-    )
-
-
-def reads(sample: Sample, prediction: Prediction, *, strict: bool) -> bool:
-    """Return True if a response has a letter."""
-    return read_letter(sample, prediction, strict=strict) is not None
+    if strict:
+        return stated_letter(sample, text)
+    return site_choice(text, ground_truth(sample).extra["letters"])
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
@@ -56,19 +47,19 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
 
     By the official reader, a response without a letter gets an option at random, here by its id.
     """
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    letters, letter = sample.target.extra["letters"], read_letter(sample, prediction, strict=strict)
-    if letter is None and not strict and answer_text(prediction) is not None:
+    sample, target, prediction = single_answer(unit, predictions)
+    letters, text = target.extra["letters"], answer_text(prediction)
+    letter = None if text is None else read_letter(sample, text, strict=strict)
+    if letter is None and not strict and text is not None:
         letter = seeded_choice(sample.id, letters)
-    right, chance = float(letter == sample.target.extra["letter"]), 1.0 / len(letters)
+    right, chance = float(letter == target.extra["letter"]), 1.0 / len(letters)
     return {"accuracy": Ratio(right, 1.0), "CAA": Ratio(right - chance, 1.0 - chance)}
 
 
 PROTOCOLS = official_and_strict(
     "site",
     score,
-    reads=reads,
+    reads=read_by(read_letter),
     metrics=(
         Metric("accuracy", about=ACCURACY),
         Metric("CAA", about="accuracy above chance, over 1 less chance"),

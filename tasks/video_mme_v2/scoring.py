@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from harness.metrics.choices import video_mme_v2_choice
 from harness.scores import Mean, Metric, Ratio, Scores
-from harness.task import official_and_strict
-from harness.tasks.qa.answer_text import answer_text
+from harness.task import ground_truth, official_and_strict
+from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.options import stated_letter
 from harness.types import Prediction, Sample
 
@@ -60,11 +60,9 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
             not count in `accuracy`.
     """
     scores = [_score(*pair, strict=strict) for pair in zip(unit, predictions, strict=True)]
-    target = unit[-1].target
-    assert target is not None, "the ground truth is public"
     kind, level = (unit[-1].categories.get(name) for name in ("group_type", "level"))
     if kind == "logic":
-        points = logic(scores, target.extra["structure"]) / 100
+        points = logic(scores, ground_truth(unit[-1]).extra["structure"]) / 100
         found: Scores = {"logic": Mean(points)}
     else:
         points = relevance(scores) / 100
@@ -78,22 +76,15 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
     }
 
 
-def _letter(sample: Sample, prediction: Prediction, *, strict: bool) -> str | None:
-    said = answer_text(prediction) or ""
-    return stated_letter(sample, said) if strict else video_mme_v2_choice(said)
-
-
-def reads(sample: Sample, prediction: Prediction, *, strict: bool) -> bool:
-    """Return True if a response has a letter."""
-    return _letter(sample, prediction, strict=strict) is not None
+def _letter(sample: Sample, text: str, *, strict: bool) -> str | None:
+    return stated_letter(sample, text) if strict else video_mme_v2_choice(text)
 
 
 def _score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
-    letter = _letter(sample, prediction, strict=strict)
+    letter = _letter(sample, answer_text(prediction) or "", strict=strict)
     if letter is None:
         return 0 if strict else -1
-    assert sample.target is not None, "the ground truth is public"
-    return int(letter == sample.target.extra["letter"])
+    return int(letter == ground_truth(sample).extra["letter"])
 
 
 METRICS = (
@@ -109,7 +100,7 @@ METRICS = (
 PROTOCOLS = official_and_strict(
     "videommev2",
     score,
-    reads=reads,
+    reads=read_by(_letter),
     metrics=METRICS,
     headline="score",
     beside=("accuracy",),

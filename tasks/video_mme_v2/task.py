@@ -55,7 +55,6 @@ def video_mme_v2(
 
     Args:
         data: The folder that holds one folder a benchmark.
-        split: There is one.
         subtitles: `none`, or `all` words before the question.
         prompt: `question`: options apart; `official`: all of the official text.
         frames: A rule for the frames that a video consists of; all, without.

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,9 @@ from harness.metrics.averages import Numbers
 from harness.metrics.letter_readers import mcq_choice
 from harness.responses import MAX_TEXT
 from harness.scores import Metric, Ratio, Scores
-from harness.task import Protocol, ScoreUnit
+from harness.task import ground_truth, official_and_strict, single_answer
 from harness.tasks.qa.answer_text import answer_text, read_by
-from harness.tasks.qa.letters import letter_protocols
-from harness.tasks.qa.options import response
+from harness.tasks.qa.options import stated_letter, strict_accuracy
 from harness.types import Prediction, Sample
 
 TRACKS = ("perception", "comprehension", "adaptation")
@@ -78,35 +75,28 @@ def _normalized(text: str) -> list[str] | list[float]:
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`videommmu_process_results`, which leaves an empty free answer out."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    truth, letter = sample.target.answer.text, sample.target.extra["letter"]
+    _, target, prediction = single_answer(unit, predictions)
+    truth, said = target.answer.text, answer_text(prediction)
     if truth is None:
-        _, found = response(prediction, partial(mcq_choice, letters=sample.target.extra["letters"]))
-        return {"accuracy": Ratio(float(found == letter), 1.0)}
-    said = answer_text(prediction)
+        found = None if said is None else mcq_choice(said, target.extra["letters"])
+        return {"accuracy": Ratio(float(found == target.extra["letter"]), 1.0)}
     return {"accuracy": Ratio(float(bool(said) and is_free_answer(said or "", truth)), said != "")}
 
 
-def is_readable(sample: Sample, text: str) -> object:
-    """Return a value that is not None if the official rules find an answer in a text."""
-    assert sample.target is not None, "the ground truth is public"
-    if sample.target.extra["letter"] is None:
-        return text or None
-    return mcq_choice(text, sample.target.extra["letters"])
+def read_answer(sample: Sample, text: str, *, strict: bool) -> object:
+    """Return the answer that the rules find in a text; None where they find none."""
+    given = ground_truth(sample).extra
+    if strict or given["letter"] is None:
+        return stated_letter(sample, text) if strict else text or None
+    return mcq_choice(text, given["letters"])
 
 
-def by_track(whole: ScoreUnit) -> ScoreUnit:
-    """A scorer that gives `whole`'s accuracy for the sample's track too, and for a question without
-    its lecture for that alone.
-    """
-
-    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        track, scores = unit[0].categories["track"], whole(unit, predictions)
-        only = {track: scores["accuracy"]}
-        return only if track == "question_only" else {**scores, **only}
-
-    return score
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
+    """Accuracy, also of the sample's track; of a question without its lecture, of that alone."""
+    track = unit[0].categories["track"]
+    scores = (strict_accuracy if strict else score_official)(unit, predictions)
+    only = {track: scores["accuracy"]}
+    return only if track == "question_only" else {**scores, **only}
 
 
 def knowledge_gain(after: Numbers, before: Numbers) -> Numbers:
@@ -135,18 +125,12 @@ METRICS = (
 )
 
 
-def _by_track(protocol: Protocol) -> Protocol:
-    return replace(protocol, score=by_track(protocol.score), metrics=METRICS)
-
-
-OFFICIAL, STRICT = letter_protocols(
+PROTOCOLS = official_and_strict(
     "videommmu",
-    partial(mcq_choice, letters="ABCDEFGHIJ"),
-    score=score_official,
+    score,
+    reads=read_by(read_answer),
+    metrics=METRICS,
+    headline="accuracy",
     official="lmms-eval: its letters, its rules for free answers, of which empty ones are left out",
     strict="a letter that the response states, or a text in the words of the ground truth",
-).values()
-PROTOCOLS = {
-    OFFICIAL.name: replace(_by_track(OFFICIAL), reads=read_by(is_readable)),
-    STRICT.name: _by_track(STRICT),
-}
+)

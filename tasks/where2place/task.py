@@ -7,20 +7,19 @@ A row of FlagEval's table `data/test-*.parquet`:
 The masks are JPEG files: along borders they are grey, and the official script weighs points by it.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from harness.task import Task
-from harness.tasks.pointing.task import MASK, POINTS, row_question, share_protocols, white
-from harness.tasks.qa.questions import Fields, Question
-from harness.tasks.qa.task import table_task
+from harness.tasks.pointing.task import region_task, share_protocols, white
+from harness.tasks.qa.questions import Fields
 
 FIELDS = Fields(
     id="{question_id}",
     images=("image",),
     answer="",
+    nullable={"question_type": "question_type"},
+    others={"mask": "any"},
 )
 PROTOCOLS = share_protocols(
     "where2place",
@@ -35,26 +34,6 @@ PROTOCOLS = share_protocols(
 def where2place(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "where2place/official"
 ) -> Task:
-    """One sample a question.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
-        protocol: `where2place/official` or `where2place/white`.
-    """
-    return table_task(
-        "where2place",
-        data / "where2place",
-        "data/test-*.parquet",
-        FIELDS.columns | MASK | {"question_type": "category, or null"},
-        PROTOCOLS,
-        split,
-        protocol,
-        read=_question,
-        forms=POINTS,
-    )
-
-
-def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
-    question = row_question(row, where, place, fields=FIELDS)
-    return replace(question, categories={"question_type": str(row["question_type"] or "")})
+    """One sample a question; `protocol` is `where2place/official` or `where2place/white`."""
+    files = f"data/{split}-*.parquet"
+    return region_task("where2place", data, files, FIELDS, PROTOCOLS, split, protocol)

@@ -335,6 +335,33 @@ def instances_of(sample, *, score=None, kept=None):
     return sample, Prediction(query_id=sample.query.id, answer=answer)
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "key"),
+    [
+        ("saco", "gold/gold_metaclip_merged_a_release_test.json", "annotations"),
+        ("saco", "gold/gold_metaclip_merged_c_release_test.json", "images"),
+        ("saco_veval", "annotation/saco_veval_sav_test.json", "video_np_pairs"),
+    ],
+)
+def test_an_entry_that_is_no_object_is_named(build, world, tmp_path, name, path, key):
+    shutil.copytree(world / name, tmp_path / name)
+    plain = json.loads((tmp_path / name / path).read_text())
+    (tmp_path / name / path).write_text(json.dumps({**plain, key: ["none", *plain[key]]}))
+    with pytest.raises(DataError, match=r" 0: expected one JSON object, found str"):
+        list(build(name, tmp_path).samples())
+
+
+def test_an_object_of_refcoco_m_that_is_none_is_named(build, world, tmp_path):
+    from pyarrow import Table, parquet
+
+    shutil.copytree(world / "refcoco_m", tmp_path / "refcoco_m")
+    (path,) = (tmp_path / "refcoco_m").rglob("*.parquet")
+    rows = [{**row, "samples": ["none"]} for row in parquet.read_table(path).to_pylist()]
+    parquet.write_table(Table.from_pylist(rows), path)
+    with pytest.raises(DataError, match="row 0: 'id': expected a text or a number"):
+        list(build("refcoco_m", tmp_path).samples())
+
+
 @pytest.mark.parametrize("name", ["saco", "saco_veval"])
 def test_a_score_below_a_half_is_nothing_predicted(build, world, name):
     task = build(name, world)

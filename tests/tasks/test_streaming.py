@@ -13,6 +13,7 @@ from harness.media import CACHE
 from harness.tasks.counting import task as counting
 from harness.tasks.mevis import task as mevis
 from harness.tasks.reason_seg import task as reason_seg
+from harness.tasks.rvos import videos
 from harness.types import query_id
 
 SPECS = (
@@ -78,7 +79,7 @@ class Spy:
         ("reason_seg(split=train)", reason_seg, "read_json"),
         ("reason_seg(split=train)", reason_seg, "rasterise"),
         ("reason_seg(split=train)", reason_seg, "open_image"),
-        ("mevis(split=train)", mevis, "frame_files"),
+        ("mevis(split=train)", videos, "frame_files"),
         ("mevis(split=train)", mevis, "_target"),
         ("counting(split=pixmo_val)", counting, "image_bytes"),
         ("counting(split=pixmo_train)", counting, "open_image"),
