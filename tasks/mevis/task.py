@@ -14,22 +14,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import DataError, MediaError
-from harness.layout import JsonIndex, field, file, folder, path_inside
+from harness.errors import DataError
+from harness.layout import field, file, folder
 from harness.masks import Rle
-from harness.media import Media, frame_files, placeholder_media
+from harness.media import Media, frame_files
 from harness.scores import Mean, Metric, Scores
 from harness.task import Problem, Task, choose
 from harness.tasks.mevis.submission import write_submission
 from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, predicted_masks, score
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
 from harness.tasks.rvos.videos import (
+    VideoList,
     check_videos,
     expression_sample,
     faults_of,
-    first_size,
+    film,
     of_each,
-    refuse_missing,
     videos_of,
 )
 from harness.types import Answer, AnswerForm, Prediction, Sample, Target
@@ -38,18 +38,11 @@ FIX = "`harness list tasks mevis` says where the data is had."
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(VideoList):
     """One split as its two JSON files describe it, of which one entry is held at a time."""
 
-    place: Path
-    videos: JsonIndex
     masks: TrackFile | None
     """Run-lengths by annotation id; None where the ground truth is hidden."""
-
-    @property
-    def meta(self) -> Path:
-        """The file of videos and expressions."""
-        return self.videos.file.path
 
 
 def mevis(
@@ -72,8 +65,8 @@ def mevis(
     hidden = split == "valid"
     names = ("meta_expressions.json", *(() if hidden else ("mask_dict.json",)))
     files = [file(place / name, fix=FIX) for name in names]
-    videos = videos_of(files[0])
-    layout = Layout(place, videos, None if hidden else TrackFile(files[1]))
+    masks = None if hidden else TrackFile(files[1])
+    layout = Layout(place, files[0], videos_of(files[0]), masks)
     return Task(
         name="mevis",
         version=1,
@@ -91,9 +84,9 @@ def mevis(
 
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
-        where = f"{layout.meta}, video {name!r}"
-        media = _video(layout, name, video)
-        frames = tuple(map(str, video["frames"]))
+        where, paths = layout.where(name), layout.paths(name, video)
+        media = film(paths, size=partial(_mask_size, layout, video))
+        frames = tuple(layout.frames(name, video))
         for number, expression in field(video, "expressions", dict, where).items():
             sample_id = f"{name}/{number}"
             text = field(expression, "exp", str, f"{where}, expression {number!r}")
@@ -108,20 +101,8 @@ def _samples(layout: Layout) -> Iterator[Sample]:
             )
 
 
-def _video(layout: Layout, name: str, video: Any) -> Media:
-    """Return the video's frames, or a stand-in if one of them is missing."""
-    paths = frame_paths(layout.place, name, video)
-    try:
-        refuse_missing(paths)
-        return frame_files(paths)
-    except MediaError as error:
-        return placeholder_media(error, size=_size(layout, video, paths), frames=len(paths))
-
-
-def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tuple[int, int]:
-    """(width, height) of a video from a frame that is there, or else from a mask."""
-    if found := first_size(paths):
-        return found
+def _mask_size(layout: Layout, video: Mapping[str, Any]) -> tuple[int, int]:
+    """(width, height) of a video from a mask."""
     masks: Mapping[str, Any] = {} if layout.masks is None else layout.masks
     tracks = (
         masks.get(str(annotation), ())
@@ -130,19 +111,6 @@ def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tu
     )
     known = (Rle.from_json(mask).size for track in tracks for mask in track if mask is not None)
     return next(known, (1, 1))
-
-
-def frame_paths(place: Path, name: str, video: object) -> list[Path]:
-    """The images of a video, in order."""
-    frames = field(video, "frames", list, f"{place}/meta_expressions.json, video {name!r}")
-    if not frames:
-        raise DataError(
-            f"{place}/meta_expressions.json, video {name!r}: 'frames'",
-            expected="at least one frame",
-            found="none",
-        )
-    images = path_inside(place / "JPEGImages", name)
-    return [path_inside(images, f"{frame}.jpg") for frame in frames]
 
 
 def _categories(expression: Mapping[str, object]) -> dict[str, str]:
@@ -178,7 +146,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
 
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    paths = frame_paths(layout.place, name, video)
+    paths = layout.paths(name, video)
     if faults := faults_of(paths):
         yield from faults
         return

@@ -78,7 +78,7 @@ class Spy:
         ("reason_seg(split=train)", reason_seg, "read_json"),
         ("reason_seg(split=train)", reason_seg, "rasterise"),
         ("reason_seg(split=train)", reason_seg, "open_image"),
-        ("mevis(split=train)", mevis, "frame_files"),
+        ("mevis(split=train)", mevis, "film"),
         ("mevis(split=train)", mevis, "_target"),
         ("counting(split=pixmo_val)", counting, "image_bytes"),
         ("counting(split=pixmo_train)", counting, "open_image"),
@@ -92,7 +92,7 @@ def test_a_sample_is_given_before_the_next_one_is_read(
     samples = task.samples()
     assert isinstance(samples, types.GeneratorType) and not spy.calls
     for place, sample in enumerate(islice(samples, 3), start=1):
-        assert len(spy.calls) == (1 if function == "frame_files" else place), sample.id
+        assert len(spy.calls) == (1 if function == "film" else place), sample.id
 
 
 def test_no_pass_over_the_samples_decodes_an_image(build, shapes, monkeypatch):
