@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.task import Task, choose
 from harness.tasks.rvtbench.segmentation import PROTOCOLS, masks_target
-from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.tasks.rvtbench.task import build
 from harness.types import AnswerForm
 
 __all__ = ["PROTOCOLS", "jitbench"]
@@ -32,13 +32,15 @@ def jitbench(
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    root, known = mapped(data, "jitbench", mapping, DEFAULT)
-    source = Source(
-        name="jitbench",
-        root=root,
-        mapping=known,
-        kind="segmentation",
-        form=AnswerForm.MASK_TRACK,
-        ground_truth=masks_target,
+    return build(
+        data,
+        "jitbench",
+        "segmentation",
+        AnswerForm.MASK_TRACK,
+        masks_target,
+        scoring,
+        split=split,
+        mapping=mapping,
+        benchmark="jitbench",
+        default=DEFAULT,
     )
-    return build(source, split=split, protocol=scoring)

@@ -1,15 +1,7 @@
 """Video scenes as records of JiTBench."""
 
-from pathlib import Path
+from harness.tasks.rvtbench.writing import records_writer
 
-from harness.tasks.rvtbench.writing import write_records
-from harness.world.shapes import World
-
-LEVELS = 3
-
-
-def write(world: World, root: Path) -> None:
-    """Write `root/jitbench/annotations.jsonl`, and the videos."""
-    write_records(
-        world, root / "jitbench", "segmentation", levels=LEVELS, annotations="annotations.jsonl"
-    )
+write = records_writer(
+    "segmentation", benchmark="jitbench", levels=3, annotations="annotations.jsonl"
+)

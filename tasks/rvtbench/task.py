@@ -48,50 +48,75 @@ def no_options(record: Record) -> tuple[str, ...]:
 class Source:
     """Source of one task: its files, mapping and kind of questions."""
 
-    name: str
-    """The task's name."""
     root: Path
     mapping: Mapping
     kind: str
     """Key of the task in the mapping's [tasks]."""
     form: AnswerForm
     ground_truth: GroundTruthOf
-    options: OptionsOf = no_options
+    options: OptionsOf
 
 
-def mapped(
-    data: Path, benchmark: str, mapping: Path | None, default: Path = DEFAULT
-) -> tuple[Path, Mapping]:
-    """The benchmark's folder, and the mapping that its records are read by."""
-    root = folder(data / benchmark, fix="`harness list tasks` says where the data is had.")
-    return root, read_mapping(mapping or default)
+def build(
+    data: Path,
+    name: str,
+    kind: str,
+    form: AnswerForm,
+    ground_truth: GroundTruthOf,
+    scoring: Protocol,
+    *,
+    split: str,
+    mapping: Path | None,
+    options: OptionsOf = no_options,
+    benchmark: str = "rvtbench",
+    default: Path = DEFAULT,
+) -> Task:
+    """The task of one kind of questions.
 
-
-def build(source: Source, *, split: str, protocol: Protocol) -> Task:
-    """The task of a source.
+    Args:
+        data: The folder that holds one folder a benchmark.
+        name: The task's name.
+        kind: Key of the task in the mapping's [tasks].
+        form: The form of answer.
+        ground_truth: Reads a record's ground truth.
+        scoring: The protocol.
+        split: The split's name.
+        mapping: The mapping that the records are read by; None: `default`.
+        options: Reads a record's options.
+        benchmark: The name of the benchmark's folder.
+        default: The benchmark's own mapping.
 
     Raises:
         DataError: its annotation file is not there.
     """
-    path = path_inside(source.root, source.mapping.file(source.kind))
+    root = folder(data / benchmark, fix="`harness list tasks` says where the data is had.")
+    source = Source(
+        root=root,
+        mapping=read_mapping(mapping or default),
+        kind=kind,
+        form=form,
+        ground_truth=ground_truth,
+        options=options,
+    )
+    path = path_inside(root, source.mapping.file(kind))
     if not path.is_file():
         raise DataError(
             f"file {path}",
-            expected=f"the records of {source.kind}",
+            expected=f"the records of {kind}",
             found="none",
-            fix=f"`harness list tasks {source.name}` says where the data is had. Where a release "
-            f"names its files otherwise, give {source.name}(mapping=FILE.toml).",
+            fix=f"`harness list tasks {name}` says where the data is had. Where a release "
+            f"names its files otherwise, give {name}(mapping=FILE.toml).",
         )
     return Task(
-        name=source.name,
+        name=name,
         version=1,
         split=split,
-        forms=(source.form,),
-        protocol=protocol,
+        forms=(form,),
+        protocol=scoring,
         samples=partial(_samples, source),
         annotations=(path, source.mapping.path),
         check=partial(_check, source),
-        arguments={"split": split, "protocol": protocol.name, "mapping": source.mapping.path.name},
+        arguments={"split": split, "protocol": scoring.name, "mapping": source.mapping.path.name},
     )
 
 

@@ -27,22 +27,29 @@ CATEGORIES = ("semantic", "spatial", "temporal")
 OPTIONS = 4
 
 
-def write_records(world: World, folder: Path, kind: Kind, *, levels: int, annotations: str) -> None:
-    """Write the videos of the world's `test` split, and a record for each of its questions.
+def records_writer(
+    kind: Kind, *, benchmark: str = "rvtbench", levels: int = 4, annotations: str = ""
+) -> Callable[[World, Path], None]:
+    """Return a writer of the world's `test` split, with a record for each of its questions.
 
     Args:
-        world: The world to write.
-        folder: The benchmark's folder; tasks that share it share the videos.
         kind: The kind of answer.
+        benchmark: The name of its folder; tasks that share it share the videos.
         levels: Questions take turns in levels and categories.
-        annotations: The file of the records below the folder.
+        annotations: The file of the records below the folder; by default RVTBench's of this kind.
     """
-    for scene in world.scenes("video", "test"):
-        write_some(scene, folder / "videos" / video_name(scene))
-    path = folder / annotations
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(one) + "\n" for one in records(world, kind, levels=levels)]
-    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+
+    def write(world: World, root: Path) -> None:
+        """Write the videos and the records."""
+        folder = root / benchmark
+        for scene in world.scenes("video", "test"):
+            write_some(scene, folder / "videos" / video_name(scene))
+        path = folder / (annotations or f"annotations/{kind}.jsonl")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(one) + "\n" for one in records(world, kind, levels=levels)]
+        path.write_text("".join(lines), encoding="utf-8", newline="\n")
+
+    return write
 
 
 def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, object]]:

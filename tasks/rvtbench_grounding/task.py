@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.task import Task, choose
 from harness.tasks.rvtbench.boxes import PROTOCOLS, boxes_target
-from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.tasks.rvtbench.task import build
 from harness.types import AnswerForm
 
 __all__ = ["PROTOCOLS", "rvtbench_grounding"]
@@ -30,13 +30,13 @@ def rvtbench_grounding(
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    root, known = mapped(data, "rvtbench", mapping)
-    source = Source(
-        name="rvtbench_grounding",
-        root=root,
-        mapping=known,
-        kind="grounding",
-        form=AnswerForm.BOX_TRACK,
-        ground_truth=boxes_target,
+    return build(
+        data,
+        "rvtbench_grounding",
+        "grounding",
+        AnswerForm.BOX_TRACK,
+        boxes_target,
+        scoring,
+        split=split,
+        mapping=mapping,
     )
-    return build(source, split=split, protocol=scoring)

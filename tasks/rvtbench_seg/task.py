@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.task import Task, choose
 from harness.tasks.rvtbench.segmentation import PROTOCOLS, masks_target
-from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.tasks.rvtbench.task import build
 from harness.types import AnswerForm
 
 __all__ = ["PROTOCOLS", "rvtbench_seg"]
@@ -30,13 +30,13 @@ def rvtbench_seg(
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    root, known = mapped(data, "rvtbench", mapping)
-    source = Source(
-        name="rvtbench_seg",
-        root=root,
-        mapping=known,
-        kind="segmentation",
-        form=AnswerForm.MASK_TRACK,
-        ground_truth=masks_target,
+    return build(
+        data,
+        "rvtbench_seg",
+        "segmentation",
+        AnswerForm.MASK_TRACK,
+        masks_target,
+        scoring,
+        split=split,
+        mapping=mapping,
     )
-    return build(source, split=split, protocol=scoring)

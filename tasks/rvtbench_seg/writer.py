@@ -1,19 +1,5 @@
 """Video scenes as records of RVTBench: segmentation."""
 
-from pathlib import Path
+from harness.tasks.rvtbench.writing import records_writer
 
-from harness.tasks.rvtbench.writing import write_records
-from harness.world.shapes import World
-
-LEVELS = 4
-
-
-def write(world: World, root: Path) -> None:
-    """Write `root/rvtbench/annotations/segmentation.jsonl`, and the videos."""
-    write_records(
-        world,
-        root / "rvtbench",
-        "segmentation",
-        levels=LEVELS,
-        annotations="annotations/segmentation.jsonl",
-    )
+write = records_writer("segmentation")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.task import Task, choose
-from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.tasks.rvtbench.task import build
 from harness.tasks.rvtbench.text import TEXT as PROTOCOLS
 from harness.tasks.rvtbench.text import text_target
 from harness.types import AnswerForm
@@ -31,13 +31,13 @@ def rvtbench_summary(
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    root, known = mapped(data, "rvtbench", mapping)
-    source = Source(
-        name="rvtbench_summary",
-        root=root,
-        mapping=known,
-        kind="summary",
-        form=AnswerForm.TEXT,
-        ground_truth=text_target,
+    return build(
+        data,
+        "rvtbench_summary",
+        "summary",
+        AnswerForm.TEXT,
+        text_target,
+        scoring,
+        split=split,
+        mapping=mapping,
     )
-    return build(source, split=split, protocol=scoring)

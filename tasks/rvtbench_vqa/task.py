@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.task import Task, choose
-from harness.tasks.rvtbench.task import Source, build, mapped
+from harness.tasks.rvtbench.task import build, no_options
 from harness.tasks.rvtbench.text import CHOICE, TEXT, choice_target, options_of, text_target
 from harness.types import AnswerForm
 
@@ -31,24 +31,15 @@ def rvtbench_vqa(
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    root, known = mapped(data, "rvtbench", mapping)
-    if protocol == CHOICE.name:
-        source = Source(
-            name="rvtbench_vqa",
-            root=root,
-            mapping=known,
-            kind="vqa",
-            form=AnswerForm.CHOICE,
-            ground_truth=choice_target,
-            options=options_of,
-        )
-    else:
-        source = Source(
-            name="rvtbench_vqa",
-            root=root,
-            mapping=known,
-            kind="vqa",
-            form=AnswerForm.TEXT,
-            ground_truth=text_target,
-        )
-    return build(source, split=split, protocol=scoring)
+    chosen = protocol == CHOICE.name
+    return build(
+        data,
+        "rvtbench_vqa",
+        "vqa",
+        AnswerForm.CHOICE if chosen else AnswerForm.TEXT,
+        choice_target if chosen else text_target,
+        scoring,
+        split=split,
+        mapping=mapping,
+        options=options_of if chosen else no_options,
+    )

@@ -15,6 +15,7 @@ from harness.tasks.qa.answer_text import digits
 from harness.tasks.qa.options import lettered
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import pair
+from harness.tasks.video_qa.writing import write_table
 from harness.world.encode import encode_png
 from harness.world.quiz import QA, choice
 from harness.world.raster import render
@@ -41,8 +42,9 @@ def write(world: World, root: Path) -> None:
         _row(scenes[place % len(scenes)], place, TASKS[place % len(TASKS)])
         for place in range(number)
     ]
-    _write_table(root / "spar_bench" / "SPAR-Bench" / "data", rows)
-    _write_table(root / "spar_bench" / "SPAR-Bench-Tiny" / "data", rows[: len(TASKS)])
+    folder = root / "spar_bench"
+    write_table(folder / "SPAR-Bench" / "data" / PART, rows)
+    write_table(folder / "SPAR-Bench-Tiny" / "data" / PART, rows[: len(TASKS)])
 
 
 def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
@@ -121,25 +123,3 @@ def _view_change(scene: Scene) -> str:
     sideways = f"move_{'left' if thing.dx > 0 else 'right'}:{digits(abs(thing.dx) / 10)}"
     along = f"move_{'up' if thing.dy > 0 else 'down'}:{digits(abs(thing.dy) / 10)}"
     return f"{sideways},{along},move_forward:0.5,rotate_left:0,rotate_up:0"
-
-
-def _write_table(folder: Path, rows: list[dict[str, object]]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    schema = pa.schema(
-        [
-            ("id", pa.int64()),
-            ("img_type", pa.string()),
-            ("format_type", pa.string()),
-            ("task", pa.string()),
-            ("source", pa.string()),
-            ("image", pa.list_(image)),
-            ("question", pa.string()),
-            ("answer", pa.string()),
-        ]
-    )
-    folder.mkdir(parents=True)
-    table = pa.Table.from_pylist(rows, schema=schema)
-    parquet.write_table(table, folder / PART, compression="zstd")

@@ -7,7 +7,7 @@ A row of `qa.parquet`, and the video that it names:
      "Candidates": {"A": "0.4 m", "B": "0.8 m", …}, "Answer": "B"}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -16,17 +16,17 @@ from harness.errors import DataError, UsageError
 from harness.layout import file, folder
 from harness.media import Media
 from harness.metrics.choices import FIVE_LETTERS, sti_bench_choice
-from harness.metrics.numeric import mean_relative_accuracy, relative_accuracy
-from harness.scores import Mean, Metric, Scores
+from harness.scores import Metric
 from harness.spec import Spec
-from harness.task import Ceiling, Protocol, Task, choose
-from harness.tasks.qa.answer_text import answer_text, has_number, read_by
-from harness.tasks.qa.options import stated_letter
+from harness.task import Ceiling, Protocol, Task
+from harness.tasks.qa.answer_text import has_number
+from harness.tasks.qa.letters import letter_protocols
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.spatial.numeric import score_numeric, scoring_of_form
 from harness.tasks.sti_bench.records import in_numbers, read_questions
-from harness.types import AnswerForm, Prediction, Sample, Target
+from harness.types import AnswerForm
 
 FIX = "`harness list tasks sti_bench` says where the data is had."
 PLACES = ("video", "videos")
@@ -62,15 +62,7 @@ def sti_bench(
             `fps(rate=2,max_frames=64)`; without, all of them, and a model shows what its own
             rule says.
     """
-    if form == "numeric" and protocol == "sti/official":
-        protocol = "sti/numeric"
-    scoring = choose("protocol", PROTOCOLS, protocol)
-    if (form == "numeric") != (protocol == "sti/numeric"):
-        raise UsageError(
-            f"sti_bench(form={form})",
-            found=f"protocol={protocol}",
-            expected="form=numeric exactly with protocol=sti/numeric",
-        )
+    scoring = scoring_of_form("sti_bench", PROTOCOLS, form, protocol)
     if form == "numeric" and prompt == "official":
         raise UsageError(
             "sti_bench(form=numeric)",
@@ -125,61 +117,11 @@ def _numeric_text(question: Question, media: Media) -> str:
     )
 
 
-def _single_answer(
-    unit: Sequence[Sample], predictions: Sequence[Prediction]
-) -> tuple[Target, Prediction]:
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    return sample.target, prediction
-
-
-def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`opensource_test.py`: six patterns in turn, else the last character; an empty answer is
-    wrong.
-    """
-    target, prediction = _single_answer(unit, predictions)
-    letter = sti_bench_choice(answer_text(prediction) or "")
-    return {"accuracy": Mean(float(letter == target.answer.choice))}
-
-
-def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Right only if the response states one letter, and that is the right one."""
-    target, prediction = _single_answer(unit, predictions)
-    letter = stated_letter(unit[0], answer_text(prediction) or "")
-    return {"accuracy": Mean(float(letter == target.answer.choice))}
-
-
-def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
-    target, prediction = _single_answer(unit, predictions)
-    ground_truth = target.answer.number
-    assert ground_truth is not None, "numeric samples have a number"
-    predicted = None if prediction.answer is None else prediction.answer.number
-    return {
-        "MRA": Mean(mean_relative_accuracy(predicted, ground_truth)),
-        "relative accuracy": Mean(relative_accuracy(predicted, ground_truth)),
-    }
-
-
-ACCURACY = (Metric("accuracy", about="share of questions with the right letter"),)
 PROTOCOLS = {
-    "sti/official": Protocol(
-        name="sti/official",
-        score=score_official,
-        reads=read_by(lambda _, text: sti_bench_choice(text)),
-        metrics=ACCURACY,
-        headline="accuracy",
-        ceiling=Ceiling(value=1.0),
-        about="STI-Bench's opensource_test.py; a question without a video or an answer is wrong",
-    ),
-    "sti/strict": Protocol(
-        name="sti/strict",
-        score=score_strict,
-        reads=read_by(stated_letter),
-        metrics=ACCURACY,
-        headline="accuracy",
-        ceiling=Ceiling(value=1.0),
-        about="only a letter that the response states counts",
+    **letter_protocols(
+        "sti",
+        sti_bench_choice,
+        official="STI-Bench's opensource_test.py; a question without a video or an answer is wrong",
     ),
     "sti/numeric": Protocol(
         name="sti/numeric",

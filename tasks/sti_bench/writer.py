@@ -6,6 +6,7 @@ from harness.metrics.choices import FIVE_LETTERS
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import write_video
 from harness.tasks.sti_bench.records import KIND_OF_TASK
+from harness.tasks.video_qa.writing import write_table
 from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
@@ -18,35 +19,15 @@ TASKS = tuple(KIND_OF_TASK)
 
 def write(world: World, root: Path) -> None:
     """Write `size` questions, but at least one of each task, below `root/sti_bench`."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     scenes = world.scenes("qa_video", "test")
     folder = root / "sti_bench"
     rows = [
         _row(scenes[number % len(scenes)], number, TASKS[number % len(TASKS)])
         for number in range(max(world.size, len(TASKS)))
     ]
-    folder.mkdir(parents=True)
     for index, scene in enumerate(scenes):
         write_video(folder / "video" / name_of(index), scene)
-    options = pa.struct([(letter, pa.string()) for letter in FIVE_LETTERS])
-    schema = pa.schema(
-        [
-            ("Video", pa.string()),
-            ("ID", pa.int64()),
-            ("Source", pa.string()),
-            ("Task", pa.string()),
-            ("Question", pa.string()),
-            ("Candidates", options),
-            ("Answer", pa.string()),
-            ("time_start", pa.float64()),
-            ("time_end", pa.float64()),
-        ]
-    )
-    parquet.write_table(
-        pa.Table.from_pylist(rows, schema=schema), folder / "qa.parquet", compression="zstd"
-    )
+    write_table(folder / "qa.parquet", rows)
 
 
 def name_of(index: int) -> str:

@@ -13,24 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError
 from harness.layout import folder
 from harness.media import Media
 from harness.metrics import vsi
 from harness.metrics.choices import strict_choice
-from harness.metrics.numeric import (
-    first_number,
-    mean_relative_accuracy,
-    only_number,
-    relative_accuracy,
-)
+from harness.metrics.numeric import first_number, mean_relative_accuracy, only_number
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
-from harness.task import Ceiling, Protocol, Task, choose
+from harness.task import Ceiling, Protocol, Task
 from harness.tasks.qa.answer_text import answer_text, has_number, read_by
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.spatial.numeric import score_numeric, scoring_of_form
 from harness.tasks.vsi_bench.records import Split, find_listing, read_questions
 from harness.types import AnswerForm, Prediction, Sample, Target
 
@@ -63,15 +59,7 @@ def vsi_bench(
             `fps(rate=2,max_frames=64)`; without, all of them, and a model shows what its own
             rule says.
     """
-    if form == "numeric" and protocol == "vsi/official":
-        protocol = "vsi/numeric"
-    scoring = choose("protocol", PROTOCOLS, protocol)
-    if (form == "numeric") != (protocol == "vsi/numeric"):
-        raise UsageError(
-            f"vsi_bench(form={form})",
-            found=f"protocol={protocol}",
-            expected="form=numeric exactly with protocol=vsi/numeric",
-        )
+    scoring = scoring_of_form("vsi_bench", PROTOCOLS, form, protocol)
     place = folder(data / "vsi_bench", fix=FIX)
     listed = find_listing(place, split)
     if listed is None:
@@ -185,23 +173,16 @@ def _question_form(sample: Sample) -> tuple[str, bool]:
     return sample.target.extra["letters"], sample.target.answer.number is not None
 
 
-def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
-    _, target, prediction = _single_answer(unit, predictions)
-    ground_truth = target.answer.number
-    assert ground_truth is not None, "numeric samples have a number"
-    predicted = None if prediction.answer is None else prediction.answer.number
-    accuracy = Mean(mean_relative_accuracy(predicted, ground_truth))
-    return {
-        target.extra["type"]: accuracy,
-        "MRA": accuracy,
-        "relative accuracy": Mean(relative_accuracy(predicted, ground_truth)),
-    }
+def score_numeric_type(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """`score_numeric`, whose MRA counts for the question's type as well."""
+    _, target, _ = _single_answer(unit, predictions)
+    scores = score_numeric(unit, predictions)
+    return {target.extra["type"]: scores["MRA"], **scores}
 
 
 NUMERIC = Protocol(
     name="vsi/numeric",
-    score=score_numeric,
+    score=score_numeric_type,
     reads=has_number,
     metrics=(
         *(metric for metric in vsi.METRICS if metric.name in vsi.NUMBER_TYPES),

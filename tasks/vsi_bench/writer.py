@@ -12,6 +12,7 @@ from harness.tasks.qa.answer_text import digits
 from harness.tasks.qa.options import lettered
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import Asked, write_video
+from harness.tasks.video_qa.writing import write_table
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
@@ -44,11 +45,11 @@ def write(world: World, root: Path) -> None:
         write_video(folder / DATASET / f"{scene.index:08d}.mp4", scene)
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "test.jsonl").write_text(lines, encoding="utf-8", newline="\n")
-    _write_table(folder / "test-00000-of-00001.parquet", rows)
+    write_table(folder / "test-00000-of-00001.parquet", rows)
     pruned = [row for number, row in enumerate(rows) if number // len(TYPES) % 2]
     (folder / "pruned_ids.txt").write_text("".join(f"{row['id']}\n" for row in pruned))
-    _write_table(folder / "test_pruned.parquet", pruned)
-    _write_table(folder / "test_debiased.parquet", [row for row in rows if row not in pruned])
+    write_table(folder / "test_pruned.parquet", pruned)
+    write_table(folder / "test_debiased.parquet", [row for row in rows if row not in pruned])
     tiny = [place + len(TYPES) * (place % 2) for place in range(len(TYPES))]
     (folder / "tiny_ids.txt").write_text("".join(f"{number}\n" for number in tiny))
 
@@ -66,22 +67,3 @@ def _row(scene: Scene, number: int) -> dict[str, object]:
         "ground_truth": text,
         "options": None if question.is_number else lettered(question.options),
     }
-
-
-def _write_table(path: Path, rows: list[dict[str, object]]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    schema = pa.schema(
-        [
-            ("id", pa.int64()),
-            ("dataset", pa.string()),
-            ("scene_name", pa.string()),
-            ("question_type", pa.string()),
-            ("question", pa.string()),
-            ("ground_truth", pa.string()),
-            ("options", pa.list_(pa.string())),
-        ]
-    )
-    table = pa.Table.from_pylist(rows, schema=schema)
-    parquet.write_table(table, path, compression="zstd")
