@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from harness.masks import Rle
+from harness.metrics.cgf1 import track_ious
 
 ALPHAS = np.arange(0.05, 0.99, 0.05)
 EPSILON = np.finfo(float).eps
@@ -52,8 +53,8 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
     columns = [np.flatnonzero(one) for one in predicted_areas.T]
     ious = []
     for t, (row, column) in enumerate(zip(rows, columns, strict=True)):
-        pairs = [_iou(true[int(i)][t], predicted[int(j)][t]) for i in row for j in column]
-        ious.append(np.array(pairs).reshape(len(row), len(column)))
+        shown = [[true[int(i)][t]] for i in row], [[predicted[int(j)][t]] for j in column]
+        ious.append(track_ious(*shown))
     together = np.zeros((len(true), len(predicted)))
     for row, column, iou in zip(rows, columns, ious, strict=True):
         all_of_both = iou.sum(0)[None] + iou.sum(1)[:, None] - iou
@@ -77,11 +78,6 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
         (predicted_areas > 0).sum() - hits,
         np.array([one.sum() for one in common]) / np.maximum(1, hits),
     )
-
-
-def _iou(one: Rle, other: Rle) -> float:
-    common = one.intersection(other).area
-    return common / (one.area + other.area - common)
 
 
 def _plain(hits: Array, missed: Array, wrong: Array, association: Array) -> Tracked:

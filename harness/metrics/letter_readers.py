@@ -103,14 +103,11 @@ def mindcube_choice(response: str) -> str | None:
     ['B', 'D', None]
     """
     text = response[:MAX_TEXT].strip()
-    if dotted := re.findall(r"([A-E])\.", text):
-        return str(dotted[-1])
-    if section := re.search(r"<Answer>(.*?)(?:<|$)", text, re.DOTALL):
-        for form in MINDCUBE_SECTION:
-            if letters := re.findall(form, section[1]):
-                return str(letters[-1])
-    for form in MINDCUBE_FORMS:
-        if letters := re.findall(form, text):
+    section = re.search(r"<Answer>(.*?)(?:<|$)", text, re.DOTALL)
+    parts: list[tuple[tuple[str, ...], str]] = [((r"([A-E])\.",), text)]
+    parts += [(MINDCUBE_SECTION, section[1])] if section else []
+    for forms, part in [*parts, (MINDCUBE_FORMS, text)]:
+        if letters := next(filter(None, (re.findall(form, part) for form in forms)), None):
             return str(letters[-1])
     lines = reversed(text.split("\n"))
     return next(filter(None, (_found(r"\b([A-E])\b", line) for line in lines)), None)

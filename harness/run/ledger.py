@@ -27,100 +27,25 @@ Counts: TypeAlias = Counter[tuple[str, ...]]
 """Numbers by the parts of a key, of which the last is one of `COUNTED`."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitLedger:
-    """Ledger of one unit."""
+@dataclass(slots=True)
+class Ledger:
+    """Ledger of one unit, or of the units that were scored so far."""
 
     samples: Counter[str] = field(default_factory=Counter)
     """Number of samples by mark."""
     forms: Counts = field(default_factory=Counter)
     """Number of responses by form and mark."""
-    lengths: tuple[tuple[int, bool], ...] = ()
-    """Tokens of each sample with a single call, and True if it was cut off."""
-    limits: frozenset[int | None] = frozenset()
-    """Limits of new tokens of its calls; None: the model's own."""
-    if_right: Scores | None = None
-    """Scores if what was cut off had been right; None: nothing was, or the truth is hidden."""
-    if_wrong: Scores | None = None
-    """Scores if what was cut off had not been read."""
-
-
-def marks_of(prediction: Prediction) -> set[str]:
-    """Return the marks of a sample."""
-    return {mark for one in prediction.parsed for mark in _marks(one)}
-
-
-def _marks(parsed: Parsed) -> Iterator[str]:
-    facts = (parsed.cut, parsed.outside, parsed.repairs)
-    return (mark for mark, fact in zip(MARKS, facts, strict=True) if fact)
-
-
-def unit_ledger(
-    task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]
-) -> UnitLedger:
-    """Count a unit's marks; score it as if what was cut off had been right, and had been unread.
-
-    Raises:
-        DataError: the scorer raises.
-    """
-    marks = list(map(marks_of, predictions))
-    forms: Counts = Counter()
-    for one in (parsed for prediction in predictions for parsed in prediction.parsed):
-        found = ["n", *_marks(one), *(["failed"] if one.error else [])]
-        forms.update((str(one.form), mark) for mark in found)
-    made = UnitLedger(
-        samples=Counter(mark for one in marks for mark in one),
-        forms=forms,
-        lengths=tuple(
-            (one.usage.completion_tokens, "cut" in found)
-            for one, found in zip(predictions, marks, strict=True)
-            if len(one.calls) == 1
-        ),
-        limits=frozenset(
-            None if call.request.generation is None else call.request.generation.max_new_tokens
-            for one in predictions
-            for call in one.calls
-        ),
-    )
-    cut = ["cut" in one for one in marks]
-    if not any(cut) or any(sample.target is None for sample in unit):
-        return made
-    right, wrong = (
-        [
-            instead(sample) if was_cut else prediction
-            for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
-        ]
-        for instead in (_right, _unread)
-    )
-    with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
-        score = task.protocol.score
-        return replace(made, if_right=score(unit, right), if_wrong=score(unit, wrong))
-
-
-def _right(sample: Sample) -> Prediction:
-    assert sample.target is not None, "hidden ground truth was left out"
-    return Prediction(query_id=sample.query.id, answer=sample.target.answer)
-
-
-def _unread(sample: Sample) -> Prediction:
-    failure = Failure(FailureKind.PARSE, "cut off")
-    return Prediction(query_id=sample.query.id, failure=failure, responses=("",))
-
-
-@dataclass(slots=True)
-class Ledger:
-    """The ledger of the units that were scored so far."""
-
-    samples: Counter[str] = field(default_factory=Counter)
-    forms: Counts = field(default_factory=Counter)
     categories: Counts = field(default_factory=Counter)
     """Number of samples by category, its value, and mark."""
     lengths: list[tuple[int, bool]] = field(default_factory=list)
+    """Tokens of each sample with a single call, and True if it was cut off."""
     limits: set[int | None] = field(default_factory=set)
-    cut: list[tuple[int, UnitLedger]] = field(default_factory=list)
-    """Units with other scores, each with its place among all."""
+    """Limits of new tokens of its calls; None: the model's own."""
+    otherwise: dict[int, tuple[Scores, Scores]] = field(default_factory=dict)
+    """By place of units of which something was cut off: the scores if that had not been read, and
+    if it had been right. None where the truth is hidden."""
 
-    def add(self, one: UnitLedger, place: int = 0, score: UnitScore | None = None) -> None:
+    def add(self, one: "Ledger", place: int = 0, score: UnitScore | None = None) -> None:
         """Add a unit.
 
         Args:
@@ -132,8 +57,8 @@ class Ledger:
         self.forms.update(one.forms)
         self.lengths.extend(one.lengths)
         self.limits.update(one.limits)
-        if one.if_right is not None:
-            self.cut.append((place, one))
+        if 0 in one.otherwise:
+            self.otherwise[place] = one.otherwise[0]
         if score is not None:
             counts = {"n": len(score.samples), "failed": score.failed, **one.samples}
             for category in score.categories.items():
@@ -162,13 +87,67 @@ class Ledger:
             "if_wrong": None,
             "if_right": None,
         }
-        if self.cut and units:
-            for name in ("if_wrong", "if_right"):
+        if self.otherwise and units:
+            for which, name in enumerate(("if_wrong", "if_right")):
                 other = list(units)
-                for place, one in self.cut:
-                    other[place] = replace(units[place], scores=getattr(one, name))
+                for place, scores in self.otherwise.items():
+                    other[place] = replace(units[place], scores=scores[which])
                 plain[name] = values(task, other)
         return plain
+
+
+def _marks(parsed: Parsed) -> Iterator[str]:
+    facts = (parsed.cut, parsed.outside, parsed.repairs)
+    return (mark for mark, fact in zip(MARKS, facts, strict=True) if fact)
+
+
+def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Ledger:
+    """Count a unit's marks; score it as if what was cut off had been right, and had been unread.
+
+    Raises:
+        DataError: the scorer raises.
+    """
+    marks = [{mark for parsed in one.parsed for mark in _marks(parsed)} for one in predictions]
+    forms: Counts = Counter()
+    for one in (parsed for prediction in predictions for parsed in prediction.parsed):
+        found = ["n", *_marks(one), *(["failed"] if one.error else [])]
+        forms.update((str(one.form), mark) for mark in found)
+    made = Ledger(
+        samples=Counter(mark for one in marks for mark in one),
+        forms=forms,
+        lengths=[
+            (one.usage.completion_tokens, "cut" in found)
+            for one, found in zip(predictions, marks, strict=True)
+            if len(one.calls) == 1
+        ],
+        limits={
+            None if call.request.generation is None else call.request.generation.max_new_tokens
+            for one in predictions
+            for call in one.calls
+        },
+    )
+    cut = ["cut" in one for one in marks]
+    if any(cut) and all(sample.target is not None for sample in unit):
+        wrong, right = (
+            [
+                instead(sample) if was_cut else prediction
+                for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
+            ]
+            for instead in (_unread, _right)
+        )
+        with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
+            made.otherwise[0] = task.protocol.score(unit, wrong), task.protocol.score(unit, right)
+    return made
+
+
+def _right(sample: Sample) -> Prediction:
+    assert sample.target is not None, "hidden ground truth was left out"
+    return Prediction(query_id=sample.query.id, answer=sample.target.answer)
+
+
+def _unread(sample: Sample) -> Prediction:
+    failure = Failure(FailureKind.PARSE, "cut off")
+    return Prediction(query_id=sample.query.id, failure=failure, responses=("",))
 
 
 def _nested(counts: Counts) -> dict[str, Any]:

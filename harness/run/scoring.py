@@ -9,7 +9,7 @@ from harness.errors import DataError, HarnessError
 from harness.plugins import plugin_errors
 from harness.record import summarise, values
 from harness.run.batching import units
-from harness.run.ledger import Ledger, UnitLedger, unit_ledger
+from harness.run.ledger import Ledger, unit_ledger
 from harness.scores import UnitScore, check_scores
 from harness.statistics.bootstrap import intervals
 from harness.task import Task
@@ -84,7 +84,7 @@ class Tally:
 
     failures: Counter[str]
     usage: Counter[str]
-    ledger: UnitLedger
+    ledger: Ledger
 
 
 def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:

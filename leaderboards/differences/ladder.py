@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.leaderboards.differences.diff import TODAY, Difference, Walk, reader_of
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.masks import BoolArray, Track
+from harness.metrics.boxes import box_iou
 from harness.model import ObjectPrompt, PartedReader
 from harness.record import Run
 from harness.run.scoring import score_unit
@@ -265,11 +266,7 @@ def _match(
 def _overlap(given: ParsedObject, truth: _Truth) -> float:
     """IoU of the boxes; of a prompt without one, the share of its points that lie on the object."""
     if given.box is not None:
-        a, b = given.box, truth.box
-        wide = max(0.0, min(a.right, b.right) - max(a.left, b.left))
-        high = max(0.0, min(a.bottom, b.bottom) - max(a.top, b.top))
-        areas = sum((one.right - one.left) * (one.bottom - one.top) for one in (a, b))
-        return wide * high / (areas - wide * high)
+        return float(box_iou([truth.box], [given.box])[0, 0])
     on = [bool(truth.mask[int(one.y), int(one.x)]) for one in given.positive]
     return sum(on) / len(on) if on else 0.0
 

@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from harness.errors import ModelError, UsageError
 from harness.media import Frame
+from harness.model import Part
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -228,6 +230,56 @@ def float_pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
     given = {"return_tensors": "pt", "input_data_format": "channels_first", "do_rescale": False}
     made: Tensor = processor(own.float().div(255), **given)["pixel_values"]
     return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPart(Part):
+    """A part whose network and processor are of a checkpoint, loaded when first used."""
+
+    checkpoint: str
+    weights: str
+    """A hash of all weights."""
+    files: str
+    """Hashes of the files beside the weights that decide its results."""
+    folder: Path
+    """Folder of the checkpoint; for the authors' package, its file."""
+    dtype: str = "auto"
+    device: str = "auto"
+    family: ClassVar[str]
+    """Beginning of the names of transformers' classes."""
+    compiled = False
+
+    @cached_property
+    def network(self) -> "PreTrainedModel":
+        """The family's model."""
+        return network(
+            f"{self.family}Model",
+            self.folder,
+            name=self.checkpoint,
+            dtype=self.dtype,
+            device=self.device,
+            compiled=self.compiled,
+        )
+
+    @cached_property
+    def processor(self) -> "ProcessorMixin":
+        """The family's processor."""
+        return processor(f"{self.family}Processor", self.folder, name=self.checkpoint)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
+
+    def prepare(self) -> None:
+        """Load the processor and the network.
+
+        Raises:
+            ModelError: one of them cannot be loaded as it is, or compiled.
+        """
+        assert self.processor is not None and self.network is not None, "they raise otherwise"
+        if self.compiled:
+            compile_now(self.network, name=self.checkpoint)
 
 
 def trained_here(folder: Path) -> bool:

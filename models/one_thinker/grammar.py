@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from harness.errors import ParseError, UsageError
 from harness.files import read_text
@@ -23,7 +22,7 @@ from harness.models.video_str.answer_prompts import AnswerPrompts, digits
 from harness.models.video_str.grammar import answer_part, answer_response
 from harness.models.video_str.templates import Templates
 from harness.responses import finite_numbers
-from harness.types import Answer, AnswerForm, Box, Interval, Point, Query
+from harness.types import Answer, AnswerForm, Box, Interval, ParsedObject, Point, Query
 
 PROBLEMS = {
     "choice": "multiple choice",
@@ -40,14 +39,12 @@ PROBLEMS = {
 """The official type of problem of each wording."""
 
 
-class Prompted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Prompted(ParsedObject):
     """Prompt of the segmenter that an answer gives, in the answer's own numbers."""
 
-    box: Box | None
-    positive: tuple[Point, ...]
-    negative: tuple[Point, ...]
-    time: float
-    """Seconds of the frame that they are in; 0 of an image, or where none is given."""
+    time: float = 0.0
+    """Seconds of the frame that it is in; 0 of an image, or where none is given."""
 
 
 def fields_of(response: str) -> Mapping[str, object]:
@@ -74,7 +71,7 @@ def read_prompt(response: str) -> Prompted:
     if box is None and not positive:
         raise ParseError("answer", expected="boxes or positive_points", found=", ".join(value)[:60])
     (time,) = finite_numbers([value.get("time") or 0.0], 1, "time")
-    return Prompted(box, positive, negative, time)
+    return Prompted(box=box, positive=positive, negative=negative, time=time)
 
 
 def _points(value: Mapping[str, object], key: str) -> tuple[Point, ...]:

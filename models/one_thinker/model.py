@@ -33,7 +33,7 @@ from harness.models.tracks import box_at, carried_masks
 from harness.models.video_str.grammar import answer_response
 from harness.options import with_options
 from harness.spec import parse
-from harness.types import Answer, AnswerForm, Box, Call, Parsed, ParsedObject, Point, Query
+from harness.types import Answer, AnswerForm, Call, Parsed, ParsedObject, Point, Query
 
 FORM = AnswerForm
 FRAMES = parse("fps(rate=2,max_frames=128,max_pixels=262144,factor=32,image_max_pixels=1048576)")
@@ -82,25 +82,18 @@ class OneThinker(PromptedModel):
     ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
         if form not in (FORM.MASK, FORM.MASK_TRACK, FORM.BOXES, FORM.BOX_TRACK):
             return super()._part(query, form, response, calls)
-        canvas, media, times = (
-            self._canvas(query, form, calls),
-            query.media[0],
-            query.media[0].times(),
-        )
-        span = None
+        canvas, media = self._canvas(query, form, calls), query.media[0]
+        times, span = media.times(), None
         if form is FORM.BOX_TRACK:
             known, span = read_track(response)
-            prompts = [Prompted(box, (), (), second) for second, box in sorted(known.items())]
+            prompts = [Prompted(box=box, time=second) for second, box in sorted(known.items())]
         elif form is FORM.BOXES:
-            prompts = [Prompted(read_box(fields_of(response).get("boxes"), "boxes"), (), (), 0.0)]
+            prompts = [Prompted(box=read_box(fields_of(response).get("boxes"), "boxes"))]
         else:
             prompts = [read_prompt(response)]
-        found, *more = (self._in_image(one, canvas) for one in prompts)
-        parsed = Parsed(
-            form=form,
-            objects=(found,),
-            outside=sum(canvas.count_outside(item) for one in prompts for item in _items(one)),
-        )
+        found, *more = (_in_image(one, canvas) for one in prompts)
+        outside = sum(canvas.count_outside(item) for one in prompts for item in _items(one))
+        parsed = Parsed(form=form, objects=(found,), outside=outside)
         boxes = [one.box for one in (found, *more) if one.box is not None]
         if form is FORM.BOXES:
             return lambda: Answer(boxes=tuple(boxes)), parsed, ()
@@ -117,16 +110,6 @@ class OneThinker(PromptedModel):
         each = [cache(partial(carried_masks, self.propagator, media, start, masks))]
         answer = objects_answer(query, form, [Item(found.box)], each, nothing=False)
         return answer, replace(parsed, frame=start if media.is_video else None), ()
-
-    def _in_image(self, prompt: Prompted, canvas: Canvas) -> ParsedObject:
-        def points(several: Sequence[Point]) -> tuple[Point, ...]:
-            return tuple(canvas.to_image(Item(point=one)).place for one in several)
-
-        return ParsedObject(
-            box=None if prompt.box is None else _box_in_image(canvas, prompt.box),
-            positive=points(prompt.positive),
-            negative=points(prompt.negative),
-        )
 
     def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
         canvas, times = self._canvas(query, form), query.media[0].times()
@@ -151,8 +134,15 @@ def _items(prompt: Prompted) -> list[Item]:
     return points if prompt.box is None else [Item(prompt.box), *points]
 
 
-def _box_in_image(canvas: Canvas, box: Box) -> Box:
-    return canvas.to_image(Item(box)).bounds
+def _in_image(prompt: Prompted, canvas: Canvas) -> ParsedObject:
+    def points(several: Sequence[Point]) -> tuple[Point, ...]:
+        return tuple(canvas.to_image(Item(point=one)).place for one in several)
+
+    return ParsedObject(
+        box=None if prompt.box is None else canvas.to_image(Item(prompt.box)).bounds,
+        positive=points(prompt.positive),
+        negative=points(prompt.negative),
+    )
 
 
 @with_options(Composition, without=("keyframe",), frames=FRAMES, max_new_tokens=8192)

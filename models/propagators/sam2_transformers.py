@@ -5,8 +5,6 @@ The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos"
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,11 +18,11 @@ from harness.models.propagators.flow import check_masks
 
 if TYPE_CHECKING:
     import torch
-    from transformers import Sam2VideoInferenceSession, Sam2VideoModel, Sam2VideoProcessor
+    from transformers import Sam2VideoInferenceSession, Sam2VideoProcessor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam2Video(Propagator):
+class Sam2Video(checkpoints.CheckpointPart, Propagator):
     """SAM 2's video model, loaded when first used.
 
     All objects are followed in one pass over the frames in each direction. Each direction is a
@@ -34,51 +32,10 @@ class Sam2Video(Propagator):
     the network and the run-lengths that are returned.
     """
 
-    checkpoint: str
-    weights: str
-    """A hash of all weights."""
-    files: str
-    """Hashes of the files beside the weights that decide its results."""
-    folder: Path
-    dtype: str = "auto"
-    device: str = "auto"
+    family: ClassVar[str] = "Sam2Video"
     compiled: bool = False
     name: str = "sam2_video"
     """Name of the plugin that made it, for records."""
-    family: ClassVar[str] = "Sam2Video"
-    """Beginning of the names of transformers' classes."""
-
-    @cached_property
-    def network(self) -> "Sam2VideoModel":
-        """The Sam2VideoModel."""
-        return checkpoints.network(
-            f"{self.family}Model",
-            self.folder,
-            name=self.checkpoint,
-            dtype=self.dtype,
-            device=self.device,
-            compiled=self.compiled,
-        )
-
-    @cached_property
-    def processor(self) -> "Sam2VideoProcessor":
-        """The Sam2VideoProcessor."""
-        return checkpoints.processor(f"{self.family}Processor", self.folder, name=self.checkpoint)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Its setting."""
-        return (self.device,)
-
-    def prepare(self) -> None:
-        """Load the processor and the network.
-
-        Raises:
-            ModelError: one of them cannot be loaded as it is, or compiled.
-        """
-        assert self.processor is not None and self.network is not None, "they raise otherwise"
-        if self.compiled:
-            checkpoints.compile_now(self.network, name=self.checkpoint)
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """Propagate each mask of frame `start` to every frame of `video`.

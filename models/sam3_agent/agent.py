@@ -9,7 +9,8 @@ be in each state, messages that are kept, limits. What it raises ends the sample
 
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -169,20 +170,18 @@ class _Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
+class Agent(ABC):
     """The loop, and what it is told."""
 
-    segment: Callable[[Media, int, str], Future[list[Instance]]]
-    """Finds the instances of a phrase in a frame of a medium."""
-    system: str
-    judge: str
+    system: str = field(default_factory=lambda: say("system"))
+    judge: str = field(default_factory=lambda: say("judge"))
     """System messages of the rounds, and of the requests about one mask."""
-    rounds: int = ROUNDS
+    max_rounds: int = ROUNDS
     max_new_tokens: int = 4096
 
-    def first(self, query: Query) -> ChatRequest:
-        """Return the first request."""
-        return self._request(AgentRun(query), [])
+    @abstractmethod
+    def segment(self, media: Media, frame: int, phrase: str) -> Future[list[Instance]]:
+        """Find the instances of a phrase in a frame of a medium."""
 
     def converse(self, run: AgentRun) -> Conversation[AgentRun]:
         """Converse to the end; what cannot be read is the run's `error`."""
@@ -194,8 +193,8 @@ class Agent:
 
     def _loop(self, run: AgentRun) -> Conversation[None]:
         results: list[_Result] = []  # since the last call of segment_phrase, which is the first
-        for number in range(self.rounds + 1):
-            request = self._request(run, results)
+        for number in range(self.max_rounds + 1):
+            request = self.request(run, results)
             request = replace(request, key=f"{request.key}/round{number}")
             (response,) = yield from self._ask(run, [request])
             named, text = split_frame(response) if number == 0 else (None, response)
@@ -225,7 +224,7 @@ class Agent:
                     raise ParseError("examine_each_mask", expected="masks", found="none to examine")
                 results[-1] = _Result(last.response, say("replaced"))
                 results.append((yield from self._examine(run, said, number)))
-        raise ParseError("conversation", expected=f"at most {self.rounds} rounds", found="more")
+        raise ParseError("conversation", expected=f"at most {self.max_rounds} rounds", found="more")
 
     def _segment(self, run: AgentRun, said: str, phrase: str) -> Conversation[_Result]:
         query = run.query.text
@@ -274,7 +273,7 @@ class Agent:
         run.said += zip(requests, responses, strict=True)
         return [f"{one.text}{one.stopped}" for one in responses]
 
-    def _request(self, run: AgentRun, results: Sequence[_Result]) -> ChatRequest:
+    def request(self, run: AgentRun, results: Sequence[_Result] = ()) -> ChatRequest:
         """Return the request of a round: query, warning, and what was said since the last phrase.
 
         Phrases before the last one are warned of; the last one stands in the conversation.

@@ -7,7 +7,7 @@ harness eval --model "sam3_agent(backend=openai(model=Qwen/Qwen3-VL-8B-Thinking,
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal, Self
@@ -57,7 +57,7 @@ OFFICIAL = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam3Agent(ConversingModel[AgentRun]):
+class Sam3Agent(Agent, ConversingModel[AgentRun]):
     """A VLM that calls SAM 3, turn by turn, and picks among the masks that it finds.
 
     Of a video one frame is shown and segmented, from which its masks are carried to the others; the
@@ -66,12 +66,8 @@ class Sam3Agent(ConversingModel[AgentRun]):
 
     segmenter: Segmenter
     propagator: Propagator
-    system: str = field(default_factory=lambda: say("system"))
-    judge: str = field(default_factory=lambda: say("judge"))
     prompts: Literal["ours", "official"] = "ours"
     """Whose `system` and `judge` are."""
-    max_rounds: int = ROUNDS
-    max_new_tokens: int = 4096
     name = "sam3_agent"
 
     def describe(self) -> Mapping[str, object]:
@@ -112,17 +108,6 @@ class Sam3Agent(ConversingModel[AgentRun]):
         """Return the same model with another segmenter and propagator."""
         return replace(self, segmenter=segmenter, propagator=propagator)
 
-    @cached_property
-    def agent(self) -> Agent:
-        """The loop. Phrases of all conversations are segmented one by one, in another thread."""
-        return Agent(
-            segment=self._segment_later,
-            system=self.system,
-            judge=self.judge,
-            rounds=self.max_rounds,
-            max_new_tokens=self.max_new_tokens,
-        )
-
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
         """Return the first request: one, whatever the query's forms of answer are.
 
@@ -130,7 +115,7 @@ class Sam3Agent(ConversingModel[AgentRun]):
             UsageError: this model cannot be asked for such an answer.
         """
         self._check(query)
-        return (self.agent.first(query),)
+        return (self.request(AgentRun(query)),)
 
     def _check(self, query: Query) -> None:
         if other := [form for form in query.forms if form not in self.forms]:
@@ -147,7 +132,7 @@ class Sam3Agent(ConversingModel[AgentRun]):
     def conversation(self, query: Query) -> Conversation[AgentRun]:
         """Converse about one query to the end."""
         self._check(query)
-        return self.agent.converse(AgentRun(query))
+        return self.converse(AgentRun(query))
 
     def begin(self, query: Query, result: AgentRun) -> Callable[[], Prediction]:
         """Return the function that carries the masks through a video."""
@@ -159,7 +144,7 @@ class Sam3Agent(ConversingModel[AgentRun]):
         """Read a conversation's responses, verdicts included: phrases are segmented again."""
         del calls
         run, left = AgentRun(query), list(responses)
-        conversation = ConversationScheduler([self.agent.converse(run)])
+        conversation = ConversationScheduler([self.converse(run)])
         while places := conversation.pending_places():
             if len(left) < len(places):
                 run.error = "the conversation has no end"
@@ -185,7 +170,8 @@ class Sam3Agent(ConversingModel[AgentRun]):
     def _thread(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, thread_name_prefix="sam3-agent")
 
-    def _segment_later(self, media: Media, frame: int, phrase: str) -> Future[list[Instance]]:
+    def segment(self, media: Media, frame: int, phrase: str) -> Future[list[Instance]]:
+        """Find instances in another thread, those of all conversations one by one."""
         return self._thread.submit(
             lambda: list(self.segmenter.find_instances(media.frame(frame), phrase))
         )

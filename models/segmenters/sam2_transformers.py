@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from harness.types import Box, Point
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import Sam2Model, Sam2Processor
 
 INSIDE, BESIDE = 1, 0  # the labels of points
 
@@ -45,7 +43,7 @@ class LocatedPrompt(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam2(Segmenter):
+class Sam2(checkpoints.CheckpointPart, Segmenter):
     """SAM 2, loaded when first used. It remembers its view of the last image.
 
     Prompts that have equally many points (and all a box, or none) run in one pass of the mask
@@ -56,51 +54,11 @@ class Sam2(Segmenter):
     negative points alone, a box that lies outside.
     """
 
-    checkpoint: str
-    weights: str
-    """A hash of all weights."""
-    files: str
-    """Hashes of the files beside the weights that decide its results."""
-    folder: Path
-    """Folder of the checkpoint; for the authors' package, its file."""
-    dtype: str = "auto"
-    device: str = "auto"
+    family: ClassVar[str] = "Sam2"
     multimask: bool = True
     compiled: bool = False
     name: str = "sam2"
     """Name of the plugin that made it, for records."""
-
-    @cached_property
-    def network(self) -> "Sam2Model":
-        """The Sam2Model."""
-        return checkpoints.network(
-            "Sam2Model",
-            self.folder,
-            name=self.checkpoint,
-            dtype=self.dtype,
-            device=self.device,
-            compiled=self.compiled,
-        )
-
-    @cached_property
-    def processor(self) -> "Sam2Processor":
-        """The Sam2Processor."""
-        return checkpoints.processor("Sam2Processor", self.folder, name=self.checkpoint)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Its setting."""
-        return (self.device,)
-
-    def prepare(self) -> None:
-        """Load the processor and the network.
-
-        Raises:
-            ModelError: one of them cannot be loaded as it is, or compiled.
-        """
-        assert self.processor is not None and self.network is not None, "they raise otherwise"
-        if self.compiled:
-            checkpoints.compile_now(self.network, name=self.checkpoint)
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from harness.types import Box
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import Sam3Model, Sam3Processor
     from transformers.utils import ModelOutput
 
 KINDS = ("sam3", "sam3_video")
@@ -41,7 +40,7 @@ POSITIVE = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam3(Segmenter):
+class Sam3(checkpoints.CheckpointPart, Segmenter):
     """SAM 3, loaded when first used. It remembers its view of the last image.
 
     A prompt with a box and one with a phrase alone are different questions. A phrase alone finds
@@ -54,14 +53,7 @@ class Sam3(Segmenter):
     prompt that names nothing gets an empty mask: no box and no phrase, or a box that lies outside.
     """
 
-    checkpoint: str
-    weights: str
-    """A hash of all weights."""
-    files: str
-    """Hashes of the files beside the weights that decide its results."""
-    folder: Path
-    dtype: str = "auto"
-    device: str = "auto"
+    family: ClassVar[str] = "Sam3"
     threshold: float = 0.5
     instances: Literal["one", "all"] = "one"
 
@@ -69,31 +61,6 @@ class Sam3(Segmenter):
     def name(self) -> str:
         """`sam3`."""
         return "sam3"
-
-    @cached_property
-    def network(self) -> "Sam3Model":
-        """The Sam3Model."""
-        return checkpoints.network(
-            "Sam3Model", self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device
-        )
-
-    @cached_property
-    def processor(self) -> "Sam3Processor":
-        """The Sam3Processor."""
-        return checkpoints.processor("Sam3Processor", self.folder, name=self.checkpoint)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Its setting."""
-        return (self.device,)
-
-    def prepare(self) -> None:
-        """Load the processor and the network.
-
-        Raises:
-            ModelError: one of them cannot be loaded as it is.
-        """
-        assert self.processor is not None and self.network is not None, "they raise otherwise"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt.

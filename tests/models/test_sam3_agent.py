@@ -341,7 +341,7 @@ def test_official_system_prompts_are_read_from_a_checkout(tmp_path):
     (tmp_path / "system_prompt_iterative_checking.txt").write_text("Judge.\n")
     model = plugins.build("models", parse(spec))
     (first,) = model.requests(question())
-    assert first.system == "Call tools." and model.agent.judge == "Judge."
+    assert first.system == "Call tools." and model.judge == "Judge."
     assert model.describe()["prompts"] == "official"
 
 

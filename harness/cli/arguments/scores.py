@@ -6,6 +6,7 @@ from pathlib import Path
 from harness.cli.arguments.shared import (
     Commands,
     add_config,
+    add_data_root,
     add_json,
     add_judge,
     add_metrics,
@@ -277,9 +278,11 @@ def add_diff(commands: Commands) -> None:
     parser.add_argument(
         "--model", metavar="SPEC", help="reads the log's responses (default: as RUN's model does)"
     )
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
-    )
+    _waterfall(parser, data="default: where the runs read them")
+
+
+def _waterfall(parser: ArgumentParser, *, data: str) -> None:
+    add_data_root(parser, data)
     parser.add_argument(
         "--level", type=float, default=0.95, help="of the paired intervals (default %(default)s)"
     )
@@ -332,14 +335,7 @@ def add_ladder(commands: Commands) -> None:
         epilog="example: harness ladder runs/pocket/mevis --out ladder.svg",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run of a task with masks")
-    parser.add_argument("--data", type=Path, metavar="ROOT", help="default: where the run read it")
-    parser.add_argument(
-        "--level", type=float, default=0.95, help="of the paired intervals (default %(default)s)"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the waterfall, as .svg or as .html"
-    )
-    add_json(parser)
+    _waterfall(parser, data="default: where the run read it")
 
 
 def add_verify(commands: Commands) -> None:
