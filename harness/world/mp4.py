@@ -40,9 +40,10 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
         stream.codec_context.time_base = Fraction(1, CLOCK)
         # One thread: the bytes do not depend on the number of cores. x264's look ahead reads memory
         # beside its pictures where their sides are no multiples of 16: nor may they depend on that.
-        steady = "rc-lookahead=0:mbtree=0"
-        options = {"crf": QUALITY, "preset": "fast", "threads": "1", "x264-params": steady}
-        stream.options = options
+        stream.options = {
+            **{"crf": QUALITY, "preset": "fast", "threads": "1"},
+            "x264-params": "rc-lookahead=0:mbtree=0",
+        }
         for image, time in zip(frames, times, strict=True):
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             frame.pts, frame.time_base = round(time * CLOCK), Fraction(1, CLOCK)

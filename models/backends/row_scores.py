@@ -26,8 +26,9 @@ def score_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and entropies of tokens (N each) from the states before them.
 
-    `softcap` bounds logits, as Gemma's networks do behind their heads. Logits are made of some tokens at a time, and made again for the gradient: for a vocabulary of
-    150,000 those of a whole batch would be the largest tensor of a training.
+    `softcap` bounds logits, as Gemma's networks do behind their heads. Logits are made of some
+    tokens at a time, and made again for the gradient: for a vocabulary of 150,000 those of a whole
+    batch would be the largest tensor of a training.
     """
 
     def scores(some: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
