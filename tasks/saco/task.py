@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from harness.errors import DataError, MaskError, ParseError
 from harness.layout import JsonFile, field, file, folder, path_inside
@@ -140,7 +140,7 @@ def instance_sample(
     )
 
 
-def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the place and content of each entry of the list `key`, by default `kind` and an s.
 
     Raises:
@@ -154,7 +154,7 @@ def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[st
 
 
 def tracks_of(
-    path: Path, read: Callable[[dict[str, Any], str], tuple[Key, Track]]
+    path: Path, read: Callable[[dict[str, object], str], tuple[Key, Track]]
 ) -> Mapping[Key, tuple[Track, ...]]:
     """A file's objects by what `read` returns with each; masks of several objects are left out."""
     found: defaultdict[Key, list[Track]] = defaultdict(list)
@@ -171,7 +171,7 @@ def _complete(path: Path) -> Iterator[int]:
             yield field(pair, "id", int, where)
 
 
-def _mask_of(plain: dict[str, Any], where: str) -> tuple[int, Track]:
+def _mask_of(plain: dict[str, object], where: str) -> tuple[int, Track]:
     """The pair that an annotation is of, and its mask as a track of one frame."""
     mask = () if plain.get("iscrowd") else (mask_of(plain.get("segmentation"), where),)
     return field(plain, "image_id", int, where), mask

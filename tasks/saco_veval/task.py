@@ -13,7 +13,7 @@ where an object is not seen:
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import field, file, folder
@@ -32,7 +32,7 @@ FRAMES = {
     "yt1b": "saco_yt1b/JPEGImages_6fps",
     "smartglasses": "saco_sg/JPEGImages_6fps",
 }
-Videos = Mapping[int, Mapping[str, Any]]
+Videos = Mapping[int, Mapping[str, object]]
 
 
 def saco_veval(
@@ -89,8 +89,8 @@ def _itself(size: tuple[int, int]) -> tuple[int, int]:
 
 
 def _video_of(
-    videos: Videos, plain: Mapping[str, Any], where: str
-) -> tuple[Mapping[str, Any], tuple[int, int]]:
+    videos: Videos, plain: Mapping[str, object], where: str
+) -> tuple[Mapping[str, object], tuple[int, int]]:
     """The video of an entry, and the numbers of its video and phrase."""
     number = field(plain, "video_id", int, where)
     if number not in videos:
@@ -99,7 +99,7 @@ def _video_of(
 
 
 def _track_of(
-    videos: Videos, plain: Mapping[str, Any], where: str
+    videos: Videos, plain: Mapping[str, object], where: str
 ) -> tuple[tuple[int, int], Track]:
     """The video and phrase of an annotation, and its masks."""
     video, pair = _video_of(videos, plain, where)
