@@ -1,5 +1,6 @@
 """The network that learns: what it computes on, and what the loss sees of it."""
 
+import warnings
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +24,10 @@ from harness.store.atomic import read_json
 from harness.trainers import network as networks
 from harness.trainers.session import PATIENCE, started
 from harness.trainers.settings import TrainingSettings
+
+
+# A name that transformers gives up, and releases that are allowed still want; PEFT asks by it, too.
+warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
 
 
 def accelerator_of(settings: TrainingSettings, device: str) -> Accelerator:
