@@ -25,7 +25,6 @@ from harness.trainers import network as networks
 from harness.trainers.session import PATIENCE, started
 from harness.trainers.settings import TrainingSettings
 
-
 # A name that transformers gives up, and releases that are allowed still want; PEFT asks by it, too.
 warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
 
