@@ -44,7 +44,7 @@ demo: $(VENV)/.torch
 	@echo "the site: $(DEMO)/site/index.html"
 
 test: check
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "slow and not learning"

@@ -38,6 +38,7 @@ class Worker:
         self._limits = limits
         self._left = RECYCLED
         self._folder = launch.folder
+        self._owner = os.getpid()
         # It gets no descriptor but these, no environment of ours and no Ctrl-C of the terminal; as
         # a group, it ends with all that it has started.
         try:
@@ -100,6 +101,11 @@ class Worker:
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream:
                 stream.close()
+
+    def __del__(self) -> None:
+        """End the process where nobody did; not from a fork, whose parent may still use it."""
+        if hasattr(self, "_process") and self._owner == os.getpid():
+            self.close()
 
     def _remove_folder(self) -> None:
         if self._folder:
