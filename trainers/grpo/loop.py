@@ -1,4 +1,4 @@
-"""What is GRPO's own of a training: rollouts → rewards of groups → advantages → `grpo_loss`.
+"""Make rounds of GRPO and their loss: rollouts → rewards of groups → advantages → `grpo_loss`.
 
 The loop around it is `harness.trainers.learner.train`.
 """

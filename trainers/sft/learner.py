@@ -1,4 +1,4 @@
-"""What is fine-tuning's own of a training: examples as batches, and the loss of their responses.
+"""Make batches of examples to fine-tune on, and the loss of their responses.
 
 Of every row the loss sees the response and the token that ends it, and nothing before. The loop
 around it is `harness.trainers.learner.train`.
