@@ -37,7 +37,16 @@ VIDEO_MME_V2_PHRASES = (
     "Answer:",
     "Option:",
 )
-LONGVIDEOBENCH_PHRASES = VIDEO_MME_V2_PHRASES[1:9]  # from the best answer to the best option
+LONGVIDEOBENCH_PHRASES = (
+    "The best answer is",
+    "The correct answer is",
+    "The answer is",
+    "The answer",
+    "The best option is",
+    "The correct option is",
+    "Best answer:",
+    "Best option:",
+)
 # The first of these that is found anywhere decides; letters of either case.
 STI_BENCH_FORMS = tuple(
     re.compile(form, re.IGNORECASE | re.MULTILINE)

@@ -1,6 +1,7 @@
 """A sandbox runs honest code, tells whose fault a failure is, and survives its workers."""
 
 import ast
+import gc
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -268,6 +270,27 @@ def test_a_worker_that_does_not_begin_is_given_up():
         with pytest.raises(WorkerLost, match=words):
             Worker(Launch("landlock", command, start_seconds=0.2), Limits())
     assert time.monotonic() - begun < 30
+
+
+def test_a_sandbox_that_is_dropped_ends_its_worker_and_a_fork_of_its_owner_does_not():
+    try:
+        dropped = open_sandbox(workers=1)
+    except SandboxUnavailable:
+        pytest.skip("no sandbox here")
+    process = dropped._free.queue[0]._process
+    child = os.fork()
+    if not child:
+        del dropped
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert process.poll() is None
+    assert dropped.run("emit(1)").values == (1,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        del dropped
+        gc.collect()
+    assert process.returncode is not None
+    assert process.stdin.closed and process.stdout.closed and process.stderr.closed
 
 
 def test_a_worker_ends_with_the_harness():
