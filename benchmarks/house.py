@@ -42,8 +42,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield statement.lineno, text.strip()
 
 
-GRPO = (
-    "trainers/grpo/*.py",
+GROUND = (
     "trainers/state.py",
     "trainers/session.py",
     "trainers/settings.py",
@@ -52,7 +51,8 @@ GRPO = (
     "trainers/rows.py",
     "models/learning/loss*.py",
 )
-"""Modules of GRPO, and all that knows TRL or was parted from them."""
+"""Modules that GRPO stands on, and fine-tuning or test time too."""
+TRL = re.compile(r"^\s*(import trl|from trl)\b", re.MULTILINE)
 SKIP = "# fmt: " + "skip"  # so that this module has none
 
 
@@ -127,17 +127,21 @@ def main() -> None:
     print(f"Any: {anys}, {1000 * anys / lines:.2f} a thousand lines")
     print(f"sentences that tests expect of errors (match=): {expected}")
     print(f"names of `import harness`: {len(harness.__all__)}")
-    counted = [
-        (path.relative_to(REPOSITORY), path.read_text("utf-8").count("\n"), code_lines(path))
-        for pattern in GRPO
-        for path in sorted(REPOSITORY.glob(pattern))
-    ]
+    importers = [one for one in sources() if TRL.search(one.read_text("utf-8"))]
+    room = {*REPOSITORY.glob("trainers/grpo/*.py"), *importers}
+    ground = {path for pattern in GROUND for path in REPOSITORY.glob(pattern)}
     pages = [path for room in (".", *ROOMS, "docs", "examples") for path in markdown(room)]
     print(f"pages: {len(pages)}, {sum(len(one.read_text('utf-8').split()) for one in pages)} words")
-    total, code = (sum(numbers) for numbers in list(zip(*counted, strict=True))[1:])
-    print(f"GRPO and all that knows TRL: {total} lines, {code} without texts and blank lines")
-    if arguments.list:
-        print(*(f"{path}: {count} lines, {own}" for path, count, own in counted), sep="\n")
+    for name, paths in (
+        ("GRPO and all that imports TRL", room),
+        ("what it shares with fine-tuning and test time", ground - room),
+    ):
+        counts = [(path.read_text("utf-8").count("\n"), code_lines(path)) for path in sorted(paths)]
+        total, code = map(sum, zip(*counts, strict=True))
+        print(f"{name}: {total} lines, {code} without texts and blank lines")
+        if arguments.list:
+            for path, (count, own) in zip(sorted(paths), counts, strict=True):
+                print(f"{path.relative_to(REPOSITORY)}: {count} lines, {own}")
 
 
 if __name__ == "__main__":

@@ -16,14 +16,13 @@ from pathlib import Path
 from PIL import Image
 
 from harness import plugins
-from harness.cli.data import writers
 from harness.errors import UsageError
 from harness.media import open_image
 from harness.scores import Mean, Metric, Scores
 from harness.spec import parse
 from harness.task import Ceiling, Protocol, Task
+from harness.testing import make_shapes
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
-from harness.world.shapes import make
 
 SIZES = ((112, 112), (168, 168), (224, 168), (280, 224), (392, 280))
 """(width, height): 16, 36, 48, 80 and 140 tokens of an image."""
@@ -46,12 +45,9 @@ def write(
     Images have `sizes`, some of `SIZES`.
     """
     folder.mkdir(parents=True)
-    chosen = {
-        name: one
-        for name, one in writers().items()
-        if name in {parse(spec).name for spec in SOURCES}
-    }
-    make(folder / "world", seed=seed, size=samples, writers=chosen)
+    make_shapes(
+        folder / "world", tasks=[parse(spec).name for spec in SOURCES], size=samples, seed=seed
+    )
     kinds = [list(islice(_stills(folder / "world", spec), samples)) for spec in SOURCES]
     turns = chain.from_iterable(zip_longest(*kinds))
     found = list(islice((one for one in turns if one is not None), samples))

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from harness.cli.data import writers
-from harness.world.shapes import make
+from harness.testing import make_shapes
 
 
 @dataclass
@@ -38,5 +37,5 @@ class Clock:
 
 def data(folder: Path, *, size: int = 16) -> Path:
     """Make a world of `size` scenes, with 4 · `size` questions for training; return its root."""
-    make(folder / "shapes", seed=0, size=size, writers=writers())
+    make_shapes(folder / "shapes", size=size)
     return folder / "shapes"

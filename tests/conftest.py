@@ -77,12 +77,11 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generated world, eight samples a split; to be read only, for all workers share it."""
-    from harness.cli.data import writers
-    from harness.world.shapes import make
+    from harness.testing import make_shapes
 
     with made_once(tmp_path_factory, "shapes") as out:
         if not out.exists():
-            make(out, seed=0, size=8, writers=writers())
+            make_shapes(out)
     return out
 
 

@@ -64,6 +64,7 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
         "bright_model.py",
         "bright_metric.py",
         "bright_trainer.py",
+        "test_bright.py",
     }
     lines = [line for line in blocks["pyproject.toml"].splitlines() if '= "bright_' in line]
     assert len(lines) == 4
@@ -105,6 +106,19 @@ def test_the_package_of_the_page_works(installed, images, command):
     built = command("board", "build", "--runs", "runs", "--out", "board")
     assert built.returncode == 0, built.stderr
     assert "threshold" in (command.folder / "board" / "board.md").read_text()
+
+
+def test_the_tests_of_the_page_pass(installed, tmp_path, command):
+    command.path.append(installed)
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        [*line, tmp_path / "bright" / "test_bright.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=command.environment(),
+    )
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
 
 
 def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(installed, command):

@@ -126,17 +126,6 @@ def load_policy(
     )
 
 
-def frozen_policy(policy: Policy, accelerator: Accelerator) -> nn.Module:
-    """Return a policy that is not trained, on the device, or spread over all by ZeRO."""
-    policy.requires_grad_(False).eval()
-    if not zero_stage(accelerator):
-        return policy.to(accelerator.device)
-    from trl.models.utils import prepare_deepspeed
-
-    spread: nn.Module = prepare_deepspeed(policy, accelerator)
-    return spread
-
-
 def zero_stage(accelerator: Accelerator) -> int:
     """Return ZeRO's stage; 0: DeepSpeed is not used."""
     plugin = accelerator.state.deepspeed_plugin

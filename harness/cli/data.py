@@ -1,9 +1,7 @@
 """`harness data make | check | info`; `fetch` is in its own module."""
 
-import importlib
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from harness import plugins
@@ -11,7 +9,6 @@ from harness.cli.fetch import fetched_sources
 from harness.cli.output import show_json
 from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import UsageError
 from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
@@ -28,52 +25,19 @@ MANIFEST = "shapes.json"
 
 def make(arguments: Namespace) -> int:
     """Write the generated world in the layouts of `--tasks`, or of every task that has a writer."""
-    from harness.world.shapes import make as make_shapes
+    from harness.testing.shapes import make_shapes
 
-    if arguments.size < 1 or arguments.seed < 0:
-        raise UsageError(
-            "harness data make",
-            expected="--size ≥ 1 and --seed ≥ 0",
-            found=f"{arguments.size} and {arguments.seed}",
-        )
-    found = _select_checks(writers(), arguments.tasks)
+    texts = arguments.tasks
+    names = [spec.name for spec in specs(texts, "--tasks")] if texts else None
     try:
-        make_shapes(arguments.out, seed=arguments.seed, size=arguments.size, writers=found)
+        made = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
     if arguments.json:
-        show_json({"out": str(arguments.out), "tasks": sorted(found)})
+        show_json({"out": str(arguments.out), "tasks": made})
     else:
-        print(f"{arguments.out}: {', '.join(sorted(found))}")
+        print(f"{arguments.out}: {', '.join(made)}")
     return 0
-
-
-def writers() -> dict[str, Callable[..., None]]:
-    """Return the writer of each task that has one: the module `writer` beside the task's module."""
-    found = {}
-    for name, entry in plugins.installed_plugins("tasks").items():
-        package = entry.module.rpartition(".")[0]
-        try:
-            there = bool(package) and find_spec(f"{package}.writer") is not None
-        except ModuleNotFoundError:
-            there = False
-        if there:
-            found[name] = importlib.import_module(f"{package}.writer").write
-    return found
-
-
-def _select_checks(
-    found: dict[str, Callable[..., None]], texts: list[str] | None
-) -> dict[str, Callable[..., None]]:
-    names = [spec.name for spec in specs(texts, "--tasks")] if texts else list(found)
-    for name in names:
-        if name not in found:
-            raise UsageError(
-                f"--tasks {name}",
-                expected=f"a benchmark with a writer: {', '.join(sorted(found))}",
-                found=name,
-            )
-    return {name: found[name] for name in names}
 
 
 def _with_name(arguments: Namespace) -> Namespace:

@@ -1,16 +1,14 @@
 """A chat that writes what a test scripts, a scene for it, and DT-R1 around both."""
 
 import threading
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from harness import media
-from harness.model import Chat, ChatResponse
-from harness.models.backends.stop_strings import until_stop
 from harness.models.dt_r1.environment import Limits, Perception
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.model import DTR1, TwinPrompt
+from harness.testing import ScriptedChat
 from harness.types import AnswerForm, Query, query_id
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
@@ -25,57 +23,17 @@ def execute(code):
     return f"<think>compute</think><execute>{code}</execute>"
 
 
-@dataclass(eq=False)
-class Script(Chat):
-    """Answers the requests of a conversation with its turns, in order; whole words are tokens."""
+class Script(ScriptedChat):
+    """Answers the requests of a conversation with its turns, in order."""
 
-    script: dict
-    """Turns by the beginning of the request's key."""
-    batch_size: int = 4
-    coordinates: str = "pixels"
-    as_tokens: bool = True
-    opened: str = ""
-    requests: list = field(default_factory=list)
+    def __init__(self, script, *, opened="", **given):
+        """`script` has turns by the beginning of the request's key."""
 
-    @property
-    def goes_on(self):
-        return True
+        def turn(request):
+            key, _, number = request.key.partition("/turn")
+            return script[key][int(number or 0)]
 
-    @property
-    def opening(self):
-        return self.opened
-
-    def describe(self):
-        return {"backend": "script"}
-
-    def canvas(self, request):
-        return (1, 1)
-
-    def count_tokens(self, text):
-        return len(text.encode())
-
-    def encode(self, text):
-        return tuple(text.encode()) if self.as_tokens else ()
-
-    def decode(self, tokens):
-        return bytes(tokens).decode()
-
-    def generate(self, requests):
-        return [self.respond(one) for one in requests]
-
-    def respond(self, request):
-        self.requests.append(request)
-        key, _, turn = request.key.partition("/turn")
-        text = self.script[key][int(turn or 0)]
-        cut = len(text.encode()) > request.max_new_tokens
-        text = text.encode()[: request.max_new_tokens].decode("utf-8", "ignore")
-        whole = ChatResponse(text=f"{request.prefix}{text}", cut=cut)
-        found = until_stop(whole, request)
-        written = f"{found.text.removeprefix(request.prefix)}{found.stopped}"
-        tokens = tuple(written.encode()) if self.as_tokens else ()
-        return ChatResponse(
-            text=found.text, tokens=tokens, stopped=found.stopped, cut=found.cut, prompt_tokens=1
-        )
+        super().__init__(responses=turn, opening=opened, size=(1, 1), **given)
 
 
 def scene(name="scene", *, frames=1, form=AnswerForm.MASK, text="Where is the red one?", **given):
@@ -108,7 +66,7 @@ class Blocked:
 
 
 def scripted(turns, *, perception, kind=DTR1, limits=None, max_new_tokens=20_000, **given):
-    chat = Script(script=turns, **given)
+    chat = Script(turns, **given)
     prompt = TwinPrompt(perception.builder.catalog.text())
     return kind(
         name="dt_r1",

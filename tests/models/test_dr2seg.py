@@ -16,6 +16,7 @@ from harness.models.dr2seg.grammar import DR2Seg, description, reasoning_text, w
 from harness.models.dr2seg.model import dr2seg
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.models.visionreasoner import grammar as visionreasoner
+from harness.testing import ScriptedChat
 from harness.types import Answer, AnswerForm, Box, FailureKind, Point, Query
 
 GOOD = '{"bbox_2d": [10, 20, 30, 40], "point_2d": [15, 25]}'
@@ -262,21 +263,8 @@ def prompts():
 
 @pytest.fixture
 def model(prompts):
-    @dataclass(frozen=True)
-    class Script:
-        coordinates: str = "pixels"
-        batch_size: int = 1
-
-        def describe(self):
-            return {}
-
-        def canvas(self, request):
-            return grammar.CANVAS
-
-        def count_tokens(self, text):
-            return len(text.split())
-
-    return lambda form: dr2seg(form=form, backend=Script(), segmenter=Tells(prompts))
+    chat = ScriptedChat(responses=(), size=grammar.CANVAS)
+    return lambda form: dr2seg(form=form, backend=chat, segmenter=Tells(prompts))
 
 
 def test_the_segmenter_gets_box_and_phrase_in_the_sam3_form(model, prompts):

@@ -322,14 +322,14 @@ def test_other_conversations_go_on_while_one_waits_for_its_twin():
         fast.id: [PLAN, answered("vqa", "fast")],
     }
     model = scripted(turns, perception=perceiving(blocked))
-    respond = model.chat.respond
+    respond = model.chat.responses
 
     def watched(request):
         if request.key == f"{fast.id}/turn1":
             blocked.go_on.set()  # the fast one answers before the slow one has its twin
         return respond(request)
 
-    model.chat.respond = watched
+    model.chat.responses = watched
     ends = converse(model.chat, [model.conversation(one) for one in (slow, fast)])
     assert blocked.waited and [one.episode.answer.text for one in ends] == ["slow", "fast"]
 

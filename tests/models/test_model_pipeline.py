@@ -1,7 +1,7 @@
 import json
 import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from harness.cli.parsed import parsed_parts as shown_parts
 from harness.errors import ModelError, ParseError, UsageError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
-from harness.model import Chat, ChatResponse, Coordinates, Propagator, ResponseReader, Segmenter
+from harness.model import ChatResponse, Coordinates, Propagator, ResponseReader, Segmenter
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
 from harness.models.frame_selection import spread_evenly
@@ -25,6 +25,7 @@ from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
 from harness.models.response_writer import parts
 from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.testing import ScriptedChat
 from harness.types import (
     Answer,
     AnswerForm,
@@ -40,34 +41,6 @@ from harness.types import (
 )
 
 FORM = AnswerForm
-
-
-@dataclass(frozen=True)
-class Script(Chat):
-    """A chat that says what it was given, on a canvas of its own."""
-
-    says: tuple[str, ...] = ()
-    seen: tuple[int, int] = (840, 840)
-    coordinates: str = "pixels"
-    cut: bool = False
-    asked: list[Any] = field(default_factory=list)
-    batch_size: int = 4
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"backend": "script"}
-
-    def generate(self, requests: Sequence[Any]) -> list[ChatResponse]:
-        self.asked.extend(requests)
-        return [
-            ChatResponse(text=text, prompt_tokens=7, completion_tokens=3, cut=self.cut)
-            for text, _ in zip(self.says, requests, strict=True)
-        ]
-
-    def canvas(self, request: Any) -> tuple[int, int]:
-        return self.seen
-
-    def count_tokens(self, text: str) -> int:
-        return len(text.split())
 
 
 @dataclass(frozen=True)
@@ -101,7 +74,8 @@ def only(mask: Rle, part: Item):
 
 
 def model(*says: str, prompt: Any = None, **given: Any) -> PromptedModel:
-    chat = Script(says, **{k: given.pop(k) for k in ("seen", "coordinates", "cut") if k in given})
+    own = {name: given.pop(name) for name in ("size", "coordinates") if name in given}
+    chat = ScriptedChat(responses=says, **{"size": (840, 840), **own})
     return PromptedModel(
         name="test",
         chat=chat,
@@ -144,7 +118,7 @@ def test_boxes_are_scaled_from_the_canvas_to_the_image():
 
 
 def test_a_canvas_other_than_asked_for_is_the_one_that_counts():
-    (output,) = model(response([84, 84, 168, 420]), seen=(420, 420)).predict([query(FORM.BOXES)])
+    (output,) = model(response([84, 84, 168, 420]), size=(420, 420)).predict([query(FORM.BOXES)])
     assert output.answer.boxes == (Box(84, 42, 168, 210),)
 
 
@@ -242,17 +216,18 @@ def test_a_count_is_the_number_of_boxes():
 
 
 def test_a_malformed_response_is_a_parse_failure_that_keeps_the_text():
-    (output,) = model("no idea \ud800", cut=True).predict([query()])
+    (output,) = model("no idea \ud800!", max_new_tokens=9).predict([query()])
     assert output.failure.kind is FailureKind.PARSE
     assert output.responses == ("no idea ?",)
-    assert output.notes == ("cut off after 3 tokens",)
+    assert output.notes == ("cut off after 9 tokens",)
 
 
 def test_usage_is_counted():
     text = response([9, 9, 20, 20]).replace("<think>", "<think>three words here")
     (output,) = model(text).predict([query(FORM.MASK_TRACK, frames=9)])
     usage = output.usage
-    assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (7, 3, 3)
+    assert (usage.completion_tokens, usage.reasoning_tokens) == (len(text), len("three words here"))
+    assert usage.prompt_tokens > len("the dog")
     assert usage.frames == 1
 
 
@@ -320,7 +295,7 @@ def test_a_product_is_asked_form_by_form_and_answered_as_far_as_it_can_be_read()
     (output,) = made.predict([requested])
     assert output.answer == replace(ground_truth, interval=None)
     assert output.notes[0].startswith("interval: ")
-    assert len({request.key for request in made.chat.asked}) == 3
+    assert len({request.key for request in made.chat.requests}) == 3
     assert made.read(requested, texts[:2]).failure.kind is FailureKind.PARSE
 
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from harness import plugins
-from harness.cli.data import writers
 from harness.errors import DataError
 from harness.run.verify import verify
 from harness.spec import parse
-from harness.world.shapes import make
+from harness.testing import make_shapes
 
 FORMATS = ("multi-choice", "yes_no", "caption_matching", "captioning")
 FIRST = {
@@ -43,7 +42,7 @@ COUNTS = {
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     out = tmp_path_factory.mktemp("layouts") / "world"
-    make(out, seed=3, size=8, writers={name: writers()[name] for name in FIRST})
+    make_shapes(out, tasks=FIRST, seed=3)
     return out
 
 

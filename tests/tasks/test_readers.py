@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.data import writers
 from harness.media import frame_files, open_image
 from harness.task import Task
+from harness.testing.shapes import make_shapes, writers
 from harness.types import Sample
 from harness.world.language import NUMBER_WORDS
-from harness.world.shapes import make
 
 MAKER = Path(__file__).parents[1] / "golden" / "make_readers.py"
 NAMES = ("reason_seg", "mevis", "counting")
@@ -33,7 +32,7 @@ def places(tmp_path_factory, golden, example) -> Callable[[str], dict[str, Path]
     made = golden("mevis")["made"]
     assert all(golden(name)["made"] == made for name in NAMES)
     world = tmp_path_factory.mktemp("golden") / "world"
-    make(world, **made, writers=writers())
+    make_shapes(world, **made)
     return lambda name: {"example": example(name), "world": world}
 
 

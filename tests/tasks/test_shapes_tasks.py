@@ -43,7 +43,7 @@ EXACT, SCORING = QA["qa/within_10"], REFERRING["shapes/referring"]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Both benchmarks, eight samples a split."""
-    from harness.cli.data import writers
+    from harness.testing.shapes import writers
 
     root = tmp_path_factory.mktemp("shapes")
     world = make_world(seed=0, size=8)

@@ -15,7 +15,6 @@ from pocket_training.vlm.captions import TIMES, shapes_captions
 
 from harness import plugins
 from harness.cli import figure
-from harness.cli.data import writers
 from harness.errors import DataError, ParseError, UsageError
 from harness.models.dr2seg.grammar import description
 from harness.models.grammar import reasoning
@@ -23,6 +22,7 @@ from harness.models.video_str.grammar import graph, well_formed
 from harness.responses import tag_text
 from harness.run.batching import samples_of
 from harness.spec import parse
+from harness.testing import make_shapes
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import fill_description, with_descriptions
 from harness.trainers.sft.examples import examples_of
@@ -32,7 +32,6 @@ from harness.trainers.video_str.graphs import categories, extend_task, graphs_of
 from harness.trainers.video_str.nodes import node_reward
 from harness.trainers.video_str_sft.graphs import middle, with_graph
 from harness.trainers.video_str_sft.trainer import GraphSft, video_str_sft
-from harness.world.shapes import make
 
 LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
 sys.path.insert(0, str(LEARNING))
@@ -49,8 +48,7 @@ VIDEO_STR = "video_str(backend=stored,prompt=short,frames=8,pixels=28224,segment
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("shapes") / "data"
-    few = {name: writers()[name] for name in ("shapes_referring", "shapes_qa")}
-    make(root, seed=5, size=6, writers=few)
+    make_shapes(root, tasks=("shapes_referring", "shapes_qa"), size=6, seed=5)
     return root
 
 

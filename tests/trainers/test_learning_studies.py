@@ -11,12 +11,12 @@ from statistics import fmean
 import pytest
 
 from harness import plugins
-from harness.cli.data import writers
 from harness.cli.main import build_parser
 from harness.cli.train import configured, method_of
 from harness.models.spacer.grammar import has_map
 from harness.run.batching import samples_of
 from harness.spec import parse
+from harness.testing import make_shapes
 from harness.trainers.grpo.method import TOTAL, Group, Rollout, request_of
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import with_descriptions
@@ -26,7 +26,6 @@ from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_str.extra import extra_of
 from harness.trainers.video_str.graphs import categories, extend_task, graphs_of
 from harness.world.qa import KINDS_OF_QA
-from harness.world.shapes import make
 
 LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
 sys.path.insert(0, str(LEARNING))
@@ -43,7 +42,7 @@ NAMES = tuple(name for name, one in studies.STUDIES.items() if not one.policy)
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("shapes") / "data"
-    make(root, seed=7, size=8, writers={name: writers()[name] for name in learning.DATA.split(",")})
+    make_shapes(root, tasks=learning.DATA.split(","), seed=7)
     return root
 
 

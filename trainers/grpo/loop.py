@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness.errors import ModelError
 from harness.model import Conversation
@@ -30,7 +30,7 @@ from harness.trainers.grpo.rewards import numbers_of, reward_group
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
 from harness.trainers.learner import Counted, Learner, Round
-from harness.trainers.policy import Policy, frozen_policy, zero_stage
+from harness.trainers.policy import Policy, zero_stage
 from harness.trainers.rows import Prompt, completed, encoded_each, padded
 from harness.trainers.session import gather
 
@@ -324,3 +324,14 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         if self.moments is not None:
             self.moments.load(folder)
         super().load(folder)
+
+
+def frozen_policy(policy: Policy, accelerator: Accelerator) -> nn.Module:
+    """Return a policy that is not trained, on the device, or spread over all by ZeRO."""
+    policy.requires_grad_(False).eval()
+    if not zero_stage(accelerator):
+        return policy.to(accelerator.device)
+    from trl.models.utils import prepare_deepspeed
+
+    spread: nn.Module = prepare_deepspeed(policy, accelerator)
+    return spread

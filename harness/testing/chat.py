@@ -1,0 +1,78 @@
+"""A chat that answers with given texts: what a test puts in the place of a network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
+from harness.models.backends.stop_strings import until_stop
+
+
+@dataclass(eq=False, kw_only=True)
+class ScriptedChat(Chat):
+    """Answers with given texts, and keeps the requests that it got.
+
+    A text that is longer than the request allows is cut, and one that holds a stop string ends
+    there, as a network's would. Tokens are code points.
+    """
+
+    responses: Sequence[str] | Callable[[ChatRequest], str]
+    """Texts in the order of the requests, the last of which is said again; or a function of a
+    request."""
+    coordinates: Coordinates = "pixels"
+    batch_size: int = 4
+    size: tuple[int, int] | None = None
+    """(width, height) of every canvas; None: `resize` of the request, or the medium's own size."""
+    opening: str = ""
+    as_tokens: bool = True
+    """Give tokens, so that a conversation goes on from them; otherwise it goes on from text."""
+    requests: list[ChatRequest] = field(default_factory=list)
+    """Requests so far, in order."""
+
+    @property
+    def goes_on(self) -> bool:
+        """A text is taken as the continuation of the request's `prefix`."""
+        return True
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the record's facts."""
+        return {"backend": "scripted"}
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """Return `size`, or the size that the request asks for."""
+        return self.size or request.resize or request.media[0].size
+
+    def count_tokens(self, text: str) -> int:
+        """Count characters."""
+        return len(text)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return the code points of a text."""
+        return tuple(map(ord, text)) if self.as_tokens else ()
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of code points."""
+        return "".join(map(chr, tokens))
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """Return the next texts."""
+        return [self._respond(request) for request in requests]
+
+    def _respond(self, request: ChatRequest) -> ChatResponse:
+        place = len(self.requests)
+        self.requests.append(request)
+        if callable(self.responses):
+            text = self.responses(request)
+        else:
+            text = self.responses[min(place, len(self.responses) - 1)]
+        allowed = text[: request.max_new_tokens]
+        whole = ChatResponse(text=f"{request.prefix}{allowed}", cut=allowed != text)
+        found = until_stop(whole, request)
+        written = f"{found.text.removeprefix(request.prefix)}{found.stopped}"
+        return ChatResponse(
+            text=found.text,
+            tokens=self.encode(written),
+            prompt_tokens=len(request.text),
+            completion_tokens=len(written),
+            cut=found.cut,
+            stopped=found.stopped,
+        )

@@ -1,0 +1,437 @@
+"""Tiny random networks in the real classes of transformers, saved as checkpoints.
+
+A test then goes the way that downloaded weights go: the same loading, templates, image processors,
+coordinates, training and saving, in seconds on a CPU. Tokens are bytes, so a response is noise.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast, ProcessorMixin
+
+
+def tiny_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
+    """Save a tiny random network of a family, with its processor; returns the folder.
+
+    Args:
+        family: `qwen2_5_vl`, `qwen3_vl`, `qwen3_5`, or a dialect of `vlm`: `internvl3_5`, `glm_v`,
+            `gemma`, `molmo2`, `paligemma2`.
+        folder: Where to save it; it is made.
+        seed: Seed of the weights; torch's generator is left as it was.
+
+    Raises:
+        UsageError: there is no such family.
+        ImportError: transformers is not installed, or has no such class yet.
+    """
+    if family not in FAMILIES:
+        raise UsageError("tiny_checkpoint", expected=", ".join(sorted(FAMILIES)), found=family)
+    import torch
+
+    from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+    ensure_torchvision()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return FAMILIES[family](folder)
+
+
+TEMPLATE = (
+    "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% for c in m.content %}}"
+    "{{% if c.type == 'text' %}}{{{{ c.text }}}}{{% else %}}{image}{{% endif %}}{{% endfor %}}"
+    "<|im_end|>\n{{% endfor %}}{{% if add_generation_prompt %}}<|im_start|>assistant\n{{% endif %}}"
+)
+"""Chat template; `image` is what stands for a medium."""
+TEXT = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 4096,
+    "initializer_range": 0.3,
+}
+VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": 56,
+    "patch_size": 14,
+    "initializer_range": 0.3,
+}
+ROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+
+
+def _tokenizer(*marks: str, **named: str) -> "PreTrainedTokenizerFast":
+    """Return a tokenizer of one token a byte, the ends of turns, and special tokens beside them."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE({letter: place for place, letter in enumerate(letters)}, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        extra_special_tokens=named or list(marks),
+        padding_side="left",
+        **({"bos_token": "<|im_start|>"} if named else {}),
+    )
+
+
+def _saved(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin") -> Path:
+    words = processor.tokenizer
+    network.generation_config.eos_token_id = [words.eos_token_id, words.pad_token_id]
+    network.generation_config.pad_token_id = words.pad_token_id
+    network.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+def _text(words: "PreTrainedTokenizerFast", **more: object) -> dict[str, object]:
+    """Return settings of a language model with these tokens."""
+    ends = ("bos_token_id", "eos_token_id", "pad_token_id")
+    return {**TEXT, "vocab_size": 320, **{one: getattr(words, one) for one in ends}, **more}
+
+
+# -- Qwen -----------------------------------------------------------------------------------------
+
+QWEN_TEMPLATE = TEMPLATE.format(image="<|vision_start|><|{{ c.type }}_pad|><|vision_end|>")
+THINKING = (
+    "{% if add_generation_prompt %}{{ '<think>\\n' }}"
+    "{% if enable_thinking is false %}{{ '\\n</think>\\n\\n' }}{% endif %}{% endif %}"
+)
+"""End of Qwen3.5's template: thinking is on unless it is switched off."""
+
+
+def _qwen_words() -> "PreTrainedTokenizerFast":
+    marks = ("vision_start", "vision_end", "image_pad", "video_pad")
+    words = _tokenizer("<|im_start|>", *(f"<|{mark}|>" for mark in marks))
+    words.chat_template = QWEN_TEMPLATE
+    return words
+
+
+def _qwen_config(
+    patch: int, *, text: dict[str, object], rope: dict[str, object], vision: dict[str, object]
+) -> dict[str, object]:
+    """Return what the configurations of all Qwens share, with what one has of its own."""
+    words = _qwen_words()
+    token = words.convert_tokens_to_ids
+    ids = {f"{kind}_token_id": token(f"<|{kind}_pad|>") for kind in ("image", "video")}
+    ids |= {f"vision_{end}_token_id": token(f"<|vision_{end}|>") for end in ("start", "end")}
+    of_text = _text(words, bos_token_id=token("<|im_start|>"))
+    of_text["rope_parameters"] = {**ROPE, **rope}
+    del of_text["head_dim"]
+    return {
+        "text_config": {**of_text, **text},
+        "vision_config": {
+            **{key: VISION[key] for key in ("hidden_size", "intermediate_size")},
+            "initializer_range": 0.3,
+            "depth": 2,
+            "num_heads": 2,
+            "out_hidden_size": 64,
+            "patch_size": patch,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            **vision,
+        },
+        "tie_word_embeddings": False,
+        **ids,
+    }
+
+
+def _saved_qwen(
+    folder: Path,
+    network: "PreTrainedModel",
+    processor: "type[ProcessorMixin]",
+    video: type,
+    *,
+    template: str = QWEN_TEMPLATE,
+) -> Path:
+    """Save a network; images become at most 112 × 112 pixels."""
+    from transformers import Qwen2VLImageProcessor
+
+    limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
+    patch = network.config.vision_config.patch_size
+    common = {"patch_size": patch, "merge_size": 2, "temporal_patch_size": 2}
+    made = processor(
+        image_processor=Qwen2VLImageProcessor(size=limits, **common),
+        tokenizer=_qwen_words(),
+        video_processor=video(
+            size={**limits, "longest_edge": 8 * 112 * 112}, do_sample_frames=False, **common
+        ),
+        chat_template=template,
+    )
+    return _saved(folder, network, made)
+
+
+def _qwen2_5_vl(folder: Path) -> Path:
+    from transformers import (
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2_5_VLProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    config = _qwen_config(
+        14,
+        text={"use_sliding_window": False, "max_window_layers": 2},
+        rope={},
+        vision={"window_size": 112, "fullatt_block_indexes": [1]},
+    )
+    network = Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**config))
+    return _saved_qwen(folder, network, Qwen2_5_VLProcessor, Qwen2VLVideoProcessor)
+
+
+def _qwen3_vl(folder: Path) -> Path:
+    from transformers import (
+        Qwen3VLConfig,
+        Qwen3VLForConditionalGeneration,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
+    )
+
+    config = _qwen_config(
+        16,
+        text={"head_dim": 16},
+        rope={"mrope_interleaved": True},
+        vision={"num_position_embeddings": 256, "deepstack_visual_indexes": [0]},
+    )
+    network = Qwen3VLForConditionalGeneration(Qwen3VLConfig(**config))
+    return _saved_qwen(folder, network, Qwen3VLProcessor, Qwen3VLVideoProcessor)
+
+
+def _qwen3_5(folder: Path) -> Path:
+    """Three layers of linear attention, and one of full; its template opens the reasoning."""
+    from transformers import (
+        Qwen3_5Config,
+        Qwen3_5ForConditionalGeneration,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
+    )
+
+    config = _qwen_config(
+        16,
+        text={
+            "head_dim": 16,
+            "num_hidden_layers": 4,
+            "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+        },
+        rope={"mrope_interleaved": True, "partial_rotary_factor": 1.0},
+        vision={"num_position_embeddings": 256},
+    )
+    network = Qwen3_5ForConditionalGeneration(Qwen3_5Config(**config))
+    template = QWEN_TEMPLATE + THINKING
+    return _saved_qwen(folder, network, Qwen3VLProcessor, Qwen3VLVideoProcessor, template=template)
+
+
+# -- others ---------------------------------------------------------------------------------------
+
+
+def _internvl(folder: Path) -> Path:
+    """InternVL3.5, whose language model is Qwen3."""
+    from transformers import (
+        GotOcr2ImageProcessor,
+        InternVLConfig,
+        InternVLForConditionalGeneration,
+        InternVLProcessor,
+        InternVLVideoProcessor,
+    )
+
+    words = _tokenizer(
+        start_image_token="<img>",
+        end_image_token="</img>",
+        context_image_token="<IMG_CONTEXT>",
+        video_token="<video>",
+    )
+    size = {"height": 56, "width": 56}
+    processor = InternVLProcessor(
+        GotOcr2ImageProcessor(size=size, crop_to_patches=True, max_patches=4),
+        words,
+        InternVLVideoProcessor(size=size),
+        image_seq_length=4,
+        chat_template=TEMPLATE.format(image="<IMG_CONTEXT>\n"),
+    )
+    config = InternVLConfig(
+        vision_config={**VISION, "image_size": (56, 56), "patch_size": (14, 14)},
+        text_config={"model_type": "qwen3", **_text(words)},
+        image_token_id=words.context_image_token_id,
+        image_seq_length=4,
+        tie_word_embeddings=False,
+    )
+    return _saved(folder, InternVLForConditionalGeneration(config), processor)
+
+
+def _glm4v(folder: Path) -> Path:
+    """GLM-4.1V, of which GLM-4.5V and 4.6V are the larger ones."""
+    from transformers import (
+        Glm4vConfig,
+        Glm4vForConditionalGeneration,
+        Glm4vImageProcessor,
+        Glm4vProcessor,
+        Glm4vVideoProcessor,
+    )
+
+    marks = {
+        f"{kind}_{end}_token": f"<|{word}_of_{kind}|>"
+        for kind in ("image", "video")
+        for end, word in (("start", "begin"), ("end", "end"))
+    }
+    words = _tokenizer(image_token="<|image|>", video_token="<|video|>", **marks)
+    limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
+    processor = Glm4vProcessor(
+        Glm4vImageProcessor(size=limits),
+        words,
+        Glm4vVideoProcessor(size=limits),
+        chat_template=TEMPLATE.format(image="<|begin_of_image|><|image|><|end_of_image|>"),
+    )
+    text = _text(words)
+    del text["head_dim"]
+    config = Glm4vConfig(
+        text_config={**text, "rope_parameters": {**ROPE, "partial_rotary_factor": 1.0}},
+        vision_config={
+            **{key: VISION[key] for key in ("hidden_size", "image_size", "patch_size")},
+            "depth": 2,
+            "num_heads": 2,
+            "intermediate_size": 48,
+            "out_hidden_size": 64,
+            "initializer_range": 0.3,
+        },
+        **{f"{kind}_token_id": getattr(words, f"{kind}_token_id") for kind in ("image", "video")},
+        **{f"{name}_id": getattr(words, f"{name}_id") for name in marks},
+    )
+    return _saved(folder, Glm4vForConditionalGeneration(config), processor)
+
+
+def _gemma3(folder: Path) -> Path:
+    """Gemma 3."""
+    from transformers import (
+        Gemma3Config,
+        Gemma3ForConditionalGeneration,
+        Gemma3ImageProcessor,
+        Gemma3Processor,
+    )
+
+    words = _tokenizer(
+        boi_token="<start_of_image>",
+        eoi_token="<end_of_image>",
+        image_token="<image_soft_token>",
+    )
+    processor = Gemma3Processor(
+        Gemma3ImageProcessor(size={"height": 56, "width": 56}),
+        words,
+        chat_template=TEMPLATE.format(image="<start_of_image>"),
+        image_seq_length=4,
+    )
+    config = Gemma3Config(
+        text_config=_text(words, sliding_window=64, query_pre_attn_scalar=16),
+        vision_config={**VISION, "vision_use_head": False},
+        mm_tokens_per_image=4,
+        boi_token_index=words.boi_token_id,
+        eoi_token_index=words.eoi_token_id,
+        image_token_index=words.image_token_id,
+    )
+    return _saved(folder, Gemma3ForConditionalGeneration(config), processor)
+
+
+def _molmo2(folder: Path) -> Path:
+    """Molmo2."""
+    from transformers import (
+        Molmo2Config,
+        Molmo2ForConditionalGeneration,
+        Molmo2ImageProcessor,
+        Molmo2Processor,
+        Molmo2VideoProcessor,
+    )
+
+    marks = ("im_patch", "im_col", "im_start", "low_res_im_start", "frame_start", "im_end")
+    words = _tokenizer(
+        image_token="<|image|>",
+        video_token="<|video|>",
+        **{mark: f"<{mark}>" for mark in (*marks, "frame_end", "im_low")},
+    )
+    processor = Molmo2Processor(
+        Molmo2ImageProcessor(size={"height": 56, "width": 56}, max_crops=2, overlap_margins=[1, 1]),
+        Molmo2VideoProcessor(size={"height": 56, "width": 56}),
+        words,
+        chat_template=TEMPLATE.format(image="<|image|>"),
+    )
+    number = words.convert_tokens_to_ids
+    vision = {key: value for key, value in VISION.items() if key != "image_size"}
+    config = Molmo2Config(
+        text_config={**_text(words), "additional_vocab_size": 16},
+        vision_config={
+            **vision,
+            "image_size": [56, 56],
+            "num_position_embeddings": 16,
+            "num_key_value_heads": 2,
+            "head_dim": 16,
+        },
+        adapter_config={
+            "vision_feature_layer": [-1, -2],
+            "hidden_size": 32,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "head_dim": 16,
+            "intermediate_size": 48,
+            "text_hidden_size": 64,
+            "initializer_range": 0.3,
+        },
+        image_start_token_id=number("<im_start>"),
+        low_res_image_start_token_id=number("<low_res_im_start>"),
+        image_end_token_id=number("<im_end>"),
+        image_patch_id=number("<im_patch>"),
+        frame_start_token_id=number("<frame_start>"),
+        frame_end_token_id=number("<frame_end>"),
+    )
+    return _saved(folder, Molmo2ForConditionalGeneration(config), processor)
+
+
+def _paligemma(folder: Path) -> Path:
+    """PaliGemma 2, whose language model is Gemma 2; it has no chat template."""
+    from transformers import (
+        PaliGemmaConfig,
+        PaliGemmaForConditionalGeneration,
+        PaliGemmaProcessor,
+        SiglipImageProcessor,
+    )
+
+    words = _tokenizer(image_token="<image>")
+    pixels = SiglipImageProcessor(size={"height": 56, "width": 56})
+    pixels.image_seq_length = 16
+    processor = PaliGemmaProcessor(pixels, words)
+    text = _text(words, model_type="gemma2", query_pre_attn_scalar=16, sliding_window=64)
+    config = PaliGemmaConfig(
+        text_config={**text, "vocab_size": len(words)},
+        vision_config={**VISION, "projection_dim": 64, "vision_use_head": False},
+        image_token_index=words.image_token_id,
+        projection_dim=64,
+        hidden_size=64,
+    )
+    return _saved(folder, PaliGemmaForConditionalGeneration(config), processor)
+
+
+FAMILIES: Mapping[str, Callable[[Path], Path]] = MappingProxyType(
+    {
+        "qwen2_5_vl": _qwen2_5_vl,
+        "qwen3_vl": _qwen3_vl,
+        "qwen3_5": _qwen3_5,
+        "internvl3_5": _internvl,
+        "glm_v": _glm4v,
+        "gemma": _gemma3,
+        "molmo2": _molmo2,
+        "paligemma2": _paligemma,
+    }
+)

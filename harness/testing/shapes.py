@@ -1,0 +1,57 @@
+"""The generated world as a data root, in the layouts of benchmarks that have a writer."""
+
+import importlib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.world.shapes import Writer, make
+
+
+def make_shapes(
+    out: Path, *, tasks: Sequence[str] | None = None, size: int = 8, seed: int = 0
+) -> list[str]:
+    """Write a world with exact ground truth into the folder `out`, all of it or nothing.
+
+    Args:
+        out: Data root to make: one folder a benchmark, and `shapes.json`, which tells seed, size
+            and a digest of each file.
+        tasks: Names of the benchmarks; None: every installed one that has a writer.
+        size: Samples a split and benchmark; `train` has four times as many.
+        seed: Seed of everything in it. A larger world begins with the scenes of a smaller one.
+
+    Returns:
+        Names of the benchmarks that were written.
+
+    Raises:
+        UsageError: a benchmark has no writer, `out` is not empty, or a number is too small.
+    """
+    found = writers()
+    names = sorted(found) if tasks is None else sorted(set(tasks))
+    for name in names:
+        if name not in found:
+            raise UsageError(
+                f"shapes for {name}",
+                expected=f"a benchmark with a writer: {', '.join(sorted(found))}",
+                found=name,
+            )
+    if size < 1 or seed < 0:
+        raise UsageError("shapes", expected="size ≥ 1 and seed ≥ 0", found=f"{size} and {seed}")
+    make(out, seed=seed, size=size, writers={name: found[name] for name in names})
+    return names
+
+
+def writers() -> dict[str, Writer]:
+    """Return the writer of each task that has one: the module `writer` beside the task's module."""
+    found = {}
+    for name, entry in plugins.installed_plugins("tasks").items():
+        package = entry.module.rpartition(".")[0]
+        try:
+            there = bool(package) and find_spec(f"{package}.writer") is not None
+        except ModuleNotFoundError:
+            there = False
+        if there:
+            found[name] = importlib.import_module(f"{package}.writer").write
+    return found
