@@ -3,6 +3,7 @@
 import json
 import re
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,6 @@ def export(arguments: Namespace) -> int:
     for one in requested or [Spec(name) for name in sorted(plugins.installed_plugins("tasks"))]:
         try:
             task = read_once(plugins.build("tasks", one, arguments.data))
-            _check(task, pipeline)
             written[_write(arguments, str(one), task, str(spec), pipeline)] = str(one)
         except HarnessError as error:
             if requested is not None:
@@ -120,8 +120,12 @@ def read_metadata(path: Path) -> dict[str, Any]:
     return recorded
 
 
-def _check(task: Task, pipeline: PromptedModel) -> None:
-    """Raise UsageError if the pipeline cannot give the answers, or lmms-eval not score them."""
+def _rows(name: str, task: Task, pipeline: PromptedModel) -> Iterator[dict[str, str]]:
+    """Yield a document for each form of each sample.
+
+    Raises:
+        UsageError: the pipeline cannot give the answers, or lmms-eval not score them.
+    """
     found = "answers that a judge grades" if task.protocol.rubric is not None else ""
     for sample in samples_of(task):
         if others := set(sample.query.forms) - pipeline.forms:
@@ -134,25 +138,24 @@ def _check(task: Task, pipeline: PromptedModel) -> None:
                 expected="answers that the pipeline gives and the protocol scores by itself",
                 found=found,
             )
+        target = _shown(sample.target.answer) if sample.target else ""
+        for form in sample.query.forms:
+            yield {
+                "task": name,
+                "id": sample.id,
+                "form": str(form),
+                "question": sample.query.text,
+                "target": target,
+            }
 
 
 def _write(
     arguments: Namespace, spec: str, task: Task, pipeline_spec: str, pipeline: PromptedModel
 ) -> str:
-    """Write a task's files; return its name in lmms-eval."""
+    """Write a task's files; return its name in lmms-eval; UsageError as of `_rows`."""
     name = "harness_" + re.sub(r"\W+", "_", spec).strip("_")
     protocol = task.protocol
-    rows = [
-        {
-            "task": name,
-            "id": sample.id,
-            "form": str(form),
-            "question": sample.query.text,
-            "target": _shown(sample.target.answer) if sample.target else "",
-        }
-        for sample in samples_of(task)
-        for form in sample.query.forms
-    ]
+    rows = list(_rows(name, task, pipeline))
     metrics = [protocol.metric(protocol.headline), *protocol.metrics]
     recorded = {
         "task": spec,

@@ -32,7 +32,7 @@ def places(tmp_path_factory, golden, example) -> Callable[[str], dict[str, Path]
     made = golden("mevis")["made"]
     assert all(golden(name)["made"] == made for name in NAMES)
     world = tmp_path_factory.mktemp("golden") / "world"
-    make_shapes(world, **made)
+    make_shapes(world, tasks=NAMES, **made)
     return lambda name: {"example": example(name), "world": world}
 
 
