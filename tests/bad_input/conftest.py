@@ -1,7 +1,8 @@
 """Runs `harness` on bad things, and looks at what must hold whatever was bad.
 
-A test says with `@pytest.mark.case(number, bad_input, what_happens, code=…)` which row of
-docs/bad-input.md it is; the fixture `harness` holds it to that exit code.
+A test says with `@pytest.mark.case(number, bad_input, what_happens, code=…)` what is bad and what
+comes of it; the fixture `harness` holds it to that exit code. Cases of code 0 are rows of
+docs/bad-input.md.
 """
 
 import importlib
@@ -66,7 +67,7 @@ def counting(data, **changes):
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "case(number, bad_input, what_happens, code): a row of docs/bad-input.md"
+        "markers", "case(number, bad_input, what_happens, code): what is bad, and what comes of it"
     )
 
 

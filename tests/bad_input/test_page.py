@@ -1,4 +1,4 @@
-"""docs/bad-input.md lists every case, and nothing but what is tested."""
+"""docs/bad-input.md lists every case that goes on, and each test is a case."""
 
 import importlib.util
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_every_test_is_a_case(made):
 
 
 def test_each_of_the_forty_is_tested_or_named_as_missing(made, listed):
-    numbers = {one.number for one in listed} | {number for number, _, _ in made.NOT_YET}
+    numbers = {one.number for one in listed} | set(made.NOT_YET)
     assert set(range(1, 41)) <= numbers
     assert numbers == set(range(1, max(numbers) + 1)), "a number is left out"
 
