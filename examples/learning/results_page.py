@@ -1,4 +1,4 @@
-"""Writes docs/learning-results.md: the gains that `learning.py --save` left, study by study.
+"""Writes README.md beside this file: the gains that `learning.py --save` left, study by study.
 
 python examples/learning/results_page.py
 """
@@ -7,16 +7,16 @@ import json
 from collections.abc import Iterator
 
 from learned import table
-from learning import IMAGES, RESULTS
+from learning import RESULTS
 from studies import STUDIES
 
-PAGE = IMAGES.parent / "learning-results.md"
+PAGE = RESULTS.parent / "README.md"
 HEAD = """# Learning: all numbers
 
-What was trained and what follows from it: [learning.md](learning.md). Means over seeds; gains are
-paired by image, with intervals of 95 % over images and seeds. Studies marked ‡ mix commits; `*` is
-an uncommitted state of one. Written by `python examples/learning/results_page.py` from
-`examples/learning/results`.
+What was trained and what follows from it: [learning.md](../../docs/learning.md). Means over seeds;
+gains are paired by image, with intervals of 95 % over images and seeds. Studies marked ‡ mix
+commits; `*` is an uncommitted state of one. Written by `python examples/learning/results_page.py`
+from `examples/learning/results`.
 """
 
 
