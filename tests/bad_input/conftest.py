@@ -1,8 +1,7 @@
 """Runs `harness` on bad things, and looks at what must hold whatever was bad.
 
 A test says with `@pytest.mark.case(number, bad_input, what_happens, code=…)` what is bad and what
-comes of it; the fixture `harness` holds it to that exit code. Cases of code 0 are rows of
-docs/bad-input.md.
+comes of it; the fixture `harness` holds it to that exit code. docs/bad-input.md has the rules.
 """
 
 import importlib
@@ -197,7 +196,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 @pytest.fixture
 def harness(request: pytest.FixtureRequest, tmp_path: Path, capsys: Any) -> Harness:
     cases = list(request.node.iter_markers("case"))
-    assert cases, "every test here is a row of the page"
+    assert cases, "every test here says what is bad"
     return Harness(tmp_path, cases[0].kwargs["code"], capsys)
 
 
