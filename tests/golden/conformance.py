@@ -126,11 +126,12 @@ def rows(found: Iterable[Comparison]) -> Iterator[tuple[str, list[Comparison]]]:
 
 def deviations(compared: Iterable[Comparison]) -> str:
     """The comparisons that are not equal to the last bit, with their deviations."""
-    return "; ".join(
-        f"{one.protocol.partition(': ')[2] or one.protocol} {shown(one.deviation)}"
-        for one in compared
-        if one.deviation
-    )
+    return "; ".join(f"{_part(one)} {shown(one.deviation)}" for one in compared if one.deviation)
+
+
+def _part(one: Comparison) -> str:
+    """What is compared of a protocol, without what stands in brackets."""
+    return (one.protocol.partition(": ")[2] or one.protocol).partition(" (")[0]
 
 
 def shown(deviation: float) -> str:
