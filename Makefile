@@ -90,7 +90,6 @@ core-without-torch: $(CORE)/.core
 	$(CORE)/bin/harness board site --runs $(CORE)/demo/runs --out $(CORE)/demo/site
 
 docs: $(VENV)/.dev
-	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
 	$(BIN)/python tests/docs/agents.py
 	$(BIN)/python examples/learning/results_page.py

@@ -1,7 +1,7 @@
 """Runs `harness` on bad things, and looks at what must hold whatever was bad.
 
-A test says with `@pytest.mark.case(number, bad_input, what_happens, code=…)` which row of
-docs/bad-input.md it is; the fixture `harness` holds it to that exit code.
+A test says with `@pytest.mark.case(number, bad_input, what_happens, code=…)` what is bad and what
+comes of it; the fixture `harness` holds it to that exit code. docs/bad-input.md has the rules.
 """
 
 import importlib
@@ -66,7 +66,7 @@ def counting(data, **changes):
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "case(number, bad_input, what_happens, code): a row of docs/bad-input.md"
+        "markers", "case(number, bad_input, what_happens, code): what is bad, and what comes of it"
     )
 
 
@@ -196,7 +196,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 @pytest.fixture
 def harness(request: pytest.FixtureRequest, tmp_path: Path, capsys: Any) -> Harness:
     cases = list(request.node.iter_markers("case"))
-    assert cases, "every test here is a row of the page"
+    assert cases, "every test here says what is bad"
     return Harness(tmp_path, cases[0].kwargs["code"], capsys)
 
 

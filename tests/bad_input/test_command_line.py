@@ -300,7 +300,7 @@ def test_a_subset_that_is_none_is_refused(harness, counting, name, words):
     harness.eval("--subset", name.format(**places), tasks="counting").says("subset", words)
 
 
-@case(73, "a file of ids with CRLF or a byte-order mark", "read as if they were not there", code=0)
+@case(73, "a file of ids with CRLF or a byte-order mark", "read without them", code=0)
 def test_line_ends_of_a_file_of_ids_do_not_matter(harness, counting):
     path = harness.folder / "ids"
     path.write_bytes(b"\xef\xbb\xbf0\r\n1\r\n")

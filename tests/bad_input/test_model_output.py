@@ -48,7 +48,7 @@ def is_failure(read, response, words):
     assert kind == "parse" and words in message
 
 
-@case(17, "an empty response", "a failed sample (parse): scored as wrong, counted", code=0)
+@case(17, "an empty response", "a failed sample (parse)", code=0)
 @pytest.mark.parametrize("response", ["", " \n\t", "\0"])
 def test_an_empty_response_is_a_failure(read, response):
     is_failure(read, response, "expected <answer>…</answer>")
@@ -57,7 +57,7 @@ def test_an_empty_response_is_a_failure(read, response):
 @case(
     18,
     "no, two or unclosed `<answer>` tags",
-    "none or an unclosed one: a failed sample; of two the first counts",
+    "a failed sample; of two the first counts",
     code=0,
 )
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_of_two_answers_the_first_counts(read):
 @case(
     19,
     "NaN, Infinity, keys twice or text behind JSON in a response",
-    "a failed sample; the message says which",
+    "a failed sample",
     code=0,
 )
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_box_outside_is_clipped(read, box):
     assert 0 <= left < right <= 4000 and 0 <= top < bottom <= 4000
 
 
-@case(21, "100 000 boxes in a response", "the first 120 count, and a note says so", code=0)
+@case(21, "100 000 boxes in a response", "the first 120 count, with a note", code=0)
 def test_boxes_beyond_the_limit_are_noted(read):
     prediction, _ = read(said("[" + ", ".join([ITEM] * 500) + "]"))
     assert prediction["answer"]["count"] == 120
@@ -153,7 +153,7 @@ def test_boxes_beyond_the_limit_are_noted(read):
 @case(
     21,
     "a response of 10 MB",
-    "cut after 200 000 characters for reading and for the record, which says so",
+    "cut after 200 000 characters, with a note",
     code=0,
 )
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_huge_response_is_cut(read, response):
 @case(
     22,
     "10⁵ digits or 10⁵ levels of nesting in a response",
-    "a failed sample, found before parsing",
+    "a failed sample",
     code=0,
 )
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_depth_and_digits_are_bounded(read, answer, words):
 @case(
     24,
     "logits or confidences given as a mask",
-    "refused with the name of the type: a threshold is the model's to choose; the sample fails",
+    "the sample fails: a threshold is the model's to choose",
     code=0,
 )
 def test_a_mask_of_logits_is_a_failure(harness, reason_seg, plugin):
@@ -222,7 +222,7 @@ def toy():
 @case(
     25,
     "a mask of another size or too few masks from a model",
-    "the sample fails; the message has both sizes",
+    "the sample fails",
     code=0,
 )
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def toy():
 @case(
     26,
     "lone surrogates, NUL and bytes that are no UTF-8 in a response",
-    "replaced in the record; read as they are replaced",
+    "replaced, then read",
     code=0,
 )
 def test_text_that_is_no_unicode_is_replaced(read, harness):

@@ -257,7 +257,7 @@ def test_an_id_is_text_and_occurs_once(harness, counting, rows, words):
 @case(
     54,
     "a byte-order mark, CRLF, blank lines, no newline at the end",
-    "read as if they were not there",
+    "read without them",
     code=0,
 )
 def test_marks_and_line_ends_change_nothing(harness, counting):

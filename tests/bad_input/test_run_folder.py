@@ -128,7 +128,7 @@ def toy():
 @case(
     78,
     "results.json that was deleted",
-    "written again from the journal, byte for byte; no sample is predicted again",
+    "written again from the journal, byte for byte",
     code=0,
 )
 def test_lost_results_are_scored_again_from_the_journal(harness, finished):

@@ -93,7 +93,7 @@ def test_a_video_that_cannot_be_read_is_refused(harness, video, plugin, kind):
 @case(
     99,
     "a video file that cannot be read, with `--allow-missing`",
-    "its samples are failures of the infrastructure, counted in every score",
+    "failures of the infrastructure",
     code=0,
 )
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,7 +107,7 @@ def test_samples_of_a_video_that_cannot_be_read_are_counted(harness, video, plug
 @case(
     99,
     "a video file that is damaged inside",
-    "met where it is decoded: failed samples of the infrastructure",
+    "failures of the infrastructure",
     code=0,
 )
 def test_damage_inside_a_video_is_a_failed_sample(harness, video, plugin):
@@ -141,7 +141,7 @@ def test_a_list_of_files_is_no_video(harness, video, text):
 @case(
     101,
     "a video that is turned, of a variable rate, or of odd sizes",
-    "works: frames are turned, times are those of presentation",
+    "frames are turned, times are those of presentation",
     code=0,
 )
 @pytest.mark.parametrize("kind", ["turned", "variable", "odd"])

@@ -5,7 +5,6 @@ python tests/golden/conformance.py --check    # exit code 1 if the page is out o
 """
 
 import importlib.util
-import json
 import math
 import sys
 from collections.abc import Iterable, Iterator
@@ -24,20 +23,17 @@ LIMIT = 1e-6  # float32 sums of some official tools; everything else is equal to
 HEAD = """# Conformance
 
 Our numbers against the official tools' on the same inputs, which are ours and lie under
-`tests/golden/`. "0" is equality to the last bit. The page is written by
-`python tests/golden/conformance.py`, and a test fails when it is out of date.
+`tests/golden/`; each file names the tool, its commit and the libraries that it was made with. The
+number behind a comparison is that of its cases. Equal to the last bit, but for the deviations in
+the last column, the largest of each. `python tests/golden/conformance.py` writes the page, and a
+test fails when it is out of date.
 
-| protocol | official tool | commit | cases | largest deviation |
-| --- | --- | --- | --: | --: |"""
+| official tool, commit | what is compared, cases | not equal |
+| --- | --- | --- |"""
 PINS = """
 ## Versions that a number depends on
 
 | number | depends on | here |
-| --- | --- | --- |"""
-MADE_WITH = """
-The libraries that the golden files were made with:
-
-| golden file | made by | with |
 | --- | --- | --- |"""
 DEPENDENCIES = (
     (
@@ -87,7 +83,6 @@ DEPENDENCIES = (
     ),
 )
 """What a number depends on beside its inputs: (number, library, what is taken here)."""
-LIBRARIES = {"numpy": "numpy", "opencv": "OpenCV", "torch": "torch", "detectron2": "detectron2"}
 
 
 def families() -> Iterator[ModuleType]:
@@ -100,28 +95,48 @@ def families() -> Iterator[ModuleType]:
         yield module
 
 
-def comparisons() -> Iterator[Comparison]:
-    """Yield our numbers against official ones.
+def comparisons() -> Iterator[list[Comparison]]:
+    """Yield each family's comparisons of our numbers with official ones.
 
     A family whose tools are not installed here is passed over, with a word on standard error.
     """
     for module in families():
         try:
-            yield from module.comparisons()
+            yield list(module.comparisons())
         except (MissingDependency, ModuleNotFoundError) as error:
             print(f"{module.__name__} is passed over: {error}", file=sys.stderr)
 
 
-def rows(found: Iterable[Comparison]) -> Iterator[tuple[str, float]]:
-    """Yield each line of the table up to its deviation, and the deviation."""
+def rows(found: Iterable[Comparison]) -> Iterator[tuple[str, list[Comparison]]]:
+    """Yield each line of a family's table up to its deviations, and what it compares.
+
+    A line holds all that is compared with one tool; a protocol is named once.
+    """
+    of_tool: dict[tuple[str, str], list[Comparison]] = {}
     for one in found:
-        info = (one.protocol, one.tool, f"`{one.commit[:10]}`", str(one.cases))
-        yield "| " + " | ".join(info) + " |", one.deviation
+        of_tool.setdefault((one.tool, one.commit[:10]), []).append(one)
+    for (tool, commit), compared in of_tool.items():
+        of_protocol: dict[str, list[str]] = {}
+        for one in compared:
+            protocol, colon, part = one.protocol.partition(": ")
+            of_protocol.setdefault(protocol + colon, []).append(f"{part} {one.cases}".strip())
+        cell = "; ".join(f"{name.strip()} {', '.join(of)}" for name, of in of_protocol.items())
+        yield f"| {tool} `{commit}` | {cell} |", compared
+
+
+def deviations(compared: Iterable[Comparison]) -> str:
+    """The comparisons that are not equal to the last bit, with their deviations."""
+    return "; ".join(f"{_part(one)} {shown(one.deviation)}" for one in compared if one.deviation)
+
+
+def _part(one: Comparison) -> str:
+    """What is compared of a protocol, without what stands in brackets."""
+    return (one.protocol.partition(": ")[2] or one.protocol).partition(" (")[0]
 
 
 def shown(deviation: float) -> str:
-    """Zero exactly, or the power of ten that the deviation does not exceed."""
-    return "0" if deviation == 0 else f"≤ 1e{math.ceil(math.log10(deviation)):+03d}"
+    """The power of ten that a deviation does not exceed."""
+    return f"≤ 1e{math.ceil(math.log10(deviation)):+03d}"
 
 
 def dependencies() -> Iterator[str]:
@@ -130,39 +145,28 @@ def dependencies() -> Iterator[str]:
         yield f"| {' | '.join(row)} |"
 
 
-def versions() -> Iterator[str]:
-    """Each line of the table of golden files: what made it, and with which libraries."""
-    for path in sorted(HERE.glob("*/*.json")):
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        head = plain if isinstance(plain, dict) else {}
-        tools = dict(head.get("tools", {}))
-        if "tool" in head:
-            tools[head["tool"]] = head.get("commit", "")
-        made = (name if of == name else f"{name} `{of[:10]}`" for name, of in tools.items())
-        used = (f"{shown} {head[key][:10]}" for key, shown in LIBRARIES.items() if key in head)
-        yield f"| `{path.parent.name}/{path.name}` | {', '.join(made)} | {', '.join(used)} |"
-
-
 def check(compared: Iterable[Comparison]) -> list[str]:
-    """Return what is wrong with the page: lines that it lacks, and deviations above LIMIT."""
+    """Return a family's lines that the page lacks, and deviations above LIMIT."""
     text = PAGE.read_text(encoding="utf-8")
-    found = list(rows(compared))
+    found = list(compared)
     lacking = [
-        line
-        for line in (*(line for line, _ in found), *dependencies(), *versions())
-        if line not in text
+        line for line in (*(line for line, _ in rows(found)), *dependencies()) if line not in text
     ]
-    far = [f"{line} {deviation}" for line, deviation in found if not deviation <= LIMIT]
+    far = [f"{one.protocol} {one.deviation}" for one in found if not one.deviation <= LIMIT]
     return lacking + far
 
 
 def main() -> int:
     if "--check" in sys.argv:
-        wrong = check(comparisons())
+        wrong = [line for family in comparisons() for line in check(family)]
         print("\n".join(wrong))
         return int(bool(wrong))
-    table = [f"{line} {shown(deviation)} |" for line, deviation in rows(comparisons())]
-    lines = [HEAD, *table, PINS, *dependencies(), MADE_WITH, *versions()]
+    table = [
+        f"{line} {deviations(compared)} |"
+        for family in comparisons()
+        for line, compared in rows(family)
+    ]
+    lines = [HEAD, *table, PINS, *dependencies()]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 

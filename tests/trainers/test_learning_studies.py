@@ -174,13 +174,6 @@ def saved(name):
     return json.loads((learning.RESULTS / f"{name}.json").read_text("utf-8"))
 
 
-def cells(name, section):
-    """The cells of a study's row in a section of the page."""
-    part = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
-    (row,) = [line for line in part.splitlines() if line.startswith(f"| `{name}`")]
-    return [cell.strip() for cell in row.strip("|").split("|")]
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_names_every_setting_that_is_not_the_papers(name):
     study = studies.STUDIES[name]
@@ -196,7 +189,7 @@ def test_the_page_names_every_setting_that_is_not_the_papers(name):
         for key in {*before, *after} - HARDWARE
         if before.get(key) != after.get(key)
     }
-    info = re.findall(r"`(\w+)=([^`]+)`", cells(name, "Settings that are not the paper's")[1])
+    info = re.findall(r"`(\w+)=([^`]+)`", results_page.NOT_THE_PAPERS[name])
     assert {key: parse(f"x(a={value})").arguments["a"] for key, value in info} == differing
 
 
