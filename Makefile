@@ -31,7 +31,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
-.PHONY: demo site pages test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
+.PHONY: demo site pages test tests test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
 	dist learning clean
 
 demo: $(VENV)/.torch
@@ -43,7 +43,9 @@ demo: $(VENV)/.torch
 	$(BIN)/harness board site --runs $(DEMO)/runs --out $(DEMO)/site
 	@echo "the site: $(DEMO)/site/index.html"
 
-test: check
+test: check tests
+
+tests: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.dev
