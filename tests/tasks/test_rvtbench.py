@@ -321,6 +321,16 @@ def test_without_any_image_the_size_is_that_of_the_masks(build, root):
     assert sample.query.size == (9, 6) and sample.query.media[0].fault
 
 
+def test_without_any_image_a_record_without_a_mask_does_not_size_the_next_one(build, root):
+    for path in (root / "rvtbench/videos/v").glob("*"):
+        path.unlink()
+    nothing = {**RECORD, "id": "nothing", "gt": {"masks": []}}
+    put(root, "segmentation", [nothing, RECORD])
+    first, second = build("rvtbench_seg", root).samples()
+    assert [mask.area for mask in first.target.answer.masks] == [0, 0]
+    assert second.query.size == (9, 6) and second.target.answer.masks[1].area == 12
+
+
 def test_records_of_one_video_share_its_frames(build, root):
     put(root, "segmentation", [RECORD, {**RECORD, "id": "other"}])
     first, second = build("rvtbench_seg", root).samples()
