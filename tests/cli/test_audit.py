@@ -197,12 +197,13 @@ def test_a_model_that_likes_a_letter_is_caught():
         assert judge_options(same, few, len(few)) == ("cannot tell", None)
 
 
-def test_options_of_a_model_that_always_says_a(capsys, tmp_path, shapes):
-    task = plugins.build("tasks", parse("shapes_qa"), shapes)
+@pytest.mark.parametrize("name", ["shapes_qa", "blink", "mmvu", "video_mme"])
+def test_options_of_a_model_that_always_says_a(name, capsys, tmp_path, shapes):
+    task = plugins.build("tasks", parse(name), shapes)
     path = tmp_path / "said.jsonl"
     said = [json.dumps({"id": one.id, "response": "A"}) for one in samples_of(task)]
     path.write_text("\n".join(said) + "\n")
-    given = ["--tasks", "shapes_qa", "--data", str(shapes), "--controls", "options", "--json"]
+    given = ["--tasks", name, "--data", str(shapes), "--controls", "options", "--json"]
     model = f"qwen_vl(backend=stored(file={path}))"
     capsys.readouterr()
     assert main(["audit", model, *given, "--out", str(tmp_path / "a")]) == 0
