@@ -76,8 +76,7 @@ class StoredJudge:
             DataError: no verdict on this case is kept.
         """
         by, case = find(rubric), Case(question, answer, ground_truth)
-        key = by.key(case, self.name)
-        if key not in self.ledger.records:
+        if (key := by.key(case, self.name)) not in self.ledger.records:
             raise self._none_kept(by, [case], asked=1)
         return _verdict(self.ledger, key)
 
