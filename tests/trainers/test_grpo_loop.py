@@ -416,6 +416,20 @@ def test_moving_averages_of_rewards_go_on_from_a_state(model, samples, tmp_path)
     assert again.round(examples, 1).advantages == expected.advantages != other.advantages
 
 
+def test_a_state_is_read_into_main_memory_whatever_device_wrote_it(
+    model, samples, tmp_path, monkeypatch
+):
+    """Each process would put the first one's moments on the first GPU, beside its own."""
+    learner, again = (build(model, samples) for _ in range(2))
+    learner.update(learner.round(examples_of(model, samples), 0), 0.1)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.serialization, "location_tag", lambda storage: "cuda:7")
+        learner.save(tmp_path)
+    again.load(tmp_path)
+    kept, back = (one.optimizer.state_dict()["state"] for one in (learner, again))
+    assert kept and all(kept[name]["exp_avg"].equal(back[name]["exp_avg"]) for name in kept)
+
+
 def test_a_training_that_is_stopped_inside_a_round_ends_it_first(model, samples, tmp_path):
     learner = build(model, samples, num_iterations=2, max_steps=6, save_steps=1)
     run = TrainingRun(out=tmp_path, stopping=lambda: True)
