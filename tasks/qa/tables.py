@@ -10,6 +10,8 @@ from harness.layout import JsonFile, path_inside, read_lines, rows
 from harness.responses import refuse_duplicate_keys
 
 MAX_LINE = 2**24  # bytes of one record
+SUFFIXES = (".parquet", ".jsonl", ".json")
+"""Suffixes of files that `records` reads."""
 
 
 def records(
