@@ -153,7 +153,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         """
         self.chat, self.settings = chat, settings
         self.accelerator, self.seed = accelerator, seed
-        set_seed(seed)  # an adapter begins with random numbers
+        set_seed(seed % 2**32)  # an adapter begins with random numbers
         self.network = load_policy(chat, settings, lora_dropout=lora_dropout)
         self.policy, self.optimizer = accelerator.prepare(
             Policy(self.network, temperature),

@@ -158,7 +158,7 @@ def chosen(samples, **given):
     )
 
 
-def build(model, samples, *, reward=None, **given):
+def build(model, samples, *, reward=None, seed=4, **given):
     """The policy of a method that learns, as it is before its first step."""
     parts = {
         name: given.pop(name)
@@ -172,7 +172,7 @@ def build(model, samples, *, reward=None, **given):
     settings = chosen(samples, **given)
     method = GrpoTrainer(name="m", settings=settings, reward=reward or lengths, **parts)
     accelerator = accelerator_of(settings, model.chat.device)
-    return loop.GrpoLearner(method, model.chat, accelerator, seed=4)
+    return loop.GrpoLearner(method, model.chat, accelerator, seed=seed)
 
 
 def written(learner, examples, number=0):
@@ -393,6 +393,12 @@ def test_what_torch_draws_follows_from_the_round(model, samples):
         torch.rand(3)
         found.append([draft.tokens for draft in written(learner, examples, number)[1]])
     assert found[0] == found[2] != found[1]
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_any_whole_number_is_a_seed(model, samples, seed):
+    learner = build(model, samples, seed=seed)
+    assert learner.round(examples_of(model, samples), 0).batches
 
 
 def test_advantages_are_those_of_the_pure_function(learner, model, samples):
