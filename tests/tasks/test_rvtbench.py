@@ -272,6 +272,7 @@ def test_a_wrong_record_is_refused_by_line_and_key(build, root, name, plain, key
         ({"options": ["only one"]}, "fields.options"),
         ({"options": None}, "fields.options"),
         ({"gt": {"choice": "C"}}, "fields.choice"),
+        ({"gt": {"choice": "AB"}}, "fields.choice"),
         ({"gt": {"choice": "a star"}}, "fields.choice"),
     ],
 )
