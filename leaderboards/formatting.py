@@ -150,7 +150,7 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
     if cut and ledger["if_right"] is not None:
         wrong, right = (number(ledger[name][headline]) for name in ("if_wrong", "if_right"))
         text.append(
-            f"{headline} would be {wrong} if none of them could be read, {right} if all were right"
+            f"{headline} would be {wrong} if none of them had an answer, {right} if all were right"
         )
     if ledger["enough"] is not None:
         text.append(f"a limit of {ledger['enough']:,} would have been enough, by their lengths")

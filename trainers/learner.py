@@ -153,7 +153,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         """
         self.chat, self.settings = chat, settings
         self.accelerator, self.seed = accelerator, seed
-        set_seed(seed)  # an adapter begins with random numbers
+        set_seed(seed % 2**32)  # an adapter begins with random numbers
         self.network = load_policy(chat, settings, lora_dropout=lora_dropout)
         self.policy, self.optimizer = accelerator.prepare(
             Policy(self.network, temperature),
@@ -231,7 +231,8 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             self.policy.load_checkpoint(str(folder), tag=ENGINE)
         else:
             states.load_tensors(folder / WEIGHTS, self.network)
-            self.optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True))
+            kept = torch.load(folder / OPTIMIZER, map_location="cpu", weights_only=True)
+            self.optimizer.load_state_dict(kept)
 
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""

@@ -76,8 +76,9 @@ class StoredJudge:
             DataError: no verdict on this case is kept.
         """
         by, case = find(rubric), Case(question, answer, ground_truth)
-        self.require(by, [case])
-        return _verdict(self.ledger, by.key(case, self.name))
+        if (key := by.key(case, self.name)) not in self.ledger.records:
+            raise self._none_kept(by, [case], asked=1)
+        return _verdict(self.ledger, key)
 
     def missing_cases(self, by: Rubric, cases: Iterable[Case]) -> list[Case]:
         """Return the cases that need a verdict and have none."""
@@ -89,19 +90,21 @@ class StoredJudge:
 
     def require(self, by: Rubric, cases: Sequence[Case]) -> None:
         """Raise DataError if any verdict is missing, and list which."""
-        missing = self.missing_cases(by, cases)
-        if missing:
-            shown = "; ".join(
-                f"{case.answer[:40]!r} for {case.ground_truth[:40]!r}" for case in missing[:LISTED]
-            )
-            more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-            raise DataError(
-                f"verdicts {self.ledger.path}",
-                expected=f"{self.name} on {len(cases)} answers by rubric {by.name}, version "
-                f"{by.version} ({by.digest[:8]})",
-                found=f"none on {len(missing)}: {shown}{more}",
-                fix="Ask that judge for them with the same file; nothing is scored without.",
-            )
+        if missing := self.missing_cases(by, cases):
+            raise self._none_kept(by, missing, asked=len(cases))
+
+    def _none_kept(self, by: Rubric, missing: Sequence[Case], *, asked: int) -> DataError:
+        shown = "; ".join(
+            f"{case.answer[:40]!r} for {case.ground_truth[:40]!r}" for case in missing[:LISTED]
+        )
+        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        return DataError(
+            f"verdicts {self.ledger.path}",
+            expected=f"{self.name} on {asked} answers by rubric {by.name}, version "
+            f"{by.version} ({by.digest[:8]})",
+            found=f"none on {len(missing)}: {shown}{more}",
+            fix="Ask that judge for them with the same file; nothing is scored without.",
+        )
 
 
 def remember(judge: Judge, *, file: Path) -> RememberedJudge:

@@ -2,7 +2,7 @@
 
 A response that reached the limit of new tokens was ended by a setting and not by the network. What
 that may have cost is bounded by two more scores of the run: if every sample that was cut off had
-been right, and if none of them had been read.
+been right, and if none of them had an answer.
 """
 
 import math
@@ -42,8 +42,8 @@ class Ledger:
     limits: set[int | None] = field(default_factory=set)
     """Limits of new tokens of its calls; None: the model's own."""
     otherwise: dict[int, tuple[Scores, Scores]] = field(default_factory=dict)
-    """By place of units of which something was cut off: the scores if that had not been read, and
-    if it had been right. None where the truth is hidden."""
+    """By place of units of which something was cut off: the scores if that had no answer, and if it
+    had been right. None where the truth is hidden."""
 
     def add(self, one: "Ledger", place: int = 0, score: UnitScore | None = None) -> None:
         """Add a unit.
@@ -102,7 +102,7 @@ def _marks(parsed: Parsed) -> Iterator[str]:
 
 
 def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Ledger:
-    """Count a unit's marks; score it as if what was cut off had been right, and had been unread.
+    """Count a unit's marks; score it as if what was cut off had no answer, and had been right.
 
     Raises:
         DataError: the scorer raises.
@@ -133,7 +133,7 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
                 instead(sample) if was_cut else prediction
                 for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
             ]
-            for instead in (_unread, _right)
+            for instead in (_missing, _right)
         )
         with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
             made.otherwise[0] = task.protocol.score(unit, wrong), task.protocol.score(unit, right)
@@ -145,9 +145,9 @@ def _right(sample: Sample) -> Prediction:
     return Prediction(query_id=sample.query.id, answer=sample.target.answer)
 
 
-def _unread(sample: Sample) -> Prediction:
-    failure = Failure(FailureKind.PARSE, "cut off")
-    return Prediction(query_id=sample.query.id, failure=failure, responses=("",))
+def _missing(sample: Sample) -> Prediction:
+    """No response at all: one that cannot be read is guessed or left out by some official code."""
+    return Prediction(query_id=sample.query.id, failure=Failure(FailureKind.PARSE, "cut off"))
 
 
 def _nested(counts: Counts) -> dict[str, Any]:

@@ -346,9 +346,12 @@ def _shuffled(sample: Sample) -> Sample:
     turn = int(np.random.default_rng(seed).integers(1, number))
     place = ascii_uppercase.index(letter)
     options = tuple(query.options[(one + turn) % number] for one in range(number))
-    answer = replace(target.answer, choice=ascii_uppercase[(place - turn) % number])
-    query, target = replace(query, options=options), replace(target, answer=answer)
-    return replace(sample, query=query, target=target)
+    turned = ascii_uppercase[(place - turn) % number]
+    extra = target.extra
+    if extra.get("letter") == letter:  # the scorers of questions compare with this one
+        extra = {**extra, "letter": turned}
+    target = replace(target, answer=replace(target.answer, choice=turned), extra=extra)
+    return replace(sample, query=replace(query, options=options), target=target)
 
 
 def _same_option(one: Sample, other: Sample, before: Prediction, after: Prediction) -> bool | None:

@@ -135,7 +135,7 @@ def conform(
         if error:
             ours = expected[headline]
             found.append(deviates(metric=headline, expected=ours, found=None, error=error))
-        for metric in expected.keys() & numbers.keys():
+        for metric in filter(numbers.__contains__, expected):
             ours, theirs = expected[metric], numbers[metric]
             theirs = None if theirs is None else theirs / scale
             if not _same(ours, theirs, tolerance):

@@ -127,7 +127,7 @@ class AblationChat(Chat):
         elif self.images == "shuffled":
             requests = list(map(_with_shuffled_images, requests))
         elif self.images == "omitted":
-            requests = [replace(one, media=(), frames=()) for one in requests]
+            requests = list(map(_without_images, requests))
         responses = [
             replace(response, calls=response.calls_of(request))
             for request, response in zip(requests, self.chat.generate(requests), strict=True)
@@ -165,6 +165,12 @@ def _grey(media: Media) -> Media:
     return pixels(
         [frame] * len(media), times=media.times(), is_video=media.is_video, id=f"grey/{media.size}"
     )
+
+
+def _without_images(request: ChatRequest) -> ChatRequest:
+    """The text of a request and of the turns before it."""
+    earlier = tuple(replace(one, media=0) for one in request.earlier)
+    return replace(request, media=(), frames=(), earlier=earlier)
 
 
 def _with_shuffled_images(request: ChatRequest) -> ChatRequest:

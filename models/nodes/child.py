@@ -36,6 +36,7 @@ class Child(Node):
     gpu: int | None
     memory: float | None
     _process: "subprocess.Popen[bytes] | None" = None
+    _owner: int = 0
     _stderr: BinaryIO | None = None
     _described: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -90,6 +91,14 @@ class Child(Node):
             finally:
                 self._lock.release()
 
+    def __del__(self) -> None:
+        """End the process where nobody did; not from a fork, whose parent may still use it.
+
+        A process that is dropped while it runs keeps its pipes, and would wait for the next medium.
+        """
+        if self._process is not None and self._owner == os.getpid():
+            self._end()
+
     def _end(self) -> None:
         """Kill the process, while no other thread uses it."""
         if self._process is not None:
@@ -121,6 +130,7 @@ class Child(Node):
             env=variables,
             bufsize=0,
         )
+        self._owner = os.getpid()
         head = {"do": "build", "node": str(self.node), "memory": self.memory}
         try:
             self._described = json.loads(self._exchange(head, None))

@@ -1,8 +1,12 @@
-"""Questions of the generated world in MMSI-Bench's table."""
+"""Questions of the generated world in MMSI-Bench's table, whose images are bytes alone."""
 
 from harness.tasks.mmsi_bench.task import FIELDS
-from harness.tasks.video_qa.benchmarks import question_writer
+from harness.tasks.video_qa.benchmarks import images, question_writer
 
 write = question_writer(
-    "mmsi_bench/MMSI_Bench.parquet", FIELDS, id=lambda one: one.number, question_type="MSR"
+    "mmsi_bench/MMSI_Bench.parquet",
+    FIELDS,
+    id=lambda one: one.number,
+    question_type="MSR",
+    images=lambda one: [image["bytes"] for image in images(one.scene)],
 )

@@ -10,6 +10,8 @@ from harness.layout import JsonFile, path_inside, read_lines, rows
 from harness.responses import refuse_duplicate_keys
 
 MAX_LINE = 2**24  # bytes of one record
+SUFFIXES = (".parquet", ".jsonl", ".json")
+"""Suffixes of files that `records` reads."""
 
 
 def records(
@@ -80,7 +82,7 @@ def images_of(value: object, where: str, place: Path) -> tuple[bytes | Path, ...
     """Return each image's bytes, or its file below the folder where the table has none.
 
     Args:
-        value: A cell: one image or a list of them, each `{"bytes": …, "path": …}` or a name.
+        value: A cell: one image or a list of them, each `{"bytes": …, "path": …}`, bytes or a name.
         where: Where it stands, for messages.
         place: The folder of files that are named.
 
@@ -91,11 +93,11 @@ def images_of(value: object, where: str, place: Path) -> tuple[bytes | Path, ...
     entries = [one for cell in cells for one in (cell if isinstance(cell, list) else [cell])]
     found: list[bytes | Path] = []
     for entry in entries:
-        data = entry.get("bytes") if isinstance(entry, dict) else None
-        name = entry.get("path") if isinstance(entry, dict) else entry
-        if data:
+        if not isinstance(entry, dict):
+            entry = {"bytes" if isinstance(entry, bytes) else "path": entry}
+        if data := entry.get("bytes"):
             found.append(data)
-        elif name:
+        elif name := entry.get("path"):
             found.append(path_inside(place, name))
         else:
             raise DataError(

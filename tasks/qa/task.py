@@ -14,6 +14,7 @@ from harness.task import Problem, Protocol, Task, choose, lost_media
 from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Fields, Question, read_records
+from harness.tasks.qa.tables import SUFFIXES
 from harness.tasks.qa.videos import (
     Choose,
     Clip,
@@ -298,13 +299,14 @@ def table_task(
 
 
 def parts(place: Path, pattern: str, name: str, *, fix: str = "") -> tuple[Path, ...]:
-    """The files of a split of a task, in order.
+    """The files of a split of a task that `records` reads, in order.
 
     Raises:
         DataError: there is none.
     """
     fix = fix or f"`harness list tasks {name}` says where the data is had."
-    found = tuple(sorted(folder(place, fix=fix).glob(pattern)))
+    every = sorted(folder(place, fix=fix).glob(pattern))
+    found = tuple(one for one in every if one.suffix in SUFFIXES)
     if not found:
         raise DataError(f"folder {place}", expected=pattern, found="no such file", fix=fix)
     return found

@@ -1,9 +1,11 @@
 """Segmentation: masks in every frame, scored as MeViS is."""
 
+from functools import partial
+
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvtbench.records import Record, masks_of
-from harness.tasks.rvtbench.task import Film
-from harness.types import Answer, Target
+from harness.tasks.rvtbench.task import Film, build
+from harness.types import Answer, AnswerForm, Target
 
 PROTOCOLS = {
     "rvos/mevis": by_expressions(
@@ -16,3 +18,9 @@ PROTOCOLS = {
 def masks_target(record: Record, film: Film) -> Target:
     """A record's masks."""
     return Target(answer=Answer(masks=masks_of(record, film.names, film.media.size)))
+
+
+segmentation_task = partial(
+    build, kind="segmentation", form=AnswerForm.MASK_TRACK, ground_truth=masks_target
+)
+"""`build` for a benchmark's questions that ask for masks."""

@@ -121,7 +121,10 @@ def build(
 
 
 class Films:
-    """Opens videos; records of one video that follow each other share it."""
+    """Opens videos; records of one video that follow each other share it.
+
+    What stands in for a lost one has the size that a record's own masks have, and is not shared.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -130,7 +133,7 @@ class Films:
     def film_of(self, record: Record) -> Film:
         """A record's video."""
         names, paths = frames_of(record, self._source.root)
-        if self._last is None or self._last[0] != paths:
+        if self._last is None or self._last[0] != paths or self._last[1].media.fault:
             media = film(paths, size=lambda: mask_size(record, names))
             self._last = (paths, Film(tuple(names), media))
         return self._last[1]

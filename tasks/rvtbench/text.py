@@ -43,7 +43,7 @@ def options_of(record: Record) -> tuple[str, ...]:
 def choice_target(record: Record, film: Film) -> Target:
     """Return the right letter; a record may give it as the letter or as the text of the option."""
     options, predicted = options_of(record), record.text("choice").strip()
-    letters = ascii_uppercase[: len(options)]
+    letters = list(ascii_uppercase[: len(options)])
     if predicted not in options and predicted not in letters:
         raise record.error(
             "choice",

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.task import Task, choose
-from harness.tasks.rvtbench.segmentation import PROTOCOLS, masks_target
-from harness.tasks.rvtbench.task import build
-from harness.types import AnswerForm
+from harness.tasks.rvtbench.segmentation import PROTOCOLS, segmentation_task
 
 __all__ = ["PROTOCOLS", "rvtbench_seg"]
 
@@ -30,13 +28,4 @@ def rvtbench_seg(
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    return build(
-        data,
-        "rvtbench_seg",
-        "segmentation",
-        AnswerForm.MASK_TRACK,
-        masks_target,
-        scoring,
-        split=split,
-        mapping=mapping,
-    )
+    return segmentation_task(data, "rvtbench_seg", scoring=scoring, split=split, mapping=mapping)

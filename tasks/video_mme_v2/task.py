@@ -119,7 +119,9 @@ def _together(group: Sequence[Question]) -> Iterator[Question | DataError]:
             found=f"{len(group)} on {', '.join(sorted({str(one.media) for one in group}))}",
         )
         return
-    shared = {name: str(last.row[name]) for name in OF_GROUP if last.row[name] is not None}
+    given = {name: last.row[name] for name in OF_GROUP if last.row[name] is not None}
+    # A whole number beside a missing one is a float in tables that pandas writes.
+    shared = {name: f"{one:g}" if type(one) is float else str(one) for name, one in given.items()}
     categories = {**last.categories, **shared}
     for one in group:
         yield replace(one, unit=str(one.media), categories=categories, extra=last.extra)

@@ -13,10 +13,12 @@ from harness.leaderboards.differences.audit import judge_blind, judge_options, s
 from harness.media import pixels
 from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.ablation import AblationChat, _other_tiles
+from harness.models.backends.inputs import conversation_of
 from harness.run.batching import samples_of
 from harness.scores import Mean, Metric, UnitScore
 from harness.spec import parse
 from harness.statistics.paired import compare
+from harness.types import EarlierTurn
 
 NOT_SEEN = ("does not see", False)
 READER = "qwen_vl(prompt=visionreasoner,segmenter=box,propagator=still,backend={})"
@@ -197,12 +199,13 @@ def test_a_model_that_likes_a_letter_is_caught():
         assert judge_options(same, few, len(few)) == ("cannot tell", None)
 
 
-def test_options_of_a_model_that_always_says_a(capsys, tmp_path, shapes):
-    task = plugins.build("tasks", parse("shapes_qa"), shapes)
+@pytest.mark.parametrize("name", ["shapes_qa", "blink", "mmvu", "video_mme"])
+def test_options_of_a_model_that_always_says_a(name, capsys, tmp_path, shapes):
+    task = plugins.build("tasks", parse(name), shapes)
     path = tmp_path / "said.jsonl"
     said = [json.dumps({"id": one.id, "response": "A"}) for one in samples_of(task)]
     path.write_text("\n".join(said) + "\n")
-    given = ["--tasks", "shapes_qa", "--data", str(shapes), "--controls", "options", "--json"]
+    given = ["--tasks", name, "--data", str(shapes), "--controls", "options", "--json"]
     model = f"qwen_vl(backend=stored(file={path}))"
     capsys.readouterr()
     assert main(["audit", model, *given, "--out", str(tmp_path / "a")]) == 0
@@ -238,6 +241,26 @@ def test_a_badge_is_green_where_seeing_is_shown(capsys, tmp_path, shapes, backen
     _, found = audited(capsys, tmp_path / "few", shapes, "seer", *given, "--subset", "first1")
     assert found["grey"]["verdict"] == "cannot tell"
     assert COLOURS[None] in (tmp_path / "few" / "seer" / "badge.svg").read_text()
+
+
+def test_without_images_the_turns_before_a_request_show_none_either(monkeypatch):
+    image = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="still")
+    request = ChatRequest(
+        key="a",
+        text="And now?",
+        media=(image, image),
+        frames=((0,), (0,)),
+        earlier=(EarlierTurn(text="What is there?", response="A dog.", media=1),),
+    )
+    chat, asked = AblationChat(chat=Seer({}, blind=True), images="omitted", reasoning="own"), []
+    monkeypatch.setattr(
+        Seer, "_response", lambda _, one: asked.append(one) or ChatResponse(text="x")
+    )
+    chat.generate([request])
+    (sent,) = asked
+    turns = list(conversation_of(sent, str))
+    assert [text for _, text, _ in turns] == ["What is there?", "And now?"]
+    assert not any(places for places, _, _ in turns) and not sent.media
 
 
 def test_shuffled_images_hold_the_same_pixels_in_another_order():

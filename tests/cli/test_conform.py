@@ -157,3 +157,16 @@ def test_a_program_that_is_not_there_is_refused(capsys):
     other = """'{"score": 1}'"""  # nothing that the protocol has is no agreement
     assert main(["conform", "--scorer", f"echo {other}", "--protocol", "count/exact"]) == 1
     assert "accuracy" in capsys.readouterr().out
+
+
+def test_deviations_of_a_case_are_in_the_order_of_the_protocol(monkeypatch):
+    """And not in that of a set of names, which is another one in every process."""
+    whole = conform.corpus
+    monkeypatch.setattr(conform, "corpus", lambda form: whole(form)[:2])
+    monkeypatch.setattr(conform, "_run", lambda *given: (dict.fromkeys(names, 9.0), ""))
+    names = [one.name for one in conform.find_protocol("rvos/mevis")[0].metrics]
+    _, found = conform.conform("theirs", "rvos/mevis")
+    cases = [one.case for one in found]
+    for case in set(cases):
+        told = [one.metric for one in found if one.case == case]
+        assert told == [name for name in names if name in told] and len(told) > 2

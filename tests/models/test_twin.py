@@ -1,7 +1,9 @@
 """Plans, their execution, and the twin that comes of it, with nodes that compute by OpenCV."""
 
+import gc
 import json
 import math
+import os
 import random
 import shutil
 import threading
@@ -743,6 +745,21 @@ class TestChild:
             assert not builder.build(other, plan).faults, "it was started again"
         finally:
             builder.close()
+
+    def test_a_node_that_is_dropped_ends_its_process_and_a_fork_of_its_owner_does_not(self) -> None:
+        dropped = plugins.build("nodes", parse("child(node=opencv)"))
+        dropped.prepare()
+        process = dropped._process
+        child = os.fork()
+        if not child:
+            del dropped
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert process.poll() is None
+        del dropped
+        gc.collect()
+        assert process.returncode is not None
+        assert process.stdin.closed and process.stdout.closed
 
     @pytest.mark.parametrize("error", [MediaError("gone"), OSError("gone"), ValueError("gone")])
     def test_an_unreadable_frame_is_not_blamed_on_the_next_medium(

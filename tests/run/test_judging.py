@@ -229,6 +229,9 @@ def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
         judgement(replayed, rubric("graded"), others[0])
     with pytest.raises(DataError, match="same_meaning"):
         replayed.judge("same_meaning", *YES)
+    # What a task asks for is needed, a blank answer too: TempCompass asks of every caption.
+    with pytest.raises(DataError, match="none on 1: ''"):
+        replayed.judge("graded", *YES._replace(answer=""))
 
 
 def test_verdicts_of_several_judges_need_a_choice(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, replace
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,11 +15,13 @@ from harness.leaderboards.differences.diff import diff_runs
 from harness.leaderboards.gate import check
 from harness.leaderboards.render import markdown
 from harness.model import Chat, ChatResponse
-from harness.record import Run
-from harness.run.batching import samples_of
-from harness.run.ledger import enough_tokens
+from harness.record import Run, values
+from harness.run.batching import samples_of, units
+from harness.run.judging import with_judge
+from harness.run.ledger import enough_tokens, unit_ledger
+from harness.run.scoring import score_unit
 from harness.spec import parse
-from harness.types import GenerationSettings
+from harness.types import Failure, FailureKind, GenerationSettings, Parsed, Prediction
 
 READER = "qwen_vl(prompt=visionreasoner,segmenter=box,propagator=still,backend=stored)"
 LENGTHS = (3, 5, 7, 9, 11, 13, 15, 60)
@@ -115,6 +118,47 @@ def test_a_limit_that_the_benchmark_prescribes_is_the_one_on_record(limits, runs
     assert ledger["limit"] == (10 if len(limits) == 1 else None)
     if len(limits) == 1:
         assert ledger["cut"] == 4 and run.results["metrics"] == runs[10].results["metrics"]
+
+
+def cut_off(sample):
+    """A prediction for a sample whose response reached the limit, and has no answer."""
+    return Prediction(
+        query_id=sample.query.id,
+        failure=Failure(FailureKind.PARSE, "cut off"),
+        responses=("so",),
+        parsed=(Parsed(form=sample.query.form, error="cut off", cut=True),),
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["long_video_bench", "mmvu", "mvbench", "site_bench", "spar_bench", "video_mme"]
+)
+def test_the_lower_bound_is_one_where_a_scorer_guesses_or_leaves_out(name, shapes):
+    """What official code does of a response that it cannot read may be right, or count nowhere."""
+    task, bounds = plugins.build("tasks", parse(name), shapes), ([], [])
+    for unit in units(samples_of(task)):
+        said = list(map(cut_off, unit))
+        whole = score_unit(task, unit, said)
+        for bound, scores in zip(bounds, unit_ledger(task, unit, said).otherwise[0], strict=True):
+            bound.append(replace(whole, scores=scores))
+    low, high = (values(task, bound)[task.protocol.headline] for bound in bounds)
+    least = -0.68 if name == "site_bench" else 0.0  # less than chance
+    assert low == pytest.approx(least, abs=0.005) and high == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "mmvu(protocol=mmvu/judged)",
+        "tempcompass(split=captioning,protocol=tempcompass/judged)",
+        "v_star",
+    ],
+)
+def test_bounds_ask_no_judge(spec, shapes):
+    """Verdicts that are kept are of what was said."""
+    task = with_judge(plugins.build("tasks", parse(spec), shapes), Mock(spec=["name"]))
+    for unit in units(samples_of(task)):
+        assert unit_ledger(task, unit, list(map(cut_off, unit))).otherwise
 
 
 def test_what_was_cut_is_counted_by_form_and_category(runs, task):

@@ -527,6 +527,27 @@ def test_an_answer_that_is_no_option_is_refused_by_its_row(build, world, tmp_pat
         list(build("site_bench", tmp_path).samples())
 
 
+def test_a_folder_and_an_archive_beside_a_table_are_no_parts_of_it(build, world, tmp_path):
+    shutil.copytree(world / "site_bench", tmp_path / "site_bench")
+    (tmp_path / "site_bench" / "image_test").mkdir()
+    (tmp_path / "site_bench" / "image_test.zip").write_bytes(b"PK")
+    ours, theirs = (build("site_bench", root).samples() for root in (tmp_path, world))
+    assert [one.id for one in ours] == [one.id for one in theirs]
+
+
+def test_a_level_that_a_table_has_as_a_float_is_a_level(build, world, tmp_path):
+    """As pandas writes whole numbers beside a missing one; the official script makes ints of it."""
+    from pyarrow import float64, parquet
+
+    (tmp_path / "video_mme_v2").mkdir()
+    table = parquet.read_table(world / "video_mme_v2" / "test.parquet")
+    place = table.column_names.index("level")
+    table = table.set_column(place, "level", table["level"].cast(float64()))
+    parquet.write_table(table, tmp_path / "video_mme_v2" / "test.parquet")
+    whole = [one.categories["level"] for one in build("video_mme_v2", world).samples()]
+    assert [one.categories["level"] for one in build("video_mme_v2", tmp_path).samples()] == whole
+
+
 def test_the_right_answer_of_revsi_depends_on_the_frames_that_are_shown(build, world):
     few, every = (
         {one.id: one.target.answer.number for one in build(f"revsi(split={n})", world).samples()}

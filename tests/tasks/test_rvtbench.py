@@ -272,6 +272,7 @@ def test_a_wrong_record_is_refused_by_line_and_key(build, root, name, plain, key
         ({"options": ["only one"]}, "fields.options"),
         ({"options": None}, "fields.options"),
         ({"gt": {"choice": "C"}}, "fields.choice"),
+        ({"gt": {"choice": "AB"}}, "fields.choice"),
         ({"gt": {"choice": "a star"}}, "fields.choice"),
     ],
 )
@@ -319,6 +320,16 @@ def test_without_any_image_the_size_is_that_of_the_masks(build, root):
         path.unlink()
     sample = one(build("rvtbench_seg", root))
     assert sample.query.size == (9, 6) and sample.query.media[0].fault
+
+
+def test_without_any_image_a_record_without_a_mask_does_not_size_the_next_one(build, root):
+    for path in (root / "rvtbench/videos/v").glob("*"):
+        path.unlink()
+    nothing = {**RECORD, "id": "nothing", "gt": {"masks": []}}
+    put(root, "segmentation", [nothing, RECORD])
+    first, second = build("rvtbench_seg", root).samples()
+    assert [mask.area for mask in first.target.answer.masks] == [0, 0]
+    assert second.query.size == (9, 6) and second.target.answer.masks[1].area == 12
 
 
 def test_records_of_one_video_share_its_frames(build, root):

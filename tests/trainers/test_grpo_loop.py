@@ -158,7 +158,7 @@ def chosen(samples, **given):
     )
 
 
-def build(model, samples, *, reward=None, **given):
+def build(model, samples, *, reward=None, seed=4, **given):
     """The policy of a method that learns, as it is before its first step."""
     parts = {
         name: given.pop(name)
@@ -172,7 +172,7 @@ def build(model, samples, *, reward=None, **given):
     settings = chosen(samples, **given)
     method = GrpoTrainer(name="m", settings=settings, reward=reward or lengths, **parts)
     accelerator = accelerator_of(settings, model.chat.device)
-    return loop.GrpoLearner(method, model.chat, accelerator, seed=4)
+    return loop.GrpoLearner(method, model.chat, accelerator, seed=seed)
 
 
 def written(learner, examples, number=0):
@@ -395,6 +395,12 @@ def test_what_torch_draws_follows_from_the_round(model, samples):
     assert found[0] == found[2] != found[1]
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_any_whole_number_is_a_seed(model, samples, seed):
+    learner = build(model, samples, seed=seed)
+    assert learner.round(examples_of(model, samples), 0).batches
+
+
 def test_advantages_are_those_of_the_pure_function(learner, model, samples):
     round_ = learner.round(examples_of(model, samples), 0)
     texts = [one.text for group in round_.groups for one in group.rollouts]
@@ -414,6 +420,20 @@ def test_moving_averages_of_rewards_go_on_from_a_state(model, samples, tmp_path)
     again.load(tmp_path)
     expected, other = learner.round(examples, 1), build(model, samples).round(examples, 1)
     assert again.round(examples, 1).advantages == expected.advantages != other.advantages
+
+
+def test_a_state_is_read_into_main_memory_whatever_device_wrote_it(
+    model, samples, tmp_path, monkeypatch
+):
+    """Each process would put the first one's moments on the first GPU, beside its own."""
+    learner, again = (build(model, samples) for _ in range(2))
+    learner.update(learner.round(examples_of(model, samples), 0), 0.1)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.serialization, "location_tag", lambda storage: "cuda:7")
+        learner.save(tmp_path)
+    again.load(tmp_path)
+    kept, back = (one.optimizer.state_dict()["state"] for one in (learner, again))
+    assert kept and all(kept[name]["exp_avg"].equal(back[name]["exp_avg"]) for name in kept)
 
 
 def test_a_training_that_is_stopped_inside_a_round_ends_it_first(model, samples, tmp_path):
