@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import GenerationConfig
 
 from harness.errors import UsageError
-from harness.models.backends.row_scores import score_tokens
+from harness.models.backends.row_scores import score_tokens, softcap_of
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning import weights
 from harness.store.atomic import read_json
@@ -83,8 +83,7 @@ class Policy(nn.Module):
     def __init__(self, network: networks.Network, temperature: float) -> None:
         super().__init__()
         self.network, self.config, self.temperature = network, network.config, temperature
-        text = network.config.get_text_config()
-        self.softcap: float | None = getattr(text, "final_logit_softcapping", None)
+        self.softcap = softcap_of(network)
 
     def forward(self, inputs: Mapping[str, Tensor], mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies (B × T each), 0 where `mask` is."""

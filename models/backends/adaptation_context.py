@@ -26,7 +26,7 @@ from harness.models.backends.kv_cache import preallocated_cache
 from harness.models.backends.loading import memory
 from harness.models.backends.prompt_prefix import Prefix, PromptReader
 from harness.models.backends.restored_weights import RestoredWeights
-from harness.models.backends.row_scores import score_rows
+from harness.models.backends.row_scores import score_rows, softcap_of
 from harness.models.backends.sampling import rollout_key
 from harness.models.learning.rows import ScoredRows
 
@@ -295,6 +295,7 @@ class Context:
                 head=self._network.get_output_embeddings(),
                 decode=self._chat.decode,
                 temperature=temperature,
+                softcap=softcap_of(self._network),
             )
 
     def _joined(self, found: Iterable[ScoredRows]) -> Tensor:

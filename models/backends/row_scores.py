@@ -10,7 +10,9 @@ from torch.utils.checkpoint import checkpoint
 from harness.models.learning.rows import ScoredRows, answer_span
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from torch import nn
+    from transformers import PreTrainedModel
 
 LOGITS_AT_ONCE = 1 << 27
 """Numbers of logits (tokens × vocabulary) that are held at once, 0.5 GB in float32."""
@@ -32,10 +34,7 @@ def score_tokens(
     """
 
     def scores(some: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        logits = _precise(head(some))
-        if softcap is not None:
-            logits = softcap * torch.tanh(logits / softcap)
-        logps = (logits / temperature).log_softmax(dim=-1)
+        logps = (_logits(head, some, softcap) / temperature).log_softmax(dim=-1)
         return logps.gather(1, tokens[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
 
     rows = max(1, LOGITS_AT_ONCE // head.out_features)
@@ -57,6 +56,7 @@ def score_rows(
     head: "nn.Linear",
     decode: Callable[[Sequence[int]], str],
     temperature: float,
+    softcap: float | None = None,
 ) -> ScoredRows:
     """Return rows as a loss sees them.
 
@@ -68,6 +68,7 @@ def score_rows(
         head: Layer from states to logits.
         decode: Function from tokens to text, in which the answer is searched for.
         temperature: Of the probabilities.
+        softcap: Bound of the logits; see `softcap_of`.
     """
     counts = mask.bool()
     spans = [
@@ -77,7 +78,7 @@ def score_rows(
     answer = torch.stack([(inside >= first) & (inside < end) for first, end in spans]) & counts
 
     logps, entropies = score_tokens(
-        hidden[counts], tokens[counts], head=head, temperature=temperature
+        hidden[counts], tokens[counts], head=head, temperature=temperature, softcap=softcap
     )
     empty = logps.new_zeros(mask.shape)
     return ScoredRows(
@@ -86,10 +87,17 @@ def score_rows(
         entropy=empty.masked_scatter(counts, entropies),
         mask=mask.to(logps.dtype),
         answer=answer.to(logps.dtype),
-        log_probs=lambda: _precise(head(hidden[answer])).log_softmax(dim=-1),
+        log_probs=lambda: _logits(head, hidden[answer], softcap).log_softmax(dim=-1),
     )
 
 
-def _precise(logits: Tensor) -> Tensor:
+def softcap_of(network: "PreTrainedModel | PeftModel") -> float | None:
+    """Return the bound of a network's logits; None: they have none."""
+    return getattr(network.config.get_text_config(), "final_logit_softcapping", None)
+
+
+def _logits(head: "nn.Linear", states: Tensor, softcap: float | None) -> Tensor:
     """Return logits in float32 at least."""
-    return logits.float() if logits.dtype.itemsize < 4 else logits
+    logits = head(states)
+    logits = logits.float() if logits.dtype.itemsize < 4 else logits
+    return logits if softcap is None else softcap * torch.tanh(logits / softcap)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
@@ -364,6 +365,19 @@ def test_a_weight_that_is_not_put_back_ends_the_run(task, tmp_path, monkeypatch)
     monkeypatch.setattr(Context, "step", meddling)
     with pytest.raises(NotRestored, match="fingerprint"):
         evaluate(task, model, tmp_path / "run", Options())
+
+
+def test_probabilities_are_those_of_logits_that_the_network_bounds(queries, monkeypatch):
+    """As PaliGemma 2's are; bounded to nearly nothing, all tokens are equally likely."""
+    made = context()
+    with made.adapting(request(queries)) as here:
+        said = here.rollouts(2, temperature=1.0, name="a")
+        text = made.network.config.get_text_config()
+        monkeypatch.setattr(text, "final_logit_softcapping", 1e-6, raising=False)
+        found = here.log_probs(said, temperature=1.0)
+    alike = -math.log(made.network.get_output_embeddings().out_features)
+    for logps, one in zip(found.tolist(), said, strict=True):
+        assert logps[: len(one.tokens)] == pytest.approx([alike] * len(one.tokens), abs=1e-4)
 
 
 def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatch):
