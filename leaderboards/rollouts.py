@@ -12,10 +12,10 @@ from typing import Any
 from harness import overlay
 from harness.errors import HarnessError, StoreError
 from harness.leaderboards.images import WIDTH, data_uri, draw
-from harness.leaderboards.runs import plugin_errors
 from harness.leaderboards.transcripts import Block, blocks_of
 from harness.masks import Rle
 from harness.media import Media
+from harness.plugins import plugin_errors
 from harness.trainer import Curve
 from harness.types import Answer, Box, Point, Sample
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness import plugins
-from harness.errors import DataError, HarnessError, StoreError
+from harness.errors import HarnessError, StoreError
 from harness.record import RESCORE, RESULTS, Run, runs_below
 from harness.scores import Corpus, Metric, Totals, UnitScore
 from harness.spec import parse
@@ -117,23 +117,6 @@ def _recorded_means(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[i
         ) from error
 
 
-@contextmanager
-def plugin_errors(what: str) -> Iterator[None]:
-    """Turn whatever somebody's plugin raises into a DataError.
-
-    The boundary to code that is not ours: a board or a gate must not fall over a task that
-    cannot read its files any more.
-    """
-    try:
-        yield
-    except HarnessError:
-        raise
-    except Exception as error:
-        raise DataError(
-            what, expected="a plugin that works", found=f"{type(error).__name__}: {error}"
-        ) from error
-
-
 def task_of(run: Run, data_root: Path | None = None) -> Task:
     """Build the task that a run was made with, from the files under the recorded data root.
 
@@ -146,7 +129,7 @@ def task_of(run: Run, data_root: Path | None = None) -> Task:
     """
     recorded = run.manifest["task"]
     root = data_root or Path(run.manifest["data"]["root"])
-    with plugin_errors(f"task {recorded['spec']}"):
+    with plugins.plugin_errors(f"task {recorded['spec']}"):
         task: Task = plugins.build("tasks", parse(recorded["spec"]), root)
     now = (task.name, task.version, task.split, task.protocol.name)
     then = tuple(recorded[key] for key in ("name", "version", "split", "protocol"))

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.arguments.board import DROP, GATE_FORMATS
-from harness.cli.output import show_json, write_text
+from harness.cli.output import note, tell, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, printable
 from harness.record import SCORES, Run, runs_below, unfinished_below
-from harness.store.atomic import cannot_write, write_bytes, write_json
+from harness.store.atomic import write_bytes, write_json, writing
 
 if TYPE_CHECKING:
     from harness.leaderboards.board import Board
@@ -28,13 +28,11 @@ def build(arguments: Namespace) -> int:
     from harness.leaderboards.render import write
 
     board = _built(arguments)
-    try:
+    with writing(arguments.out):
         paths = [*write(board, arguments.out), arguments.out / SAMPLES]
         entries = [entry for table in board.tables for entry in table.entries]
         names = {entry.folder: entry.row.name for entry in entries}
         write_samples([Run.open(folder) for folder in names], arguments.out / SAMPLES, names=names)
-    except OSError as error:
-        raise cannot_write(arguments.out, error) from error
     return _report(arguments, list(map(str, paths)), board)
 
 
@@ -77,13 +75,12 @@ def _built(arguments: Namespace) -> "Board":
         return make()  # raises the reason: there is nothing to go on with
     if definition is not None and not board.tables:
         command = f"harness reproduce {definition.paper} {definition.table} --dry-run"
-        print(
-            f"note: none of the runs is of a row of {definition.heading}: expected a model, its "
-            f"arguments, a split and a protocol that `{command}` prints.",
-            file=sys.stderr,
+        note(
+            f"none of the runs is of a row of {definition.heading}: expected a model, its "
+            f"arguments, a split and a protocol that `{command}` prints."
         )
     if board.left_off:
-        print(printable(f"note: {left_off_text(board.left_off)}."), file=sys.stderr)
+        note(f"{left_off_text(board.left_off)}.")
     return board
 
 
@@ -91,28 +88,21 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
     """Say what was written and what is not on the board; return 1 if a run was refused, else 0."""
     below = (path for folder in arguments.runs for path in runs_below(folder))
     for path in dict.fromkeys(path for path in below if not (path / SCORES).is_file()):
-        print(f"note: {path} has no scores, for the ground truth is hidden.", file=sys.stderr)
+        note(f"{path} has no scores, for the ground truth is hidden.")
     found = (path for folder in arguments.runs for path in unfinished_below(folder))
     unfinished = list(dict.fromkeys(found))
     for path in unfinished:
-        print(
-            f"note: {path} is not finished and not on the board; the same `harness eval` goes on.",
-            file=sys.stderr,
-        )
+        note(f"{path} is not finished and not on the board; the same `harness eval` goes on.")
     for one in board.refused:
         name = f"{one.model} {one.run}".strip()
         print(f"refused: {name}: {one.reason}", file=sys.stderr)
-    if arguments.json:
-        show_json(
-            {
-                "files": paths,
-                "tables": len(board.tables),
-                "unfinished": list(map(str, unfinished)),
-                "refused": [one.run for one in board.refused],
-            }
-        )
-    else:
-        print("\n".join(paths))
+    plain = {
+        "files": paths,
+        "tables": len(board.tables),
+        "unfinished": list(map(str, unfinished)),
+        "refused": [one.run for one in board.refused],
+    }
+    tell(arguments, plain, *paths)
     return int(bool(board.refused))
 
 
@@ -243,17 +233,11 @@ def adaptation(arguments: Namespace) -> int:
         panels = [Panel(one.title, one.lines, one.across) for one in charts(report)]
         if panels:
             files[f"adaptation-{place}.svg"] = figure(panels).encode()
-    try:
+    with writing(arguments.out):
         arguments.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(arguments.out, error) from error
     for name, content in files.items():
         write_bytes(arguments.out / name, content)
     write_json(arguments.out / "adaptation.json", plain)
-    paths = [arguments.out / name for name in (*files, "adaptation.json")]
-    if arguments.json:
-        show_json({"files": [str(path) for path in paths]})
-    else:
-        for path in paths:
-            print(path)
+    paths = [str(arguments.out / name) for name in (*files, "adaptation.json")]
+    tell(arguments, {"files": paths}, *paths)
     return 0

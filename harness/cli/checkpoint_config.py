@@ -1,11 +1,11 @@
 """Settings of `--model` from its checkpoint: those of the training, unless the SPEC has others."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import checkpoint_config, plugins
+from harness.cli.output import note
 from harness.cli.spec_arguments import specs
 from harness.errors import HarnessError, UsageError
 from harness.models.backends import adapters, checkpoint
@@ -95,8 +95,8 @@ def as_trained(spec: Spec) -> Spec:
 
 def tell_taken(given: Sequence[Spec]) -> None:
     """Print on standard error what `as_trained` adds, each setting once."""
-    for note in dict.fromkeys(note for spec in given for note in _config_notes(spec)):
-        print(f"note: {note}", file=sys.stderr)
+    for text in dict.fromkeys(text for spec in given for text in _config_notes(spec)):
+        note(text)
 
 
 def _config_notes(spec: Spec) -> Iterator[str]:

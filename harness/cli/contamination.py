@@ -2,10 +2,10 @@
 refuses it.
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.cli.output import note
 from harness.errors import StoreError, UsageError
 from harness.record import SET_ASIDE
 from harness.run.batching import select
@@ -50,11 +50,7 @@ def contamination_of(
             fix=SET_ASIDE,
         )
     if strict and found is None:
-        print(
-            f"note: {model} does not say what it was trained on: {task.name} cannot be compared "
-            "with it",
-            file=sys.stderr,
-        )
+        note(f"{model} does not say what it was trained on: {task.name} cannot be compared with it")
     if strict and found is not None:
         refuse_contamination({f"{model} on {task.name}, split {task.split}": found})
     return found
@@ -76,4 +72,4 @@ def print_contamination(overlaps: Mapping[str, Contamination]) -> None:
     """Print on standard error the evaluated samples that were trained on."""
     for name, found in overlaps.items():
         if found.is_any:
-            print(f"note: {name}: {found}", file=sys.stderr)
+            note(f"{name}: {found}")

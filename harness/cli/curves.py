@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.figure import Panel, Points, figure
-from harness.cli.output import show_json
+from harness.cli.output import note, tell
 from harness.errors import StoreError, UsageError
 from harness.run.contamination import Training
 from harness.store.atomic import write_bytes
@@ -48,17 +47,8 @@ def curves(arguments: Namespace) -> int:
     ]
     _tell_lacking(panels, recipes)
     write_bytes(out, figure(panels, smooth=arguments.smooth).encode())
-    if arguments.json:
-        show_json(
-            {
-                "file": str(out),
-                "recipes": {
-                    label: [str(one) for one in several] for label, several in recipes.items()
-                },
-            }
-        )
-    else:
-        print(out)
+    named = {label: [str(one) for one in several] for label, several in recipes.items()}
+    tell(arguments, {"file": str(out), "recipes": named}, out)
     return 0
 
 
@@ -194,8 +184,7 @@ def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]
                 )
             if len(several) < len(recipes[label]):
                 lacking = len(recipes[label]) - len(several)
-                print(
-                    f"note: {lacking} of {len(recipes[label])} training(s) of {label} logged no "
-                    f"{panel.title}",
-                    file=sys.stderr,
+                note(
+                    f"{lacking} of {len(recipes[label])} training(s) of {label} logged no "
+                    f"{panel.title}"
                 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness import plugins
 from harness.cli.fetch import fetched_sources
-from harness.cli.output import show_json
+from harness.cli.output import show_json, tell
 from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.interchange import answer_to_json
@@ -14,7 +14,7 @@ from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select, survey
 from harness.run.problems import problem_line, undecodable
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.task import Task
 from harness.types import Sample
 
@@ -29,14 +29,13 @@ def make(arguments: Namespace) -> int:
 
     texts = arguments.tasks
     names = [spec.name for spec in specs(texts, "--tasks")] if texts else None
-    try:
+    with writing(arguments.out):
         made = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
-    except OSError as error:
-        raise cannot_write(arguments.out, error) from error
-    if arguments.json:
-        show_json({"out": str(arguments.out), "tasks": made})
-    else:
-        print(f"{arguments.out}: {', '.join(made)}")
+    tell(
+        arguments,
+        {"out": str(arguments.out), "tasks": made},
+        f"{arguments.out}: {', '.join(made)}",
+    )
     return 0
 
 

@@ -6,7 +6,6 @@ off is completed by the same commit, whatever the branch has become.
 """
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from harness import plugins
 from harness.card import Card
 from harness.cli.hub_access import call_hub, connect, refuse_offline
-from harness.cli.output import show_json
+from harness.cli.output import note, show_json
 from harness.cli.spec_arguments import ROOT, require_value
 from harness.errors import StoreError, UsageError
-from harness.store.atomic import cannot_write, read_json, write_json
+from harness.store.atomic import read_json, write_json, writing
 
 if TYPE_CHECKING:
     from huggingface_hub import DatasetInfo
@@ -159,10 +158,9 @@ def _refuse_another(
                 fix="Choose another --data, or remove the folder and its entry in "
                 f"{folder / RECORD}.",
             )
-        print(
-            f"note: {source.repository} stays at {before['commit']}, which was fetched as "
-            f"{before['revision']}; the card now names {source.revision}, for another --data",
-            file=sys.stderr,
+        note(
+            f"{source.repository} stays at {before['commit']}, which was fetched as "
+            f"{before['revision']}; the card now names {source.revision}, for another --data"
         )
 
 
@@ -196,10 +194,8 @@ def _download(
             allow_patterns=patterns,
         )
 
-    try:
+    with writing(source.folder):
         call_hub(f"datasets/{source.repository}", commit, download)
-    except OSError as error:
-        raise cannot_write(source.folder, error) from error
     names = (one.rfilename for one in found.siblings or ())
     wanted = (
         name for name in names if patterns is None or any(fnmatch(name, each) for each in patterns)
@@ -212,10 +208,8 @@ def _download(
 def _keep(folder: Path, record: Mapping[str, object]) -> None:
     """Put one repository's entry into the folder's record; others stay as they are."""
     entries = {**_read_record(folder), str(record["repository"]): dict(record)}
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     write_json(folder / RECORD, {"version": 1, "repositories": [*entries.values()]})
 
 

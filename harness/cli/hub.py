@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from harness import checkpoint_config
 from harness.cli.hub_access import call_hub, connect, refuse_offline
-from harness.cli.output import show_json
+from harness.cli.output import tell
 from harness.errors import DataError, StoreError, UsageError
 from harness.files import open_regular
 from harness.leaderboards.publish import PUBLICATION, check_chain
@@ -28,7 +28,7 @@ from harness.models.backends import checkpoint
 from harness.record import Run, runs_below
 from harness.run.checkpoint_provenance import training_record
 from harness.run.contamination import COPIED, MANIFEST, Training
-from harness.store.atomic import cannot_write, json_bytes, read_json, sync
+from harness.store.atomic import json_bytes, read_json, sync, writing
 from harness.store.lease import lease
 from harness.trainer import EVALUATIONS
 from harness.version import __version__
@@ -105,12 +105,12 @@ def push(arguments: Namespace) -> int:
             public=arguments.public,
             replace=arguments.replace,
         )
-    told = {"repository": str(repository), "commit": commit, "files": len(files), "what": what}
-    if arguments.json:
-        show_json(told)
-    else:
-        print(f"{what}, {len(files)} file(s) → {repository}, commit {commit}")
-        print(f"harness hub pull {repository} DIR --revision {commit}")
+    tell(
+        arguments,
+        {"repository": str(repository), "commit": commit, "files": len(files), "what": what},
+        f"{what}, {len(files)} file(s) → {repository}, commit {commit}",
+        f"harness hub pull {repository} DIR --revision {commit}",
+    )
     return 0
 
 
@@ -355,20 +355,11 @@ def pull(arguments: Namespace) -> int:
             expected=f"at most {arguments.max_gb} GB (--max-gb)",
             found=f"{size / 1e9:.1f} GB",
         )
-    try:
+    with writing(out):
         _fill(api, repository, commit, listed, out)
-    except OSError as error:
-        raise cannot_write(out, error) from error
-    if arguments.json:
-        told = {
-            "repository": str(repository),
-            "commit": commit,
-            "files": len(listed),
-            "bytes": size,
-        }
-        show_json({**told, "folder": str(arguments.out)})
-    else:
-        print(f"{repository}: commit {commit}, {len(listed)} file(s) → {arguments.out}")
+    plain = {"repository": str(repository), "commit": commit, "files": len(listed), "bytes": size}
+    text = f"{repository}: commit {commit}, {len(listed)} file(s) → {arguments.out}"
+    tell(arguments, {**plain, "folder": str(arguments.out)}, text)
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import plugins
 from harness.cli.checkpoint_config import as_trained, model_spec
-from harness.cli.output import show_json, write_text
+from harness.cli.output import tell, write_text
 from harness.cli.spec_arguments import ROOT, require, specs
 from harness.errors import DataError, HarnessError, UsageError, printable
 from harness.models.pipeline import PromptedModel
@@ -75,12 +75,12 @@ def export(arguments: Namespace) -> int:
     if not written:
         raise DataError(f"--data {arguments.data}", expected="a benchmark", found="none")
     write_text(arguments.out / "utils.py", UTILS)
-    if arguments.json:
-        show_json({"out": str(arguments.out), "tasks": written, "left_out": left_out})
-        return 0
-    for name, why in left_out.items():
-        print(printable(f"{name}: left out, {why}"))
-    print(f"lmms-eval --include_path {arguments.out} --tasks {','.join(written)}")
+    tell(
+        arguments,
+        {"out": str(arguments.out), "tasks": written, "left_out": left_out},
+        *(printable(f"{name}: left out, {why}") for name, why in left_out.items()),
+        f"lmms-eval --include_path {arguments.out} --tasks {','.join(written)}",
+    )
     return 0
 
 

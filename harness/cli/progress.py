@@ -1,7 +1,5 @@
 """Progress on a terminal: samples a second, the running score, failures so far."""
 
-import sys
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -18,6 +16,7 @@ from rich.progress import Task as Bar
 from rich.table import Column
 from rich.text import Text
 
+from harness.cli.output import note
 from harness.errors import printable
 from harness.run.options import Progress
 
@@ -38,20 +37,40 @@ def title_column() -> TextColumn:
     return TextColumn("{task.description}", markup=False, table_column=place)
 
 
-class ProgressBars:
-    """Draws one bar a task on standard error."""
+class DrawnBars:
+    """Bars on standard error, and notes above them."""
+
+    def __init__(self, *columns: ProgressColumn, expand: bool = False) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Bars(title_column(), *columns, console=self._console, expand=expand)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bars.stop()
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        self._console.print(Text(printable(f"note: {text}"), style="yellow"))
+
+    def end(self) -> None:
+        """What a bar counts is done."""
+        self._bars.refresh()
+
+
+class ProgressBars(DrawnBars):
+    """Draws one bar a task."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._bars = Bars(
-            title_column(),
+        super().__init__(
             BarColumn(bar_width=10),
             MofNCompleteColumn(),
             Speed(),
             TextColumn("{task.fields[headline]}", table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[failed]}", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(compact=True),
-            console=self._console,
             expand=True,
         )
         self._failed = 0
@@ -62,18 +81,6 @@ class ProgressBars:
         if runs > 1:
             title = f"all {runs} runs"
             self._all = self._bars.add_task(title, total=samples, headline="", failed="")
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bars.stop()
 
     def start(self, name: str, total: int, done: int) -> None:
         """A task begins."""
@@ -94,14 +101,6 @@ class ProgressBars:
             headline="" if headline is None else f"score {headline:.4f}",
             failed=f"{self._failed} failed" if self._failed else "",
         )
-
-    def note(self, text: str) -> None:
-        """Something that the user should know."""
-        self._console.print(Text(printable(f"note: {text}"), style="yellow"))
-
-    def end(self) -> None:
-        """The task is scored."""
-        self._bars.refresh()
 
 
 class TitledProgress:
@@ -130,7 +129,7 @@ class LineProgress:
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
-        print(printable(f"note: {text}"), file=sys.stderr)
+        note(text)
 
     def end(self) -> None:
         """Say nothing."""

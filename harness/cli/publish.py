@@ -1,11 +1,10 @@
 """`harness publish`: bundles of runs that can be scored again, and their check."""
 
 import os
-import sys
 from argparse import Namespace
 from pathlib import Path
 
-from harness.cli.output import show_json, write_text
+from harness.cli.output import note, tell, write_text
 from harness.cli.spec_arguments import ROOT, require
 from harness.errors import UsageError, printable
 from harness.record import Run, runs_below
@@ -39,11 +38,8 @@ def _publish(arguments: Namespace) -> int:
             root = run.manifest["data"]["root"]
             for copy in place.glob("samples.*") if root else ():
                 if root in copy.read_text(errors="replace"):
-                    print(f"note: {copy} names {root}, a path of this machine", file=sys.stderr)
-    if arguments.json:
-        show_json(made)
-    else:
-        print("\n".join(f"{head}  {place}" for place, head in made.items()))
+                    note(f"{copy} names {root}, a path of this machine")
+    tell(arguments, made, *(f"{head}  {place}" for place, head in made.items()))
     return 0
 
 

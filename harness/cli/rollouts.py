@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import plugins
-from harness.cli.output import show_json
+from harness.cli.output import tell
 from harness.errors import HarnessError, ParseError, StoreError, UsageError
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.render.rollouts import render
 from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups_of, with_images
-from harness.leaderboards.runs import plugin_errors
 from harness.models.pipeline import LOCATED
 from harness.models.response_writer import objects_of, training_answer
 from harness.run.batching import samples_of
@@ -54,17 +53,9 @@ def explain_training(arguments: Namespace) -> int:
     )
     out = arguments.out or training.folder / PAGE
     write_bytes(out, page.encode("utf-8", "replace"))
-    if arguments.json:
-        show_json(
-            {
-                "page": str(out),
-                "groups": len(groups),
-                "steps": sorted({group.step for group in groups}),
-                "notes": notes,
-            }
-        )
-    else:
-        print(out)
+    steps = sorted({group.step for group in groups})
+    plain = {"page": str(out), "groups": len(groups), "steps": steps, "notes": notes}
+    tell(arguments, plain, out)
     return 0
 
 
@@ -107,7 +98,7 @@ def _samples(
     place = root or Path(training.manifest["data_root"])
     wanted, found = {group.sample for group in groups}, {}
     for recorded in training.manifest["tasks"]:
-        with plugin_errors(f"task {recorded['spec']}"):
+        with plugins.plugin_errors(f"task {recorded['spec']}"):
             task = plugins.build("tasks", parse(recorded["spec"]), place)
         for sample in samples_of(task):
             if sample.id in wanted:

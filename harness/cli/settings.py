@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from harness import plugins
 
+Defined = TypeVar("Defined", ast.FunctionDef, ast.ClassDef)
 WITHOUT = "without"
 MARK = "Carried"  # says of an option that a checkpoint carries it, and nothing of its type
 LONGEST = 100  # characters of a type's name that are written out; a longer one keeps its name
@@ -142,25 +143,15 @@ class ModuleSource:
 
     def function(self, name: str) -> ast.FunctionDef | None:
         """A function of the module, by name."""
-        return next(
-            (
-                node
-                for node in self.tree.body
-                if isinstance(node, ast.FunctionDef) and node.name == name
-            ),
-            None,
-        )
+        return self._defined(ast.FunctionDef, name)
 
     def class_named(self, name: str) -> ast.ClassDef | None:
         """A class of the module, by name."""
-        return next(
-            (
-                node
-                for node in self.tree.body
-                if isinstance(node, ast.ClassDef) and node.name == name
-            ),
-            None,
-        )
+        return self._defined(ast.ClassDef, name)
+
+    def _defined(self, kind: type[Defined], name: str) -> Defined | None:
+        found = (one for one in self.tree.body if isinstance(one, kind) and one.name == name)
+        return next(found, None)
 
     def origin(self, name: str) -> "ModuleSource | None":
         """The module that a name is imported from; this one if it is defined here."""
@@ -213,15 +204,9 @@ class ModuleSource:
         """Names that are given a value: `Kind: TypeAlias = …` and `LIMIT = 5`."""
         found: dict[str, ast.expr] = {}
         for node in self.tree.body:
-            targets = (
-                node.targets
-                if isinstance(node, ast.Assign)
-                else [node.target]
-                if isinstance(node, ast.AnnAssign)
-                else []
-            )
-            value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
-            for target in targets:
-                if isinstance(target, ast.Name) and value is not None:
-                    found[target.id] = value
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    found[name] = value
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    found[name] = value
         return found

@@ -1,7 +1,6 @@
 """`harness train`."""
 
 import shutil
-import sys
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from harness.cli.checkpoints import (
 )
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
-from harness.cli.output import show_json
+from harness.cli.output import note, show_json
 from harness.cli.progress import LineProgress, ProgressBars, TitledProgress
 from harness.cli.spec_arguments import ROOT, TASKS, require, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
@@ -137,7 +136,7 @@ def _write_card(training: Training) -> None:
         runs = [Run.open(path) for path in runs_below(folder)] if folder.is_dir() else []
         write_card(training, runs)
     except HarnessError as error:
-        print(f"note: the checkpoint's card was not written: {error}", file=sys.stderr)
+        note(f"the checkpoint's card was not written: {error}")
 
 
 def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:

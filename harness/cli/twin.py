@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from harness.cli.output import show_json
+from harness.cli.output import tell
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, StoreError, UsageError
 from harness.files import read_text
@@ -24,7 +24,7 @@ from harness.models.dt_r1.twin import Twin
 from harness.overlay import spread
 from harness.run.batching import select
 from harness.spec import parse
-from harness.store.atomic import cannot_write, write_bytes
+from harness.store.atomic import write_bytes, writing
 from harness.types import Sample
 from harness.video.media import video_file
 
@@ -36,11 +36,9 @@ CHARACTERS = 4  # a token, about, where no tokenizer is at hand
 def build(arguments: Namespace) -> int:
     """Build the twins of all images and videos of tasks; those that are there are left."""
     out: Path = arguments.out
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         builder = _builder(arguments, OutputCache(folder=out / OUTPUTS))
-    except OSError as error:
-        raise cannot_write(out, error) from error
     plans = _plans(arguments, builder)
     for plan in plans:
         builder.prepare(plan)
@@ -48,7 +46,7 @@ def build(arguments: Namespace) -> int:
     nodes = json.dumps(builder.describe(), sort_keys=True)
     counts = {"built": 0, "there": 0, "with_errors": 0, "unreadable": 0}
     try:
-        with (out / LIST).open("a", encoding="utf-8") as file:
+        with writing(out), (out / LIST).open("a", encoding="utf-8") as file:
             for task, sample in _samples(arguments):
                 for media in sample.query.media:
                     for plan in plans:
@@ -60,27 +58,22 @@ def build(arguments: Namespace) -> int:
                             twin = builder.build(media, plan)
                         except MediaError as error:
                             counts["unreadable"] += 1
-                            print(
-                                f"{task} {sample.query.id}: {error}"
-                            ) if not arguments.json else None
+                            if not arguments.json:
+                                print(f"{task} {sample.query.id}: {error}")
                             continue
                         counts["built"] += 1
                         counts["with_errors"] += bool(twin.faults)
                         row = _row(task, sample, media, plan, twin, nodes)
                         file.write(json.dumps(row) + "\n")
                         file.flush()
-    except OSError as error:
-        raise cannot_write(out, error) from error
     finally:
         builder.close()
-    told = {**counts, "outputs": builder.cache.counts}
-    if arguments.json:
-        show_json({"out": str(out), **told})
-    else:
-        print(
-            f"{out}: {counts['built']} twins built, {counts['there']} were there, "
-            f"{counts['with_errors']} with a node that failed, {counts['unreadable']} unreadable"
-        )
+    tell(
+        arguments,
+        {"out": str(out), **counts, "outputs": builder.cache.counts},
+        f"{out}: {counts['built']} twins built, {counts['there']} were there, "
+        f"{counts['with_errors']} with a node that failed, {counts['unreadable']} unreadable",
+    )
     return 0
 
 
@@ -113,15 +106,14 @@ def show(arguments: Namespace) -> int:
     encoded = io.BytesIO()
     Image.fromarray(stacked(list(images.values()))).save(encoded, format="PNG")
     for path, data in ((arguments.out, html.encode()), (image, encoded.getvalue())):
-        try:
+        with writing(path):
             write_bytes(path, data)
-        except OSError as error:
-            raise cannot_write(path, error) from error
-    if arguments.json:
-        show_json({"page": str(arguments.out), "image": str(image), "twin": twin.data})
-    else:
-        failed = "".join(f"\n{name}: {fault.reason}" for name, fault in twin.faults.items())
-        print(f"{arguments.out} and {image}: {len(twin.data['instances'])} instances{failed}")
+    tell(
+        arguments,
+        {"page": str(arguments.out), "image": str(image), "twin": twin.data},
+        f"{arguments.out} and {image}: {len(twin.data['instances'])} instances",
+        *(f"{name}: {fault.reason}" for name, fault in twin.faults.items()),
+    )
     return 0
 
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,15 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
         found=error.strerror or str(error),
         fix="What was finished before is kept; run the same command again to go on.",
     )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError into the StoreError of a file or folder that could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
 
 
 def write_json(path: Path, value: object) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.leaderboards.runs import plugin_errors, task_of
+from harness.leaderboards.runs import task_of
 from harness.leaderboards.site import details
 from harness.media import Media
+from harness.plugins import plugin_errors
 from harness.record import Run
 from harness.run.batching import samples_of
 from harness.scores import UnitScore

@@ -26,7 +26,7 @@ from harness.leaderboards.site.runs import run_page
 from harness.media import CACHE
 from harness.record import Run
 from harness.scores import UnitScore
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.store.journal import Journal
 
 INDEX = "data/index.js"
@@ -57,12 +57,10 @@ def write_site(
     check_place(out)
     fresh = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
-        fresh.mkdir(parents=True)
-        with CACHE.limited(CACHED):
+        with writing(out), CACHE.limited(CACHED):
+            fresh.mkdir(parents=True)
             _write(with_relative_links(board, out), _Folder(fresh, data_root, images), told)
-        _move(fresh, out)
-    except OSError as error:
-        raise cannot_write(out, error) from error
+            _move(fresh, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return out / "index.html"
