@@ -20,7 +20,7 @@ from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader
 from harness.record import MANIFEST, TIMING, Run
-from harness.scores import Better, Corpus, UnitScore, quotient
+from harness.scores import Better, Corpus, Statistic, UnitScore, quotient
 from harness.spec import parse
 from harness.statistics.clusters import FloatArray
 from harness.statistics.paired import Comparison, compare
@@ -364,17 +364,17 @@ def _regressions(
 ) -> dict[str, float]:
     """Return the share of units whose metric got worse by more than each limit."""
     sign = 1 if better == "higher" else -1
-    then = {unit.unit: _value(unit, name) for unit in before}
+    then = {unit.unit: _quotient(unit.scores.get(name)) for unit in before}
     losses = [
-        sign * (then[unit.unit] - value)
+        sign * (old - value)
         for unit in after
-        if (value := _value(unit, name)) is not None and then.get(unit.unit) is not None
+        if (value := _quotient(unit.scores.get(name))) is not None
+        and (old := then.get(unit.unit)) is not None
     ]
     return {f"{limit:g}": fmean(loss > limit for loss in losses) for limit in LOSSES if losses}
 
 
-def _value(unit: UnitScore, name: str) -> Any:
-    statistic = unit.scores.get(name)
+def _quotient(statistic: Statistic | None) -> float | None:
     if statistic is None or isinstance(statistic, Corpus):
         return None
     above, below = quotient(statistic)
@@ -459,10 +459,6 @@ def _scorer(run: Run, name: str, data_root: Path | None) -> Scorer:
     def read(sample: str, text: str) -> float | None:
         one = samples[sample]
         prediction = replace(reader.read(one.query, [text], run.prediction(sample).calls), notes=())
-        statistic = task.protocol.score([one], [prediction]).get(name)
-        if statistic is None or isinstance(statistic, Corpus):
-            return None
-        above, below = quotient(statistic)
-        return above / below if below else None
+        return _quotient(task.protocol.score([one], [prediction]).get(name))
 
     return lambda sample, text, prediction: read(sample, text)

@@ -1,10 +1,10 @@
 """Tables and charts of test-time adaptation, from `harness.leaderboards.adaptation`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from harness.leaderboards.adaptation import LOSSES, Gain, Report, Variant
+from harness.leaderboards.figure import Panel, Points
 from harness.leaderboards.formatting import (
     NOTHING,
     number,
@@ -15,21 +15,10 @@ from harness.leaderboards.formatting import (
 )
 from harness.leaderboards.render.markdown import escape, grid
 
-Points = Mapping[int, float]
 Get = Callable[[Gain], float | None]
 AS_IT_IS = "as it is"
 COSTS = {"updates": "steps", "rollouts": "rollouts"}
 """Settings whose cost is drawn, by the name of the axis (VR-TTRL, Tables 4, 5, 7 and 8)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """Lines of one quantity: the points of every seed, by variant."""
-
-    title: str
-    across: str
-    """Name of the horizontal axis."""
-    lines: Mapping[str, Sequence[Points]]
 
 
 def to_markdown(found: Sequence[Report]) -> str:
@@ -49,15 +38,14 @@ def to_markdown(found: Sequence[Report]) -> str:
     return "\n".join(parts)
 
 
-def charts(report: Report) -> list[Chart]:
+def charts(report: Report) -> list[Panel]:
     """Return a chart for each number by step, and of score and seconds by updates and rollouts."""
     names = dict.fromkeys(
         name for one in report.variants for run in one.runs for name in run.curves
     )
     by_step = [
-        Chart(
+        Panel(
             name,
-            "step",
             {
                 one.name: [run.curves[name] for run in one.runs if name in run.curves]
                 for one in report.variants
@@ -66,16 +54,16 @@ def charts(report: Report) -> list[Chart]:
         )
         for name in names
     ]
+    costs: dict[str, Get] = {
+        report.metric: lambda one: one.value,
+        "seconds": lambda one: one.seconds,
+    }
     return by_step + [
-        Chart(f"{title} by {axis}", axis, lines)
+        Panel(f"{title} by {axis}", lines, axis)
         for axis, setting in COSTS.items()
-        for title, get in _costs(report)
+        for title, get in costs.items()
         if (lines := _by_setting(report, setting, get))
     ]
-
-
-def _costs(report: Report) -> tuple[tuple[str, Get], ...]:
-    return (report.metric, lambda one: one.value), ("seconds", lambda one: one.seconds)
 
 
 def _by_setting(report: Report, setting: str, get: Get) -> dict[str, list[Points]]:

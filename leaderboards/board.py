@@ -204,8 +204,8 @@ def build(
         left_off = [one for one in reasons if one is not None]
         runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
     named = names(rows, [key(made) for made in rows])
-    for run, made in zip(runs, map(_with_name, rows, named), strict=True):
-        grouped.setdefault(key(made), []).append((run, made))
+    for run, made, name in zip(runs, rows, named, strict=True):
+        grouped.setdefault(key(made), []).append((run, replace(made, name=name)))
     tables = [
         found
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
@@ -225,10 +225,6 @@ def build(
 def metric_names(made: Row) -> tuple[str, ...]:
     """Names of a row's metrics, the headline first."""
     return (made.headline, *(name for name in made.metrics if name != made.headline))
-
-
-def _with_name(made: Row, name: str) -> Row:
-    return replace(made, name=name)
 
 
 def _name_twins(tables: Sequence[Table]) -> list[Table]:

@@ -177,16 +177,9 @@ def deviation_note(row: Row) -> str:
 
 def training_name(made: TrainingInfo) -> str:
     """A training in short: its folder's name, method, steps, seed."""
-    return f"{made.folder}: {', '.join([_method(made), *_amount(made)])}"
-
-
-def _method(made: TrainingInfo) -> str:
-    return made.method.partition("(")[0]
-
-
-def _amount(made: TrainingInfo) -> list[str]:
     counted = [] if made.steps is None else [f"{made.steps:,} step{'s' * (made.steps != 1)}"]
-    return [*counted, f"seed {made.seed}"]
+    facts = [made.method.partition("(")[0], *counted, f"seed {made.seed}"]
+    return f"{made.folder}: {', '.join(facts)}"
 
 
 def p_value(comparison: Comparison) -> str:

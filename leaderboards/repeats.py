@@ -81,7 +81,9 @@ def repeats(
         StoreError: a folder holds no finished run.
     """
     trainings = (
-        _runs_by_name(runs) if isinstance(runs, Mapping) else _runs_by_training(open_runs(runs))
+        {name: open_runs(folders) for name, folders in runs.items()}
+        if isinstance(runs, Mapping)
+        else _runs_by_training(open_runs(runs))
     )
     every = [run for members in trainings.values() for run in members]
     rows = [row(run) for run in every]
@@ -118,10 +120,6 @@ def repeats(
         binary=scores is not None and bool(np.isin(scores.values, (0, 1)).all()),
         notes=tuple(_component_notes(split)),
     )
-
-
-def _runs_by_name(runs: Mapping[str, Folders]) -> dict[str, list[Run]]:
-    return {name: open_runs(folders) for name, folders in runs.items()}
 
 
 def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:

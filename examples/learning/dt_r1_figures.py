@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from harness.cli.figure import Panel, figure
+from harness.leaderboards.figure import Panel, figure
 from harness.leaderboards.runs import open_runs
 from harness.record import Run
 from harness.run.contamination import Training

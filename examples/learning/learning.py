@@ -34,7 +34,7 @@ from learned import (
 from studies import STUDIES, Study, WarmUp
 
 from harness import provenance
-from harness.cli.figure import Panel, figure
+from harness.leaderboards.figure import Panel, figure
 from harness.spec import Spec
 
 HERE = Path(__file__).parent

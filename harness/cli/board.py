@@ -220,9 +220,9 @@ def _rendered(report: "GateReport", name: str) -> str:
 
 def adaptation(arguments: Namespace) -> int:
     """Write the report of adapted runs: adaptation.md, adaptation.json and a figure a table."""
-    from harness.cli.figure import Panel, figure
     from harness.leaderboards.adaptation import reports
     from harness.leaderboards.adaptation_tables import charts, to_markdown
+    from harness.leaderboards.figure import figure
 
     found = reports(
         arguments.runs, metric=arguments.metric, data_root=arguments.data, texts=arguments.texts
@@ -230,8 +230,7 @@ def adaptation(arguments: Namespace) -> int:
     plain = [report.to_json() for report in found]
     files = {"adaptation.md": to_markdown(found).encode()}
     for place, report in enumerate(found, 1):
-        panels = [Panel(one.title, one.lines, one.across) for one in charts(report)]
-        if panels:
+        if panels := charts(report):
             files[f"adaptation-{place}.svg"] = figure(panels).encode()
     with writing(arguments.out):
         arguments.out.mkdir(parents=True, exist_ok=True)

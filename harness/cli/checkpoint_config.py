@@ -8,6 +8,7 @@ from harness import checkpoint_config, plugins
 from harness.cli.output import note
 from harness.cli.spec_arguments import specs
 from harness.errors import HarnessError, UsageError
+from harness.model import Model
 from harness.models.backends import adapters, checkpoint
 from harness.responses import storable
 from harness.spec import Spec, Value, parse
@@ -91,6 +92,18 @@ def as_trained(spec: Spec) -> Spec:
     reader = spec.arguments.get(READER)
     read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
     return Spec(spec.name, {**spec.arguments, **read, **_carried_arguments(spec).added})
+
+
+def built_model(text: str) -> tuple[Model, Spec]:
+    """Build the model of a text, as it was trained, and tell what that adds; return its SPEC too.
+
+    Raises:
+        HarnessError: it is no model, or cannot be built.
+    """
+    typed = model_spec(text)
+    tell_taken([typed])
+    spec = as_trained(typed)
+    return plugins.build("models", spec), spec
 
 
 def tell_taken(given: Sequence[Spec]) -> None:

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from harness.cli.figure import Panel, Points, figure
 from harness.cli.output import note, tell
 from harness.errors import StoreError, UsageError
+from harness.leaderboards.figure import Panel, Points, figure
 from harness.run.contamination import Training
 from harness.store.atomic import write_bytes
 

@@ -52,7 +52,8 @@ def check(arguments: Namespace) -> int:
     not the published ones. Without it such a difference is named, so that a generated world, an
     example or a part of a download passes.
     """
-    shown = [_check_task(arguments, *one) for one in _open_tasks(_with_name(arguments))]
+    opened = requested_tasks(_with_name(arguments))
+    shown = [_check_task(arguments, key, task) for key, _, task in opened]
     if arguments.json:
         show_json(shown)
     else:
@@ -60,12 +61,6 @@ def check(arguments: Namespace) -> int:
             _show_check(line, strict=arguments.strict)
     wrong = (line["problems"] or (arguments.strict and line["differences"]) for line in shown)
     return int(any(wrong))
-
-
-def _open_tasks(arguments: Namespace) -> Iterator[tuple[str, Task]]:
-    """Yield (key, task) of each; if one cannot be opened, the error says how to obtain its data."""
-    for key, _, task in requested_tasks(arguments):
-        yield key, task
 
 
 def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:

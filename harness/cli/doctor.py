@@ -6,6 +6,7 @@ it starts a worker of each tier and tests it.
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from argparse import Namespace
@@ -20,16 +21,6 @@ from harness.errors import SandboxUnavailable
 from harness.version import __version__
 
 DISTRIBUTION = "visual-reasoning-harness"
-CORE = (
-    "av",
-    "numpy",
-    "opencv-python-headless",
-    "pillow",
-    "pyarrow",
-    "pycocotools",
-    "rich",
-    "scipy",
-)
 OPTIONAL = {
     "torch": ("torch", "network models"),
     "torchvision": ("torch", "processors of Qwen2.5-VL"),
@@ -105,14 +96,17 @@ def _version(name: str) -> str | None:
 def _core() -> Iterator[Finding]:
     yield Finding(name="harness", state=__version__, about=_plugins())
     yield Finding(name="python", state=platform.python_version(), about="3.11 or later is needed")
-    for name in CORE:
+    for requirement in requires(DISTRIBUTION) or ():
+        if "extra ==" in requirement:
+            continue
+        name = re.split(r"[^\w.-]", requirement)[0]
         found = _version(name)
         yield Finding(
             name=name,
             state=found or "MISSING",
             about="the core",
             needed=True,
-            fix="" if found else f"pip install {_requirement(name)}",
+            fix="" if found else f'pip install "{requirement}"',
         )
 
 
@@ -125,11 +119,6 @@ def _optional() -> Iterator[Finding]:
             about=about,
             fix="" if found else f'pip install "{DISTRIBUTION}[{extra}]"',
         )
-
-
-def _requirement(name: str) -> str:
-    """Return the requirement for a package, with the versions that harness needs."""
-    return next((f'"{one}"' for one in requires(DISTRIBUTION) or () if one.startswith(name)), name)
 
 
 def _machine() -> Iterator[Finding]:

@@ -5,19 +5,20 @@ import os
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict, replace
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.cli import progress as terminal
 from harness.cli.against import against, write_decision
 from harness.cli.checkpoint_config import requested_models
 from harness.cli.checkpoints import check_network
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
-from harness.cli.progress import LineProgress, ProgressBars, TitledProgress
+from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UnsupportedAnswerForm, UsageError
@@ -102,7 +103,7 @@ def _evaluate_models(
     shown: dict[str, dict[str, object]] = {}
     leads = launch is None or launch.leads
     started = 0
-    with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
+    with terminal.progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
         requested = [  # all of them, before any model is loaded
             (key, spec, preflight(task, progress, allow_missing=options.allow_missing))
             for key, spec, task in requested
@@ -211,29 +212,9 @@ def _options(arguments: Namespace) -> Options:
         raise UsageError("--worker-wait", expected="seconds, more than 0", found=str(wait))
     if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
         raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
-    return Options(
-        subset=arguments.subset,
-        name=arguments.name,
-        seed=arguments.seed,
-        batch_size=arguments.batch_size,
-        workers=arguments.workers,
-        isolate=arguments.isolate,
-        timeout=arguments.timeout,
-        ray=arguments.ray,
-        worker_gpus=gpus,
-        worker_wait=wait,
-        retry_failed=arguments.retry_failed,
-        rescore=arguments.rescore,
-        allow_missing=arguments.allow_missing,
-        restart=arguments.restart,
-        shard=arguments.shard,
-        data_root=str(arguments.data.resolve()),
-        checked=True,
-    )
-
-
-def _progress(*, quiet: bool) -> AbstractContextManager[LineProgress | ProgressBars]:
-    return nullcontext(LineProgress()) if quiet else ProgressBars()
+    known = {one.name for one in fields(Options)}
+    typed = {name: value for name, value in vars(arguments).items() if name in known}
+    return Options(**typed, data_root=str(arguments.data.resolve()), checked=True)
 
 
 def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, object]:

@@ -5,9 +5,9 @@ repository. The commit is written down before the first file comes, so that a do
 off is completed by the same commit, whatever the branch has become.
 """
 
-import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -215,10 +215,7 @@ def _keep(folder: Path, record: Mapping[str, object]) -> None:
 
 def fetched_sources(root: Path, card: Card) -> list[dict[str, object]]:
     """The repositories and commits that a benchmark's files were fetched from, if they were."""
-    path = root / card.folder / RECORD
     own = set(repositories(card).values())
-    try:
-        listed = json.loads(path.read_text("utf-8"))["repositories"]
-        return [one for one in listed if one["repository"] in own]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    with suppress(StoreError):
+        return [one for name, one in _read_record(root / card.folder).items() if name in own]
+    return []

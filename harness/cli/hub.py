@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -508,14 +509,7 @@ def _is_same(content: Content, listed: "RepoFile") -> bool:
     if listed.lfs is not None:
         whole, wanted = hashlib.sha256(), listed.lfs.sha256
     else:
-        whole, wanted = (
-            hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False),
-            listed.blob_id,
-        )
-    if isinstance(content, bytes):
-        whole.update(content)
-        return whole.hexdigest() == wanted
-    with open_regular(content) as file:
-        while part := file.read(2**20):
-            whole.update(part)
-    return whole.hexdigest() == wanted
+        header = f"blob {size}\0".encode()
+        whole, wanted = hashlib.sha1(header, usedforsecurity=False), listed.blob_id
+    with BytesIO(content) if isinstance(content, bytes) else open_regular(content) as file:
+        return hashlib.file_digest(file, lambda: whole).hexdigest() == wanted

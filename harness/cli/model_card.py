@@ -160,7 +160,8 @@ def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[
         yield from (f"Paper: {escape(paper)}.", "")
     yield f"`{without_paths(str(method['spec']))}`, which with its defaults is"
     yield ""
-    settings = [[escape(key), _value(value)] for key, value in method["settings"].items()]
+    given = method["settings"].items()
+    settings = [[escape(key), escape(without_paths(str(value)))] for key, value in given]
     yield from grid(["setting", "value"], settings, left=2)
     yield from ("", "## Training data", "")
     yield from _data(manifest)
@@ -177,10 +178,6 @@ def _paper(method: str) -> str:
         return papers.declared_settings(method)[0]
     except HarnessError:
         return ""
-
-
-def _value(value: object) -> str:
-    return escape(without_paths(str(value)))
 
 
 def _data(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Progress on a terminal: samples a second, the running score, failures so far."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Self
 
 from rich.console import Console
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from harness.cli.output import note
 from harness.errors import printable
-from harness.run.options import Progress
+from harness.run.options import NullProgress, Progress
 
 
 class Speed(ProgressColumn):
@@ -115,21 +116,17 @@ class TitledProgress:
         self._inner.start(self._title, total, done)
 
 
-class LineProgress:
+class LineProgress(NullProgress):
     """No bars; notes go to standard error."""
 
     def expect(self, runs: int, samples: int) -> None:
-        """Say nothing."""
-
-    def start(self, name: str, total: int, done: int) -> None:
-        """Say nothing."""
-
-    def advance(self, samples: int, failed: int, headline: float | None) -> None:
         """Say nothing."""
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
         note(text)
 
-    def end(self) -> None:
-        """Say nothing."""
+
+def progress(*, quiet: bool) -> AbstractContextManager[LineProgress | ProgressBars]:
+    """Return the progress of runs on a terminal: bars, unless it is to be quiet."""
+    return nullcontext(LineProgress()) if quiet else ProgressBars()

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import plugins
-from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
+from harness.cli.checkpoint_config import built_model
 from harness.cli.evaluate import next_commands
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
@@ -17,7 +16,7 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
-from harness.model import Model, RecordedReader, ResponseReader
+from harness.model import RecordedReader, ResponseReader
 from harness.papers import sentence
 from harness.record import Run, public
 from harness.run.counts import Counting, task_of
@@ -83,10 +82,7 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
         return None, ""
     given = arguments.model or READER
     text = given if isinstance(given, str) else given[0]
-    typed = model_spec(text)
-    tell_taken([typed])
-    spec = as_trained(typed)
-    model: Model = plugins.build("models", spec)
+    model, spec = built_model(text)
     if not isinstance(model, ResponseReader):
         raise UsageError(
             f"--model {text}",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.cli import progress as terminal
 from harness.cli.checkpoints import (
     check_network,
     check_parts,
@@ -20,7 +21,7 @@ from harness.cli.checkpoints import (
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import note, show_json
-from harness.cli.progress import LineProgress, ProgressBars, TitledProgress
+from harness.cli.progress import LineProgress, TitledProgress
 from harness.cli.spec_arguments import ROOT, TASKS, require, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
@@ -120,8 +121,8 @@ def train(arguments: Namespace) -> int:
         )
     if main:
         overlaps = watch.overlaps(trained_on(training.folder) or [])
-        with _evaluation_progress(given) if watch.tasks else nullcontext() as shown:
-            results = watch.after_training(shown or LineProgress(), overlaps)
+        with terminal.progress(quiet=given.quiet or given.json or not watch.tasks) as shown:
+            results = watch.after_training(shown, overlaps)
         _write_card(training)
         _show(given, training, watch, results, overlaps)
     return 0
@@ -357,10 +358,6 @@ def _progress(given: Namespace, *, main: bool) -> AbstractContextManager[Trainin
         quiet: TrainingProgress = TrainingLines(speaking=main)
         return nullcontext(quiet)
     return StepBars()
-
-
-def _evaluation_progress(given: Namespace) -> AbstractContextManager[Progress]:
-    return nullcontext(LineProgress()) if given.quiet or given.json else ProgressBars()
 
 
 def _show(

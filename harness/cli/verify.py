@@ -5,8 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from harness import plugins
-from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
+from harness.cli.checkpoint_config import built_model
 from harness.cli.output import show_json
 from harness.cli.spec_arguments import ROOT, TASKS, data_folders, require
 from harness.cli.spec_arguments import tasks as requested_tasks
@@ -74,9 +73,7 @@ def _available_tasks(arguments: Namespace) -> list[str]:
 def _reader(text: str) -> ResponseReader | MaskEmitter | None:
     if text == "none":
         return None
-    typed = model_spec(text)
-    tell_taken([typed])
-    reader = plugins.build("models", as_trained(typed))
+    reader, _ = built_model(text)
     if not isinstance(reader, (ResponseReader, MaskEmitter)):
         raise UsageError(
             f"--model {text}",

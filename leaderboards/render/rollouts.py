@@ -70,7 +70,8 @@ def _group(group: Group) -> Markup:
 def _rollout(group: Group, number: int, rollout: Rollout) -> Markup:
     name = f"Response {number} to {group.sample}"
     image = {"src": rollout.image, "alt": f"{name}, drawn", "decoding": "async"}
-    second_pass = [] if rollout.second is None else [_text("Second pass", rollout.second)]
+    said = transcript(rollout.blocks) if rollout.blocks else _text(rollout.text)
+    second = rollout.second
     return element(
         "figure",
         {"class": "rollout turns" if rollout.blocks else "rollout", "aria-label": name},
@@ -81,18 +82,9 @@ def _rollout(group: Group, number: int, rollout: Rollout) -> Markup:
             _advantage(rollout),
             _components(rollout),
             element("p", {"class": "unread"}, cut(rollout.unread)) if rollout.unread else "",
-            _turns(rollout) if rollout.blocks else _text(_length(rollout), rollout.text),
-            *second_pass,
+            _folded(_length(rollout), said),
+            "" if second is None else _folded("Second pass", _text(second)),
         ),
-    )
-
-
-def _turns(rollout: Rollout) -> Markup:
-    return element(
-        "details",
-        {"class": "response", "open": None},
-        element("summary", {}, _length(rollout)),
-        transcript(rollout.blocks),
     )
 
 
@@ -128,10 +120,10 @@ def _length(rollout: Rollout) -> str:
     return f"Response, {rollout.tokens:,} {noun}{', cut off' if rollout.cut else ''}{frame}"
 
 
-def _text(summary: str, text: str) -> Markup:
-    return element(
-        "details",
-        {"class": "response", "open": None},
-        element("summary", {}, summary),
-        element("pre", {"tabindex": "0"}, cut(text)),
-    )
+def _text(text: str) -> Markup:
+    return element("pre", {"tabindex": "0"}, cut(text))
+
+
+def _folded(summary: str, content: Markup) -> Markup:
+    attributes = {"class": "response", "open": None}
+    return element("details", attributes, element("summary", {}, summary), content)

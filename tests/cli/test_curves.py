@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from harness.cli.figure import Panel, figure
 from harness.cli.main import main
+from harness.leaderboards.figure import Panel, figure
 from harness.run.contamination import MANIFEST, VERSION
 
 SVG = "{http://www.w3.org/2000/svg}"
