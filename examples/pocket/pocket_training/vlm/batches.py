@@ -71,12 +71,12 @@ class Batch:
     """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
     it, even where other things cover more of the token."""
     patch_kinds: Ints
-    """Images × patches × 3: the same as `kinds` of each patch; × 0 without heads on patches."""
+    """Images × patches × 3: the same as `kinds` of each patch."""
     patch_boxes: Floats
-    """Images × patches × 4: the box of each patch's thing on the canvas; × 0 as above."""
+    """Images × patches × 4: the box of each patch's thing on the canvas."""
     outlines: Floats
     """Images × image tokens × 49: the part that the token's thing covers of each cell of a grid
-    over the token; × 0 without a head on outlines."""
+    over the token."""
 
     def arrays(self) -> dict[str, Ints | Floats]:
         """All arrays by name."""
@@ -90,16 +90,21 @@ class Collator:
         self,
         tokenizer: "PreTrainedTokenizerFast",
         *,
-        outlines: bool = False,
-        patches: bool = False,
         places_of_targets: bool = False,
-        recoloured: bool = False,
+        colours_alone: bool = False,
     ) -> None:
+        """Take a tokenizer.
+
+        Args:
+            tokenizer: pocket's.
+            places_of_targets: Tokens that show the question's subject have its box, even where
+                other things cover more of them.
+            colours_alone: Image tokens of images that are asked about have colours alone, as
+                shapes and sizes are learned from those whose colours have no name.
+        """
         self._tokenizer = tokenizer
-        self._outlines = outlines
-        self._patches = patches
         self._places_of_targets = places_of_targets
-        self._recoloured = recoloured
+        self._colours_alone = colours_alone
         self._encode = lru_cache(maxsize=50_000)(self._ids)
         self._image = tokenizer.convert_tokens_to_ids(vocabulary.IMAGE)
         self._video = tokenizer.convert_tokens_to_ids(vocabulary.VIDEO)
@@ -128,10 +133,7 @@ class Collator:
             for name, width in (("grounding", 2), ("copies", 4), ("options", 3))
         )
         places = np.arange(length)
-        by_patch = [
-            (one, _patch_owners(one.view) if self._patches else _no_patches(one.view))
-            for one in drawn
-        ]
+        by_patch = [(one, _patch_owners(one.view)) for one in drawn]
         return Batch(
             images=np.stack([squashed(one.view) for one in drawn]),
             tokens=_pad_rows([row["tokens"] for row in rows], length, self._pad),
@@ -158,9 +160,7 @@ class Collator:
             boxes=np.stack([_boxes(one.view, _owners(one.view)) for one in drawn]).astype(
                 np.float32
             ),
-            outlines=np.stack(
-                [_outlines(one.view) if self._outlines else _no_outlines(one.view) for one in drawn]
-            ).astype(np.float32),
+            outlines=np.stack([_outlines(one.view) for one in drawn]),
         )
 
     def _row(
@@ -220,7 +220,9 @@ class Collator:
         }
 
     def _kinds(self, drawn: DrawnScene, owners: Ints) -> Ints:
-        return _kinds(drawn.view, owners, colours_alone=self._recoloured and bool(drawn.examples))
+        return _kinds(
+            drawn.view, owners, colours_alone=self._colours_alone and bool(drawn.examples)
+        )
 
     def _boxes_of_targets(self, view: View, target: Sequence[int]) -> Floats:
         owners = _target_owners(view, target if self._places_of_targets else ())
@@ -344,10 +346,6 @@ def _patch_owners(view: View) -> Ints:
     return np.where(shares.max(1) >= MIN_PIXELS_OF_PATCH, shares.argmax(1), -1)
 
 
-def _no_patches(view: View) -> Ints:
-    return np.zeros((-(-len(view.frames) // 2), 0), dtype=np.int64)
-
-
 def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
     """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED for
     a colour without a name, and for shapes and sizes where only colours are learned.
@@ -374,10 +372,6 @@ def _outlines(view: View) -> Floats:
         by_token = split.reshape(len(parts), TOKENS, OUTLINE**2)
         whole[grid] = np.where(owner[:, None] >= 0, by_token[owner, np.arange(TOKENS)], 0)
     return whole.reshape(-1, OUTLINE**2)
-
-
-def _no_outlines(view: View) -> Floats:
-    return np.zeros((_owners(view).size, 0), dtype=np.float32)
 
 
 def _first_boxes(view: View, owners: Ints) -> Floats:

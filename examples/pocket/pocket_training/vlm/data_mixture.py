@@ -60,39 +60,37 @@ MAX_SHOWN = 16  # things in an image that nothing is asked about
 MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MixtureShares:
-    """Images of each kind in one step, and lessons an image."""
+STILL_LESSONS, COUNT_LESSONS, VIDEO_LESSONS = 4, 3, 4  # of each image
+ABSENT = 0.03  # share of the lessons for places whose subject is not there
+COUNTED = 0.5
+"""Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
+SIZED = 0.3
+"""Share of the counting lessons that distinguish things by size, where a scene allows it."""
 
-    stills: int = 10
-    still_lessons: int = 4
-    images: int = 16
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """Images of each kind in one half of a step, and shares of the lessons."""
+
+    stills: int
+    images: int
     """Number of further stills without questions: image tokens learn to describe their content."""
-    counts: int = 6
-    count_lessons: int = 3
-    videos: int = 5
-    video_lessons: int = 4
-    words: float = 0.5
+    counts: int = 2
+    videos: int = 2
+    words: float
     """Part of the lessons that are answered in words."""
-    absent: float = 0.03
-    """Share of the lessons for places whose subject is not there."""
-    counted: float = 0.5
-    """Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
-    sized: float = 0.3
-    """Share of the counting lessons that distinguish things by size, where a scene allows it."""
+    swapped: float
+    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
     recoloured: float = 0.0
     """Share of the things in `images` that have a colour without a name: a thing's shape and size
     must not be guessed from its colour, as training does not show all combinations."""
-    swapped: float = 0.3
-    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
-
     sizes_held: bool = False
     """True: each size is compared with the best so far, as in other comparisons. False: all sizes
     are listed, then the outcome. It was not learned: the listed sizes were right, the outcome a
     guess. The first part of the training of the shipped weights had it."""
 
-    def at_first(self, images: int) -> "MixtureShares":
-        """The shares while the vision tower learns: many images, few lessons."""
+    def at_first(self, images: int) -> "Mixture":
+        """The mixture while the vision tower learns: many images, few lessons."""
         return replace(self, stills=1, counts=0, videos=1, images=images)
 
 
@@ -104,27 +102,25 @@ class DrawnScene:
     examples: tuple[TrainingExample, ...]
 
 
-def draw_stills(
-    shares: MixtureShares, *, seed: int, step: int, max_things: int
-) -> list[DrawnScene]:
+def draw_stills(mixture: Mixture, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
     """Stills with questions of all kinds, of at most about `max_things` things."""
     drawn = []
-    for place in range(shares.stills):
+    for place in range(mixture.stills):
         chance = np.random.default_rng([seed, 1, step, place])
         scene = _scene(chance, _pick(chance, STILLS), max_things)
         view = View(scene, (0,))
-        examples = tuple(_still_examples(chance, view, shares))
+        examples = tuple(_still_examples(chance, view, mixture))
         drawn.append(DrawnScene(view, examples))
     return drawn
 
 
-def draw_images(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnScene]:
+def draw_images(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
     """Draw stills without questions."""
     drawn = []
-    for place in range(shares.images):
+    for place in range(mixture.images):
         chance = np.random.default_rng([seed, 5, step, place])
         scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MAX_SHOWN)
-        fills = _unnamed_colours(chance, scene, shares.recoloured) if shares.recoloured else {}
+        fills = _unnamed_colours(chance, scene, mixture.recoloured) if mixture.recoloured else {}
         drawn.append(DrawnScene(View(scene, (0,), fills), ()))
     return drawn
 
@@ -144,19 +140,17 @@ def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB
     return fills
 
 
-def draw_counts(
-    shares: MixtureShares, *, seed: int, step: int, max_things: int
-) -> list[DrawnScene]:
+def draw_counts(mixture: Mixture, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
     """Draw stills with many things of one kind, for questions that ask for all of them."""
     drawn = []
-    for place in range(shares.counts):
+    for place in range(mixture.counts):
         chance = np.random.default_rng([seed, 2, step, place])
         view = View(_scene(chance, "count", max_things + 6), (0,))
-        drawn.append(DrawnScene(view, tuple(_count_examples(chance, view, shares))))
+        drawn.append(DrawnScene(view, tuple(_count_examples(chance, view, mixture))))
     return drawn
 
 
-def draw_videos(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnScene]:
+def draw_videos(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
     """Clips, all with as many frames."""
     common = np.random.default_rng([seed, 3, step])
     frames: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7)
@@ -166,11 +160,11 @@ def draw_videos(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnSce
         start = int(common.integers(0, 8 - number + 1))
         frames = tuple(range(start, start + number))
     drawn = []
-    for place in range(shares.videos):
+    for place in range(mixture.videos):
         chance = np.random.default_rng([seed, 4, step, place])
         family = _pick(chance, CLIPS if whole else ("video",))
         view = View(_scene(chance, family, 8), frames)
-        drawn.append(DrawnScene(view, tuple(_video_examples(chance, view, shares, words=whole))))
+        drawn.append(DrawnScene(view, tuple(_video_examples(chance, view, mixture, words=whole))))
     return drawn
 
 
@@ -188,27 +182,24 @@ def _pick(chance: Chance, options: Sequence[T]) -> T:
     return options[int(chance.integers(len(options)))]
 
 
-def _still_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterator[TrainingExample]:
+def _still_examples(chance: Chance, view: View, mixture: Mixture) -> Iterator[TrainingExample]:
     requested, quizzes = (
         _QuestionPool(view.scene, STILL),
         _QuestionPool(view.scene, _quizzes(view.scene)),
     )
-    for _ in range(shares.still_lessons):
+    for _ in range(STILL_LESSONS):
         qa = (
             _balanced_choice(chance, quizzes.draw_some(chance))
-            if chance.random() < shares.words
+            if chance.random() < mixture.words
             else None
         )
         if qa is not None:
-            yield in_words(view, qa, sizes_held=shares.sizes_held)
-        elif (
-            chance.random() < shares.absent
-            and (absent := _absent_question(chance, view)) is not None
-        ):
+            yield in_words(view, qa, sizes_held=mixture.sizes_held)
+        elif chance.random() < ABSENT and (absent := _absent_question(chance, view)) is not None:
             yield locate_example(view, absent)
         elif options := requested.draw_some(chance):
             question = _reworded(chance, _pick(chance, options))
-            named = _another_thing(chance, view, question, shares.swapped)
+            named = _another_thing(chance, view, question, mixture.swapped)
             yield locate_example(view, question, named=named)
 
 
@@ -270,17 +261,17 @@ def _another_thing(chance: Chance, view: View, question: Question, part: float) 
     return _pick(chance, others) if others else None
 
 
-def _count_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterator[TrainingExample]:
+def _count_examples(chance: Chance, view: View, mixture: Mixture) -> Iterator[TrainingExample]:
     wanted = wanted_count(view.scene)
     output = [one for one in nouns(view.scene) if one[0].attribute_count]
-    for _ in range(shares.count_lessons):
-        sized = chance.random() < shares.sized
+    for _ in range(COUNT_LESSONS):
+        sized = chance.random() < SIZED
         options = [one for one in output if (one[0].size is not None) == sized] or output
         by_count = defaultdict(list)
         for noun, members in options:
             by_count[len(members)].append((noun, members))
         count = wanted
-        if wanted not in by_count or chance.random() >= shares.counted:
+        if wanted not in by_count or chance.random() >= COUNTED:
             # Every count is as likely as any other that the scene offers.
             count = _pick(chance, sorted(by_count))
         noun, members = _pick(chance, by_count[count])
@@ -288,17 +279,17 @@ def _count_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterat
 
 
 def _video_examples(
-    chance: Chance, view: View, shares: MixtureShares, *, words: bool
+    chance: Chance, view: View, mixture: Mixture, *, words: bool
 ) -> Iterator[TrainingExample]:
     requested, quizzes = (
         _QuestionPool(view.scene, VIDEO),
         _QuestionPool(view.scene, _quizzes(view.scene)),
     )
-    for _ in range(shares.video_lessons):
-        in_word = words and chance.random() < shares.words
+    for _ in range(VIDEO_LESSONS):
+        in_word = words and chance.random() < mixture.words
         qa = _balanced_choice(chance, quizzes.draw_some(chance)) if in_word else None
         if qa is not None:
-            yield in_words(view, qa, sizes_held=shares.sizes_held)
+            yield in_words(view, qa, sizes_held=mixture.sizes_held)
         elif options := requested.draw_some(chance):
             question = _reworded(chance, _pick(chance, options))
             frame = named_frame(view, question)
