@@ -31,7 +31,7 @@ def test_patches_come_in_the_order_of_the_architecture():
     view.__dict__["masks"] = {0: np.stack([everywhere == number for number in range(144)])}
     image = torch.from_numpy(np.stack([everywhere] * 3, axis=-1).astype(np.uint8))
     greys = patches(image[None, None])[0, 0, :, 0, 0]
-    shares = view.patch_shares(0)
+    shares = view.parts(0, 2).reshape(144, -1)
     assert np.array_equal(np.sort(shares.max(0)), np.ones(144))
     assert np.array_equal(shares.argmax(0), greys.argsort().argsort().numpy())
 
