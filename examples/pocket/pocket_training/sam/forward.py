@@ -16,7 +16,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from transformers import Sam2VideoModel
 
-MEMORY_WIDTH = 64  # transformers' memory attention takes no other, and pointers are cut to it
 ABSENT = -1024.0  # what the architecture writes as a mask's logits where it sees no object
 
 
@@ -114,7 +113,7 @@ def track_objects(
 @dataclass(frozen=True, slots=True)
 class _Memory:
     features: Tensor
-    """Cells × objects × MEMORY_WIDTH."""
+    """Cells × objects × width of memories, to which pointers are cut."""
     places: Tensor
     """Likewise."""
     pointer: Tensor
@@ -197,6 +196,8 @@ def _attend_memories(
     The memory of the frame that was given is always used; of the others, the last ones. Pointers
     are used of all of them, encoded with their age as a part of the clip's length.
     """
+    from transformers.models.sam2_video.modeling_sam2_video import get_1d_sine_pe
+
     config, now = network.config, len(memories)
     used = [0, *range(max(1, now - config.num_maskmem + 1), now)]
     ages = [0 if index == 0 else now - index for index in used]
@@ -206,11 +207,11 @@ def _attend_memories(
     limit = min(frames, config.max_object_pointers_in_encoder)
     pointed = [0, *range(max(1, now - limit + 1), now)]
     pointers = torch.stack([memories[index].pointer for index in pointed])
-    cut = pointers.view(*pointers.shape[:2], -1, MEMORY_WIDTH)
+    cut = pointers.view(*pointers.shape[:2], -1, config.memory_encoder_output_channels)
     tokens = cut.permute(0, 2, 1, 3).flatten(0, 1)
     age = torch.tensor([(now - index) / (limit - 1) for index in pointed])
     output = network.temporal_positional_encoding_projection_layer(
-        _sinusoids(age, config.memory_attention_hidden_size)
+        get_1d_sine_pe(age, config.memory_attention_hidden_size)
     )
     output = output.repeat_interleave(len(tokens) // len(pointed), dim=0)[:, None].expand_as(tokens)
     mixed = network.memory_attention(
@@ -227,11 +228,3 @@ def _attend_memories(
 def _cells(maps: Tensor) -> Tensor:
     """Batch × channels × height × width to cells × batch × channels."""
     return maps.flatten(2).permute(2, 0, 1)
-
-
-def _sinusoids(ages: Tensor, width: int) -> Tensor:
-    """Sines and cosines of ages, as for words in a text."""
-    half = width // 2
-    periods = 10_000 ** (2 * (torch.arange(half, dtype=torch.float32) // 2) / half)
-    angles = ages[:, None] / periods
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)

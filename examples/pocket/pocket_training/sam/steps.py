@@ -58,26 +58,28 @@ def clip_cost(
     *,
     background: float,
 ) -> Cost:
-    """Return the loss on all frames but the first, whose masks are given. All clips are equally
-    long.
+    """Return the loss on all frames but the first, whose masks are given.
+
+    All clips are equally long, with equally many objects.
     """
     side, length = network.config.image_size, len(shown[0].frames)
     seen = encode_images(
         network, pixels(processor, [frame for clip in shown for frame in clip.frames])
     )
-    objects = [clip.masks.shape[1] for clip in shown]
-    first = torch.tensor([place * length for place, n in enumerate(objects) for _ in range(n)])
+    objects = shown[0].masks.shape[1]
+    first = torch.arange(len(shown)).repeat_interleave(objects) * length
     given = torch.cat([shares(clip.masks[0], side) for clip in shown]) >= 0.5
     output = track_objects(network, seen, given.float(), first + torch.arange(length)[:, None])
-    ground_truth = torch.cat([_later_frames(clip, side // 2) for clip in shown], dim=1)
-    in_view = torch.from_numpy(np.concatenate([_in_view(clip) for clip in shown], axis=1))
+    ground_truth = torch.cat([shares(clip.masks[1:], side // 2) for clip in shown], dim=1)
+    present = np.concatenate([clip.masks[1:].any(axis=(2, 3)) for clip in shown], axis=1)
+    in_view = torch.from_numpy(present.T).float()
     joined = Decoded(
         *(
             torch.cat([getattr(one, name) for one in output], dim=1)
             for name in ("masks", "ious", "tokens", "presence")
         )
     )
-    return _cost(joined, ground_truth.transpose(0, 1), in_view.T[..., None].float(), background)
+    return _cost(joined, ground_truth.transpose(0, 1), in_view[..., None], background)
 
 
 def pixels(processor: "Sam2VideoProcessor", images: Sequence[NDArray[np.uint8]]) -> Tensor:
@@ -99,15 +101,6 @@ def scale_points(prompted: PromptedImage, side: int) -> NDArray[np.float32]:
     """Points in pixels of the network's image."""
     height, width = prompted.image.shape[:2]
     return prompted.points * np.array([side / width, side / height], dtype=np.float32)
-
-
-def _later_frames(clip: Clip, side: int) -> Tensor:
-    return shares(clip.masks[1:], side)
-
-
-def _in_view(clip: Clip) -> NDArray[np.bool_]:
-    """Later frames × objects."""
-    return np.asarray(clip.masks[1:].any(axis=(2, 3)), dtype=np.bool_)
 
 
 def _cost(decoded: Decoded, ground_truth: Tensor, present: Tensor, background: float) -> Cost:

@@ -22,7 +22,6 @@ here teach it; they exist in training only.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -206,24 +205,6 @@ def _patch_centres(patches: int) -> Tensor:
     return (_centres(patches // 4)[:, None] + within).flatten(0, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class NumberTokens:
-    """The numbers among the vocabulary."""
-
-    ids: Tensor
-    """Number tokens, by number."""
-    values: Tensor
-    """Vocabulary: the number of each token, -1 for the others."""
-
-
-def number_tokens(ids: list[int], *, vocabulary_size: int) -> NumberTokens:
-    """The tables for the tokens of 0, 1, …"""
-    tokens = torch.tensor(ids)
-    values = torch.full((vocabulary_size,), -1)
-    values[tokens] = torch.arange(len(ids))
-    return NumberTokens(tokens, values)
-
-
 class WordLosses(NamedTuple):
     """Mean losses over text and over measured numbers, and the number of each."""
 
@@ -236,7 +217,7 @@ class WordLosses(NamedTuple):
 
 
 def word_losses(
-    logits: Tensor, labels: Tensor, soft: Tensor, numbers: NumberTokens, *, spread: float
+    logits: Tensor, labels: Tensor, soft: Tensor, numbers: Tensor, *, spread: float
 ) -> WordLosses:
     """Cross-entropy of the labels; a measured number's target is a bell of width `spread`.
 
@@ -244,23 +225,19 @@ def word_losses(
         logits: Places × vocabulary.
         labels: Places.
         soft: Places: the label is a measured number.
-        numbers: The number tokens.
-        spread: Standard deviation of the bell, in steps of the canvas; 0 for the number alone.
+        numbers: The tokens of 0, 1, …
+        spread: Standard deviation of the bell, in steps of the canvas.
     """
     log_shares = functional.log_softmax(logits.float(), dim=-1)
     plain = -log_shares.gather(1, labels[:, None])[:, 0]
-    right = numbers.values[labels]
-    soft = soft & (right >= 0)
-    text = plain[~soft].mean()
-    if not soft.any():
-        return WordLosses(text, logits.new_zeros(()), int((~soft).sum()), 0, 0.0)
-    predicted = log_shares[soft][:, numbers.ids]
-    wanted = right[soft]
-    distance = torch.arange(len(numbers.ids))[None] - wanted[:, None]
-    if spread > 0:
-        bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
-        measured = -(bell * predicted).sum(-1).mean()
-    else:
-        measured = plain[soft].mean()
+    soft = soft & torch.isin(labels, numbers)
+    text, texts, measured = plain[~soft].mean(), int((~soft).sum()), int(soft.sum())
+    if not measured:
+        return WordLosses(text, logits.new_zeros(()), texts, 0, 0.0)
+    predicted = log_shares[soft][:, numbers]
+    wanted = (labels[soft][:, None] == numbers).int().argmax(1)
+    distance = torch.arange(len(numbers))[None] - wanted[:, None]
+    bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
+    loss = -(bell * predicted).sum(-1).mean()
     error = float((predicted.argmax(1) - wanted).abs().float().mean())
-    return WordLosses(text, measured, int((~soft).sum()), int(soft.sum()), error)
+    return WordLosses(text, loss, texts, measured, error)

@@ -34,10 +34,9 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> TrainingExample
     if qa.is_number:
         builder.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
     else:
-        builder.copy(qa.letter, options[ascii_uppercase.index(qa.letter)], in_prompt=True)
+        builder.add(qa.letter, options[ascii_uppercase.index(qa.letter)], in_prompt=True)
     builder.add("</answer>")
     return TrainingExample(
-        kind=qa.kind,
         prompt=prompt,
         response=builder.text,
         spans=tuple(builder.spans),
@@ -123,9 +122,9 @@ def _reason(it: Reasoning, *, sizes_held: bool) -> None:
         facts = _write_each(it, named, LENGTHS[kind])
         (source, number), (other, far) = facts[0], facts[-1]
         if kind == "distance":
-            it.builder.follow(abs(number - far), source, other, soft=True)
+            it.builder.add(abs(number - far), source, other, soft=True)
         else:
-            it.builder.copy(number, source, soft=True)
+            it.builder.add(number, source, soft=True)
     else:
         WHOLE.get(kind, _outcome)(it)
 
@@ -140,7 +139,7 @@ def _outcome(it: Reasoning) -> None:
         builder.add(it.qa.answer)
     else:
         for place, one in enumerate(names):
-            builder.add(", " if place else "").copy(one, known[one])
+            builder.add(", " if place else "").add(one, known[one])
 
 
 def _write_named(it: Reasoning, thing: int, words: str) -> None:
@@ -178,7 +177,7 @@ def _compare(it: Reasoning, named: Sequence[tuple[int, str]], tell: Tell) -> Non
         holder, (other, limit) = best[0]
         settled = answer in (words[thing], holder)  # rounding never decides otherwise
         better = answer == words[thing] if settled else value > limit
-        it.builder.add(" ").follow("best" if better else "not", other, stretch)
+        it.builder.add(" ").add("best" if better else "not", other, stretch)
         if better:
             best[0] = found
         return stretch, value
@@ -266,13 +265,13 @@ def _steps(it: Reasoning, thing: int) -> Fact:
     for axis in (0, 1):
         source, moved = _movement(it, thing, axis, (first, last))
         start = len(builder.add(" ").text)
-        builder.copy(moved, source, soft=True)
+        builder.add(moved, source, soft=True)
         sources.append((start, len(builder.text)))
         builder.add(" ")
     sources.append(builder.numbers(thing, last, last - first))
     path = min(round(math.hypot(across, down)), CANVAS)
     start = len(builder.add(" ").text)
-    builder.follow(path, *sources, soft=True)
+    builder.add(path, *sources, soft=True)
     return (start, len(builder.text)), path
 
 
@@ -299,13 +298,13 @@ def _corner(it: Reasoning) -> None:
         start = len(builder.add(" " if axis else "").text)
         for place, number in enumerate(numbers[axis::2]):
             builder.add(" " if place else "")
-            builder.copy(builder.text[slice(*number)], number, soft=True)
+            builder.add(builder.text[slice(*number)], number, soft=True)
         source = start, len(builder.text)
         start = len(builder.add(" ").text)
-        builder.copy(word, source)
+        builder.add(word, source)
         builder.spans_by_word[word] = start, len(builder.text)
-    builder.add(": ").copy(down, builder.spans_by_word[down])
-    builder.add(" ").copy(across, builder.spans_by_word[across])
+    builder.add(": ").add(down, builder.spans_by_word[down])
+    builder.add(" ").add(across, builder.spans_by_word[across])
 
 
 def _appearances(it: Reasoning) -> None:

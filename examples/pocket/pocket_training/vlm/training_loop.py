@@ -19,7 +19,7 @@ from pocket_training.vlm import vocabulary
 from pocket_training.vlm.batches import IGNORED, Batch, Collator
 from pocket_training.vlm.data_mixture import draw_counts, draw_images, draw_stills, draw_videos
 from pocket_training.vlm.forward import Forward, patches
-from pocket_training.vlm.losses import Heads, number_tokens, word_losses
+from pocket_training.vlm.losses import Heads, word_losses
 from pocket_training.vlm.network import make_network, save_checkpoint, shipped_config
 from pocket_training.vlm.trainer import PocketTrainer
 
@@ -56,7 +56,7 @@ class PocketLoop(TrainingLoop):
             width=text.hidden_size, patches=vision.hidden_size, fine=self._stage.fine
         )
         self._forward = Forward(self.network, tap=text.num_hidden_layers - 3)
-        self._numbers = number_tokens(vocabulary.number_ids(), vocabulary_size=text.vocab_size)
+        self._numbers = torch.tensor(vocabulary.number_ids())
         self._processes = processes()
         trained = nn.ModuleDict({"network": self.network, "heads": self._heads})
         super().__init__(trainer, run, trained, self._make_optimisers())
