@@ -312,21 +312,9 @@ def test_ticks_lie_inside_and_are_few(low, spread):
 @pytest.mark.slow
 def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("trl")
-    from pocket_training.vlm import vocabulary
-    from pocket_training.vlm.network import Architecture, make_network, save_checkpoint
+    from pocket_training.vlm.network import make_network, save_checkpoint, shipped_config
 
-    small = Architecture(
-        layers=1,
-        hidden_size=64,
-        heads=2,
-        intermediate_size=96,
-        vision_layers=1,
-        vision_hidden_size=64,
-        vision_heads=2,
-        vision_intermediate_size=96,
-    )
-    words = vocabulary.make_tokenizer()
-    save_checkpoint(make_network(words, small, seed=3), words, tmp_path / "start")
+    save_checkpoint(make_network(shipped_config(), seed=3), tmp_path / "start")
     plan = learning.Plan(
         out=tmp_path / "out",
         start=str(tmp_path / "start"),

@@ -73,14 +73,23 @@ def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping
     """
     if task.name != "shapes_qa":
         return {}
+    scene = scene_of(task, sample)
+    return {KEY: to_plain(scene_graphs(scene, canvas=canvas)), "map": scene_map(scene)}
+
+
+def scene_of(task: Task, sample: Sample) -> Scene:
+    """The scene of a sample of the world's own benchmarks, drawn again from the seed of its data.
+
+    Raises:
+        DataError: the data is not of a generated world.
+    """
     family, _, rest = sample.id.rpartition("_")[0].rpartition("_")
     if family not in FAMILIES or not rest.isdigit():
         raise DataError(
-            f"shapes_qa: sample {sample.id!r}", expected="family_index_question", found=sample.id
+            f"{task.name}: sample {sample.id!r}", expected="family_index_question", found=sample.id
         )
     seed = _seed(task.annotations[0].parents[2] / MANIFEST)
-    scene = draw_scene(seed, family=family, split=_split_of(task), index=int(rest))
-    return {KEY: to_plain(scene_graphs(scene, canvas=canvas)), "map": scene_map(scene)}
+    return draw_scene(seed, family=family, split=_split_of(task), index=int(rest))
 
 
 def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:

@@ -5,37 +5,46 @@ own.
 import json
 import math
 import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from pocket_training.vlm import training_loop as courses
+from pocket_training.training_loop import one_thread
 from pocket_training.vlm import vocabulary
 from pocket_training.vlm.batches import Collator
 from pocket_training.vlm.data_mixture import (
+    ABSENT,
+    COUNT_LESSONS,
+    COUNTED,
+    SIZED,
+    STILL_LESSONS,
+    VIDEO_LESSONS,
     DrawnScene,
-    MixtureShares,
+    Mixture,
     draw_videos,
     named_frame,
 )
-from pocket_training.vlm.drawing import Drawing
 from pocket_training.vlm.forward import Forward, HiddenStates, patches
-from pocket_training.vlm.losses import (
-    Heads,
-    Targets,
-    _copy_loss,
-    number_tokens,
-    word_losses,
-)
-from pocket_training.vlm.network import Architecture, make_network, save_checkpoint
-from pocket_training.vlm.process_group import SingleProcess
+from pocket_training.vlm.losses import _copy_loss, word_losses
+from pocket_training.vlm.network import make_network, save_checkpoint, shipped_config
 from pocket_training.vlm.reasoning_templates import in_words
-from pocket_training.vlm.settings import STAGES, Stage
-from pocket_training.vlm.trainer import PocketTrainer, pocket
+from pocket_training.vlm.trainer import STAGES, Stage, pocket
 from pocket_training.vlm.training_examples import locate_example
 from pocket_training.vlm.training_examples import name as words_for
-from pocket_training.vlm.training_loop import TrainingLoop
+from pocket_training.vlm.training_loop import (
+    GROUNDING,
+    MAX_GRAD_NORM,
+    MEASURED,
+    OUTLINES,
+    SEEN_FIRST,
+    TARGETED,
+    WEIGHT_DECAY,
+    PocketLoop,
+)
 from pocket_training.vlm.views import View
 
 from harness.errors import ModelError, UsageError
@@ -54,18 +63,12 @@ from harness.world.qa import KINDS_OF_QA, ask_qa
 from harness.world.raster import render
 from harness.world.referring import attributes
 
-SMALL = Architecture(
-    layers=3,
-    hidden_size=64,
-    heads=2,
-    intermediate_size=96,
-    vision_layers=2,
-    vision_hidden_size=64,
-    vision_heads=2,
-    vision_intermediate_size=96,
+BASE_STAGE = STAGES["base"]
+ONE_EACH = Mixture(stills=1, counts=1, videos=1, images=1, words=0.5, swapped=0.3, sizes_held=True)
+FEW = replace(
+    pocket(),
+    stage=replace(BASE_STAGE, mixture=replace(ONE_EACH, stills=2), see_until=0.0, easy_until=0.0),
 )
-SHARES = MixtureShares(stills=2, counts=1, videos=1, images=1, sizes_held=True)
-FEW = replace(pocket(), stage=Stage(shares=SHARES, see_until=0.0, easy_until=0.0))
 
 
 def both_moments(pixels):
@@ -86,30 +89,34 @@ def prompt_of(batch):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return vocabulary.make_tokenizer()
+    return vocabulary.load_tokenizer()
 
 
 @pytest.fixture(scope="module")
-def network(tokenizer):
-    return make_network(tokenizer, SMALL, seed=3).eval()
+def network():
+    return make_network(shipped_config(), seed=3).eval()
 
 
 @pytest.fixture(scope="module")
-def checkpoint(network, tokenizer, tmp_path_factory):
+def checkpoint(network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pocket") / "checkpoint"
-    save_checkpoint(network, tokenizer, folder)
+    save_checkpoint(network, folder)
     return folder
 
 
+def loop(settings, **given):
+    return PocketLoop(settings, TrainingRun(out=Path(), **given))
+
+
 def batches(*, seed=0):
-    return Drawing(FEW, seed=seed).part(5, 0)
+    return loop(FEW, seed=seed).half(5, 0)
 
 
 @pytest.mark.parametrize("kind", ["stills", "clips"])
 def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind):
     batch = batches()[kind]
     tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
-    forward = Forward(network, tap=1, grid=12)
+    forward = Forward(network, tap=1)
     pixel_patches = patches(tensors["images"])
     with torch.no_grad():
         states = forward(
@@ -316,7 +323,7 @@ def test_part_of_a_clip_is_not_asked_for_what_comes_or_leaves():
     drawn = [
         one
         for step in range(40)
-        for one in draw_videos(MixtureShares(videos=4, swapped=0.0), seed=3, step=step)
+        for one in draw_videos(replace(ONE_EACH, videos=4), seed=3, step=step)
     ]
     coming = re.compile("into|leave|leaving|out of")
     whole, part = (
@@ -325,7 +332,6 @@ def test_part_of_a_clip_is_not_asked_for_what_comes_or_leaves():
             for one in drawn
             for lesson in one.examples
             if (len(one.view.frames) == one.view.scene.frames) == is_whole
-            and lesson.kind in ("motion", "list")
         }
         for is_whole in (True, False)
     )
@@ -460,8 +466,7 @@ def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(tokenizer, fami
     scene = draw_scene(3, family=family, split="train", index=5)
     view = View(scene, tuple(range(scene.frames)))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
-    batch = Collator(tokenizer, outlines=True).batch(drawn, intervals=[1])
-    assert Collator(tokenizer).batch(drawn, intervals=[1]).outlines.shape[-1] == 0
+    batch = Collator(tokenizer).batch(drawn, intervals=[1])
     grids = (scene.frames + 1) // 2
     assert batch.outlines.shape == (1, grids * 36, 49)
     shown = batch.kinds[0, :, 0] > 0
@@ -482,26 +487,12 @@ def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(tokenizer, fami
                 assert batch.outlines[0, token, cell] == around.all()
 
 
-def test_a_head_that_is_not_asked_for_changes_no_other():
-    heads = []
-    for outlines in (False, True):
-        torch.manual_seed(5)
-        heads.append(dict(Heads(width=8, outlines=outlines).named_parameters()))
-    assert heads[1].keys() - heads[0].keys() == {"outline.weight", "outline.bias"}
-    assert all(torch.equal(weight, heads[1][name]) for name, weight in heads[0].items())
-
-
 @pytest.mark.slow
-def test_outlines_teach_the_vision_tower(tmp_path):
-    """What is told of outlines is learned, and no weight of it is asked for otherwise."""
-    info = {}
-    for weight in (0.0, 4.0):
-        settings = small(max_steps=25, stage={"warmup_steps": 2, "outlines_weight": weight})
-        run = TrainingRun(out=tmp_path / str(weight))
-        course = TrainingLoop(settings, run)
-        info[weight] = [one["stills/outlines"] for _, one in course.steps(SingleProcess())]
-    assert not any(info[0.0])
-    assert np.mean(info[4.0][-5:]) < 0.8 * info[4.0][0] and info[4.0][0] > 0.5
+def test_outlines_and_patches_are_learned(tmp_path):
+    course = loop(small(max_steps=25, stage={"warmup_steps": 2, "fine": True}))
+    rows = [course.step(step) for step in range(25)]
+    for name in ("stills/outlines", "stills/patches"):
+        assert np.mean([row[name] for row in rows[-5:]]) < 0.8 * rows[0][name]
 
 
 def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
@@ -514,8 +505,7 @@ def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
         nothing = torch.zeros(1, tokens, width)
         states = HiddenStates(*[nothing] * 4, query, directions)
         source = torch.tensor([[False, True, True, False, False, False]])
-        info = dict.fromkeys(Targets._fields, torch.zeros(0))
-        targets = Targets(**(info | {"copies": torch.tensor([[0, 4]]), "sources": source}))
+        targets = {"copies": torch.tensor([[0, 4]]), "sources": source}
         return float(_copy_loss(states, targets))
 
     assert cost(1, head=1) == pytest.approx(0.0, abs=1e-4)
@@ -554,37 +544,23 @@ def test_batches_depend_on_seed_and_step_alone():
 
 
 def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
-    numbers = number_tokens([3, 4, 5, 6, 7, 8], vocabulary_size=10)
+    numbers = torch.tensor([3, 4, 5, 6, 7, 8])
 
-    def cost(said, *, soft, spread=1.0):
+    def cost(said, *, soft):
         logits = torch.full((1, 10), -8.0)
         logits[0, said] = 4.0
-        losses = word_losses(
-            logits, torch.tensor([5]), torch.tensor([soft]), numbers, spread=spread
-        )
+        losses = word_losses(logits, torch.tensor([5]), torch.tensor([soft]), numbers, spread=1.0)
         return float(losses.measured if soft else losses.text)
 
     assert cost(5, soft=True) < cost(6, soft=True) < cost(8, soft=True)
     assert cost(6, soft=False) == pytest.approx(cost(8, soft=False))
-    assert cost(6, soft=True, spread=0.0) == pytest.approx(cost(8, soft=True, spread=0.0))
 
 
-def small(
-    *, stage=None, intermediate_size=64, max_steps=4, start=None, learning_rate=3e-3, processes=1
-):
-    shares = MixtureShares(stills=1, counts=1, videos=1, images=1, sizes_held=True)
-    sizes = Architecture(layers=2, intermediate_size=intermediate_size, vision_layers=1)
+def small(*, stage=None, max_steps=4, start=None, learning_rate=3e-3):
+    given = {"max_steps": max_steps, "start": start, "learning_rate": learning_rate}
     return replace(
-        pocket(
-            max_steps=max_steps,
-            start=start,
-            learning_rate=learning_rate,
-            processes=processes,
-            save_steps=2,
-            bf16=False,
-        ),
-        stage=Stage(**{"shares": shares, **(stage or {})}),
-        architecture=sizes,
+        pocket(save_steps=2, **given),
+        stage=replace(BASE_STAGE, **{"mixture": ONE_EACH, **(stage or {})}),
     )
 
 
@@ -622,14 +598,18 @@ def test_numbers_are_what_they_were_after_a_training(undisturbed):
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_does(undisturbed, tmp_path):
-    expected, curve = undisturbed
-    found = train(tmp_path / "two", small(processes=2))
+def test_two_processes_learn_what_one_does(tmp_path):
+    """Each takes a half of the steps; sums of gradients differ by rounding."""
+    alone, together = tmp_path / "one", tmp_path / "two"
+    several = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
+    for out, launcher in ((alone, []), (together, several)):
+        given = ["train", "--method", "pocket", "--set", "max_steps=2", "--out", str(out)]
+        subprocess.run([sys.executable, *launcher, "-m", "harness", *given], check=True)
+    one, two = (TrainingRun(out=out).curve.read() for out in (alone, together))
+    assert [row["loss"] for row in two] == pytest.approx([row["loss"] for row in one], rel=1e-3)
+    expected, found = (weights(out / "checkpoint") for out in (alone, together))
     for name, tensor in expected.items():
         assert torch.allclose(tensor, found[name], atol=2e-4), name
-    again = TrainingRun(out=tmp_path / "two").curve.read()
-    for one, other in zip(curve, again, strict=True):
-        assert other["stills/text"] == pytest.approx(one["stills/text"], rel=0.5)
 
 
 def test_another_seed_is_another_training(undisturbed, tmp_path):
@@ -651,8 +631,11 @@ def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, t
     )
     known = {"fingerprint": fingerprint(first / "checkpoint")}
     assert made["before"] == earlier | known and made["settings"]["start"] == str(first)
-    with pytest.raises(ModelError, match=r"start=.*/first: .*gate_proj"):
-        train(tmp_path / "wider", small(start=str(first), intermediate_size=80))
+    wider = shipped_config()
+    wider.text_config.intermediate_size += 16
+    save_checkpoint(make_network(wider, seed=0), tmp_path / "wider")
+    with pytest.raises(ModelError, match=r"start=.*/wider: .*gate_proj"):
+        train(tmp_path / "from-wider", small(start=str(tmp_path / "wider")))
     (first / "checkpoint" / "training.json").unlink()
     with pytest.raises(ModelError, match=r"start=.*/first: .*checkpoint/training\.json"):
         train(tmp_path / "untold", small(start=str(first)))
@@ -664,53 +647,72 @@ def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_few_lessons_can_be_learned_by_heart(tmp_path, monkeypatch):
+def test_a_few_lessons_can_be_learned_by_heart(monkeypatch):
     """The losses point where they should: a few lessons, again and again, are soon known."""
-    course = TrainingLoop(small(max_steps=60, stage={"warmup_steps": 5}), TrainingRun(out=tmp_path))
-    part = Drawing(replace(FEW, stage=replace(FEW.stage, easy_until=1.0)), seed=0).part(0, 0)
-    monkeypatch.setattr(courses, "batches", lambda *_, **__: iter([[part]] * 60))
-    info = [numbers for _, numbers in course.steps(SingleProcess())]
-    assert info[-1]["stills/text"] < 0.25 * info[0]["stills/text"]
-    assert info[-1]["stills/grounding"] < 0.8 * info[0]["stills/grounding"]
+    course = loop(small(max_steps=60, stage={"warmup_steps": 5}))
+    half = loop(FEW).half(0, 0)
+    monkeypatch.setattr(course, "half", lambda *_: half)
+    rows = [course.step(step) for step in range(60)]
+    assert rows[-1]["stills/text"] < 0.25 * rows[0]["stills/text"]
+    assert rows[-1]["stills/grounding"] < 0.8 * rows[0]["stills/grounding"]
 
 
 def settings_of(record):
     """The training program that the record of shipped weights describes."""
     said = record["settings"]
-    assert said["text_first"] and not said.get("start_kept")
-    stage = {name: said[name] for name in Stage.__dataclass_fields__ if name != "shares"}
-    sizes = said["architecture"]
-    return PocketTrainer(
-        stage=Stage(**stage, shares=MixtureShares(**said["shares"])),
-        max_steps=said["max_steps"],
-        learning_rate=said["learning_rate"],
+    assert said["text_first"] and said["bf16"] and not said.get("start_kept")
+    own = Stage.__dataclass_fields__.keys() - {"mixture", "fine"}
+    mixture = {name: said["shares"][name] for name in Mixture.__dataclass_fields__}
+    return replace(
+        pocket(max_steps=said["max_steps"], learning_rate=said["learning_rate"]),
         start=said.get("start"),
-        architecture=Architecture(**sizes | {"mrope_section": tuple(sizes["mrope_section"])}),
-        processes=record["processes"],
-        bf16=said["bf16"],
-        save_steps=10_000,
-        logging_steps=20,
+        stage=Stage(
+            **{name: said[name] for name in own},
+            fine=(said["patches_weight"], said["outlines_weight"]) == (1.0, OUTLINES),
+            mixture=Mixture(**mixture),
+        ),
     )
 
 
+CONSTANTS = {
+    "weight_decay": WEIGHT_DECAY,
+    "max_grad_norm": MAX_GRAD_NORM,
+    "measured_weight": MEASURED,
+    "target_weight": TARGETED,
+    "grounding_weight": GROUNDING,
+    "seen_first": SEEN_FIRST,
+}
+CONSTANT_SHARES = {
+    "still_lessons": STILL_LESSONS,
+    "count_lessons": COUNT_LESSONS,
+    "video_lessons": VIDEO_LESSONS,
+    "absent": ABSENT,
+    "counted": COUNTED,
+    "sized": SIZED,
+}
+
+
+@pytest.mark.parametrize("folder", [BASE, FOLDER], ids=["base", "shipped"])
+def test_what_no_setting_changes_is_what_made_the_weights(folder):
+    said = json.loads((folder / "training.json").read_text())["settings"]
+    assert said.items() >= CONSTANTS.items()
+    assert said["shares"].items() >= CONSTANT_SHARES.items()
+
+
 @pytest.mark.slow
-def test_the_shipped_weights_can_be_made_again(tmp_path):
+def test_the_shipped_weights_can_be_made_again():
     """The first steps have the losses that the training of the early weights had.
 
     That began with random weights; the training of the shipped ones goes on from it.
     """
     record = json.loads((FOLDER / "training.json").read_text())["before"]
-    steps = 50
-    made = iter(range(1, steps + 1))
-    with pytest.raises(KeyboardInterrupt):
-        train(
-            tmp_path, settings_of(record), seed=record["seed"], stopping=lambda: next(made) == steps
-        )
-    losses = [row["loss"] for row in TrainingRun(out=tmp_path).curve.read()]
-    assert losses == pytest.approx(record["first_losses"][:steps], rel=0.02)
+    course = loop(settings_of(record), seed=record["seed"])
+    with one_thread():
+        losses = [course.step(step)["loss"] for step in range(50)]
+    assert losses == pytest.approx(record["first_losses"][:50], rel=0.02)
 
 
-def test_the_first_stage_is_what_made_the_early_weights(tmp_path):
+def test_the_first_stage_is_what_made_the_early_weights():
     """Of which a longer training was recorded: the same in every step up to theirs.
 
     In its last twelve steps of these the rate had begun to fall, by a ten-thousandth.
@@ -720,24 +722,22 @@ def test_the_first_stage_is_what_made_the_early_weights(tmp_path):
     assert ours.max_steps == record["steps"] < theirs.max_steps
 
     def course(settings):
-        made = TrainingLoop(settings, TrainingRun(out=tmp_path))
-        drawing = Drawing(settings, seed=0)
+        made = loop(settings)
         for step in range(ours.max_steps):
-            early = step < settings.stage.see_until * settings.max_steps
-            late = made._share_done(step) >= settings.stage.heads_until
-            yield made._rate(step), drawing._max_things(step), early, late, made._spread(step)
+            part = step / settings.max_steps
+            early, late = part < settings.stage.see_until, part >= settings.stage.heads_until
+            yield made.rate(step), made.max_things(step), early, late, made.spread(step)
 
     for mine, other in zip(course(ours), course(theirs), strict=True):
         assert mine == pytest.approx(other, rel=2e-4)
     schedule = ("see_until", "easy_until", "flat", "last_spread", "spread_until", "heads_until")
     same = replace(ours.stage, **{name: getattr(theirs.stage, name) for name in schedule})
-    assert same == theirs.stage
-    assert ours.architecture == theirs.architecture and ours.learning_rate == theirs.learning_rate
+    assert same == theirs.stage and ours.learning_rate == theirs.learning_rate
 
 
 def test_the_second_stage_is_what_made_the_shipped_weights():
     record = json.loads((FOLDER / "training.json").read_text())
     theirs = settings_of(record)
     ours = pocket(stage="more", start=theirs.start)
-    assert ours.describe() == theirs.describe() and ours.stage == STAGES["more"]
+    assert ours.describe() == theirs.describe()
     assert record["before"]["fingerprint"] == fingerprint(BASE)

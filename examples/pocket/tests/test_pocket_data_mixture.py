@@ -9,21 +9,22 @@ import pytest
 from pocket_training.vlm import vocabulary
 from pocket_training.vlm.batches import STEP, Collator
 from pocket_training.vlm.data_mixture import (
+    COUNTED,
     SEEN,
     STILLS,
-    MixtureShares,
     _absent_question,
     draw_counts,
     draw_images,
     draw_stills,
 )
+from pocket_training.vlm.trainer import STAGES
 from pocket_training.vlm.views import View
 
 from harness.world.families import draw_scene, wanted_count
 from harness.world.language import SIZE_WORDS
 from harness.world.scene import HELD_OUT
 
-MANY = replace(MixtureShares(), counts=60)
+MANY = replace(STAGES["base"].mixture, counts=60, stills=40, images=20)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def test_scenes_are_asked_for_the_count_that_they_were_made_for(counted):
         for drawn in counted
         for lesson in drawn.examples
     ]
-    assert MixtureShares().counted < np.mean(right) < 0.9
+    assert COUNTED < np.mean(right) < 0.9
     assert {wanted_count(drawn.view.scene) for drawn in counted} == set(range(2, 11))
 
 
@@ -63,15 +64,15 @@ def test_things_are_counted_by_their_size_too(counted):
 
 def test_stills_are_of_every_family_that_is_asked_about():
     given = {"seed": 0, "step": 1}
-    drawn = draw_stills(replace(MixtureShares(), stills=40), max_things=8, **given)
+    drawn = draw_stills(MANY, max_things=8, **given)
     assert {one.view.scene.family for one in drawn} == set(STILLS)
     assert {one.view.scene.split for one in drawn} == {"train"}
-    shown = draw_images(replace(MixtureShares(), images=20), **given)
+    shown = draw_images(MANY, **given)
     assert {one.view.scene.family for one in shown} == {"referring", "still", "count"}
     assert not any(one.examples for one in shown)
 
 
 def test_batches_come_in_few_lengths(counted):
-    collator = Collator(vocabulary.make_tokenizer())
+    collator = Collator(vocabulary.load_tokenizer())
     lengths = {collator.batch([drawn], intervals=[1]).tokens.shape[1] for drawn in counted[:20]}
     assert len(lengths) > 1 and not any(length % STEP for length in lengths)

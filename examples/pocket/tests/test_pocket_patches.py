@@ -1,39 +1,25 @@
 """What the patches of image tokens show, and where what is asked about is."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from pocket_training.vlm import vocabulary
 from pocket_training.vlm.batches import Collator
-from pocket_training.vlm.data_mixture import DrawnScene, MixtureShares
+from pocket_training.vlm.data_mixture import DrawnScene
 from pocket_training.vlm.forward import Forward, HiddenStates, patches
-from pocket_training.vlm.losses import Heads, Targets
-from pocket_training.vlm.network import Architecture, make_network
-from pocket_training.vlm.process_group import SingleProcess
-from pocket_training.vlm.settings import Stage
-from pocket_training.vlm.trainer import pocket
+from pocket_training.vlm.losses import Heads
+from pocket_training.vlm.network import make_network, shipped_config
 from pocket_training.vlm.training_examples import locate_example
-from pocket_training.vlm.training_loop import TrainingLoop
 from pocket_training.vlm.views import View
 
-from harness.trainer import TrainingRun
 from harness.world.families import draw_scene
 from harness.world.referring import attributes
 from harness.world.scene import COLOURS, SHAPES, SIZES
 
-STAGE = Stage(warmup_steps=2, shares=MixtureShares(stills=1, counts=1, videos=1, images=1))
-SMALL = replace(
-    pocket(max_steps=25, processes=1, bf16=False),
-    stage=STAGE,
-    architecture=Architecture(layers=2, intermediate_size=64, vision_layers=1),
-)
-
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return vocabulary.make_tokenizer()
+    return vocabulary.load_tokenizer()
 
 
 def test_patches_come_in_the_order_of_the_architecture():
@@ -45,7 +31,7 @@ def test_patches_come_in_the_order_of_the_architecture():
     view.__dict__["masks"] = {0: np.stack([everywhere == number for number in range(144)])}
     image = torch.from_numpy(np.stack([everywhere] * 3, axis=-1).astype(np.uint8))
     greys = patches(image[None, None])[0, 0, :, 0, 0]
-    shares = view.patch_shares(0)
+    shares = view.parts(0, 2).reshape(144, -1)
     assert np.array_equal(np.sort(shares.max(0)), np.ones(144))
     assert np.array_equal(shares.argmax(0), greys.argsort().argsort().numpy())
 
@@ -63,7 +49,7 @@ def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
     scene = draw_scene(3, family=family, split="train", index=5)
     view = View(scene, tuple(range(scene.frames)))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
-    batch = Collator(tokenizer, patches=True).batch(drawn, intervals=[1])
+    batch = Collator(tokenizer).batch(drawn, intervals=[1])
     grids = (scene.frames + 1) // 2
     assert batch.patch_kinds.shape == (1, grids * 144, 3)
     assert batch.patch_boxes.shape == (1, grids * 144, 4)
@@ -87,13 +73,6 @@ def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
                 assert np.array_equal(box, view.boxes[2 * grid][thing])
                 clear += 1
     assert clear > 10 * grids
-
-
-def test_patches_are_drawn_only_where_they_are_asked_for(tokenizer):
-    view = View(draw_scene(3, family="referring", split="train", index=5), (0,))
-    drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(view.scene)))),))]
-    batch = Collator(tokenizer).batch(drawn, intervals=[1])
-    assert batch.patch_kinds.shape == (1, 0, 3) and batch.patch_boxes.shape == (1, 0, 4)
 
 
 def meetings():
@@ -126,9 +105,9 @@ def test_tokens_tell_the_place_of_what_is_asked_about_where_they_show_it(tokeniz
     assert met > 20
 
 
-def test_what_image_tokens_are_merged_from_is_told(tokenizer):
-    network = make_network(tokenizer, Architecture(vision_layers=2), seed=0)
-    forward = Forward(network, tap=3, grid=12)
+def test_what_image_tokens_are_merged_from_is_told():
+    network = make_network(shipped_config(), seed=0)
+    forward = Forward(network, tap=3)
     pixels = patches(torch.randint(0, 255, (2, 2, 168, 168, 3), dtype=torch.uint8))
     image, seen = forward._encode_image(pixels)
     assert seen.shape == (2, 144, 128)
@@ -156,10 +135,10 @@ def told_rightly(batch):
 def test_what_patches_say_costs_nothing_where_it_is_right(tokenizer):
     view = View(draw_scene(3, family="referring", split="train", index=5), (0,))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(view.scene)))),))]
-    batch = Collator(tokenizer, patches=True).batch(drawn, intervals=[1])
+    batch = Collator(tokenizer).batch(drawn, intervals=[1])
     right = told_rightly(batch)
     outputs = right.shape[-1]
-    heads = Heads(width=4 * outputs, patches=outputs)
+    heads = Heads(width=4 * outputs, patches=outputs, fine=True)
     for head in (heads.patch, heads.quarters):
         torch.nn.init.eye_(head.weight)
         torch.nn.init.zeros_(head.bias)
@@ -168,8 +147,7 @@ def test_what_patches_say_costs_nothing_where_it_is_right(tokenizer):
     def cost(before, after):
         states = HiddenStates(after.view(1, 36, -1), before, *[nothing] * 4)
         targets = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
-        info = Targets(*(targets[one] for one in Targets._fields))
-        return heads._patches(states, info).item()
+        return heads._patches(states, targets).item()
 
     shown = int(np.flatnonzero(batch.patch_kinds[0, :, 0])[0])
     assert cost(right, right) < 1e-5
@@ -182,34 +160,11 @@ def test_what_patches_say_costs_nothing_where_it_is_right(tokenizer):
         assert cost(right, wrong) == pytest.approx(cost(wrong, right) / 2), "and what is kept of it"
 
 
-def test_heads_on_patches_change_no_other():
+def test_fine_heads_change_no_other():
     heads = []
-    for width in (0, 8):
+    for fine in (False, True):
         torch.manual_seed(5)
-        heads.append(dict(Heads(width=8, outlines=True, patches=width).named_parameters()))
-    assert {name.split(".")[0] for name in heads[1].keys() - heads[0].keys()} == {
-        "patch",
-        "quarters",
-    }
+        heads.append(dict(Heads(width=8, patches=8, fine=fine).named_parameters()))
+    more = {name.split(".")[0] for name in heads[1].keys() - heads[0].keys()}
+    assert more == {"outline", "patch", "quarters"}
     assert all(torch.equal(weight, heads[1][name]) for name, weight in heads[0].items())
-
-
-@pytest.mark.slow
-def test_what_is_told_of_patches_is_learned(tmp_path):
-    info = {}
-    for weight in (0.0, 1.0):
-        settings = replace(SMALL, stage=replace(STAGE, patches_weight=weight))
-        course = TrainingLoop(settings, TrainingRun(out=tmp_path / str(weight)))
-        info[weight] = [one["stills/patches"] for _, one in course.steps(SingleProcess())]
-    assert not any(info[0.0])
-    assert np.mean(info[1.0][-5:]) < 0.8 * info[1.0][0]
-
-
-def test_places_of_what_is_asked_about_change_what_is_learned(tmp_path):
-    info = []
-    for requested in (False, True):
-        stage = replace(STAGE, easy_until=0.0, see_until=0.0, places_of_targets=requested)
-        settings = replace(SMALL, max_steps=2, stage=stage)
-        course = TrainingLoop(settings, TrainingRun(out=tmp_path / str(requested)))
-        info.append([one["stills/things"] for _, one in course.steps(SingleProcess())])
-    assert info[0] != info[1]

@@ -7,34 +7,28 @@ import pytest
 import torch
 from pocket_training.vlm import vocabulary
 from pocket_training.vlm.batches import Collator, squashed
-from pocket_training.vlm.data_mixture import DrawnScene, MixtureShares, draw_images, draw_stills
-from pocket_training.vlm.drawing import Drawing
+from pocket_training.vlm.data_mixture import DrawnScene, draw_images, draw_stills
 from pocket_training.vlm.losses import _kind_loss
-from pocket_training.vlm.network import Architecture
-from pocket_training.vlm.process_group import SingleProcess
-from pocket_training.vlm.settings import Stage
-from pocket_training.vlm.trainer import pocket
+from pocket_training.vlm.trainer import STAGES
 from pocket_training.vlm.training_examples import locate_example
-from pocket_training.vlm.training_loop import TrainingLoop
 from pocket_training.vlm.views import View
 
-from harness.trainer import TrainingRun
 from harness.world.families import draw_scene
 from harness.world.raster import render
 from harness.world.referring import attributes
 from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
 
-SHARES = MixtureShares(images=40, recoloured=0.7)
+MIXTURE = replace(STAGES["more"].mixture, images=40)
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return vocabulary.make_tokenizer()
+    return vocabulary.load_tokenizer()
 
 
 @pytest.fixture(scope="module")
 def images():
-    return [one for step in range(4) for one in draw_images(SHARES, seed=3, step=step)]
+    return [one for step in range(4) for one in draw_images(MIXTURE, seed=3, step=step)]
 
 
 def test_some_things_have_a_colour_that_no_question_names(images):
@@ -68,11 +62,11 @@ def test_they_are_seen_against_the_ground(images):
 
 
 def test_images_are_the_same_scenes_without_them(images):
-    named = replace(SHARES, recoloured=0.0)
+    named = replace(MIXTURE, recoloured=0.0)
     plain = [one for step in range(4) for one in draw_images(named, seed=3, step=step)]
     assert [one.view.scene for one in plain] == [one.view.scene for one in images]
     assert not any(one.view.fills for one in plain)
-    stills = draw_stills(MixtureShares(stills=3, recoloured=0.7), seed=3, step=0, max_things=8)
+    stills = draw_stills(MIXTURE, seed=3, step=0, max_things=8)
     assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
 
 
@@ -96,10 +90,10 @@ def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape(tok
         DrawnScene(View(scene, (0,), fills), ()),
         DrawnScene(View(scene, (0,)), (lesson,)),
     )
-    batch = Collator(tokenizer, recoloured=True, patches=True).batch(
-        [requested, unasked], intervals=[1, 1]
+    batch, plain = (
+        Collator(tokenizer, colours_alone=alone).batch([requested, unasked], intervals=[1, 1])
+        for alone in (True, False)
     )
-    plain = Collator(tokenizer, patches=True).batch([requested, unasked], intervals=[1, 1])
     for name in ("kinds", "patch_kinds"):
         info, whole = getattr(batch, name), getattr(plain, name)
         shown = whole[0, :, 0] > 0
@@ -126,19 +120,3 @@ def test_what_is_not_asked_for_costs_nothing():
     kinds[0, 1:, :] = -100
     none = _kind_loss(output, kinds)
     assert float(none) == pytest.approx(float(-torch.log_softmax(output[0][0, 0], -1)[0]), rel=1e-5)
-
-
-@pytest.mark.slow
-def test_a_training_learns_from_them(tmp_path):
-    shares = MixtureShares(stills=1, counts=1, videos=1, images=3, recoloured=0.7)
-    settings = replace(
-        pocket(max_steps=25, processes=1, bf16=False),
-        stage=Stage(warmup_steps=2, patches_weight=1.0, shares=shares),
-        architecture=Architecture(layers=2, intermediate_size=64, vision_layers=1),
-    )
-    part = Drawing(settings, seed=0).part(0, 0)
-    assert (part["stills"].kinds[..., 1] == -100).any()
-    course = TrainingLoop(settings, TrainingRun(out=tmp_path))
-    info = [one for _, one in course.steps(SingleProcess())]
-    assert np.isfinite([one["loss"] for one in info]).all()
-    assert np.mean([one["stills/things"] for one in info[-5:]]) < 0.8 * info[0]["stills/things"]

@@ -2,6 +2,7 @@ import json
 import tomllib
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from harness.world.raster import visible_masks
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from pocket_training.sam import forward  # noqa: E402
+from pocket_training.sam import forward, training_loop  # noqa: E402
 from pocket_training.sam import network as networks  # noqa: E402
 from pocket_training.sam.losses import mask_losses, reached_ious  # noqa: E402
 from pocket_training.sam.steps import (  # noqa: E402
@@ -31,20 +32,17 @@ from pocket_training.sam.steps import (  # noqa: E402
     shares,
     still_cost,
 )
-from pocket_training.sam.training_loop import TrainingLoop, one_thread  # noqa: E402
+from pocket_training.training_loop import one_thread  # noqa: E402
 
-SMALL = {
-    "side": 64,
-    "images": 1,
-    "objects": 2,
-    "videos": 1,
-    "followed": 2,
-    "longest": 3,
-    "still_steps": 2,
-    "clip_steps": 2,
-    "save_steps": 2,
-}
-TINY = networks.Architecture(side=64)
+
+@pytest.fixture
+def few(monkeypatch):
+    """One image and one short clip a step."""
+    for name in ("IMAGES", "VIDEOS"):
+        monkeypatch.setattr(training_loop, name, 1)
+    for name in ("OBJECTS", "FOLLOWED"):
+        monkeypatch.setattr(training_loop, name, 2)
+    monkeypatch.setattr(training_loop, "LONGEST", 3)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,16 +53,16 @@ def single():
 
 @pytest.fixture(scope="module")
 def parts():
-    network = networks.make_network(TINY, seed=0)
+    network = networks.make_network(networks.shipped_config(), seed=0)
     with torch.no_grad():  # else nothing is in view at first
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
-    return network, networks.make_processor(64)
+    return network, networks.load_processor()
 
 
 def trained(tmp_path, **changes):
     tmp_path.mkdir(exist_ok=True)
     run = TrainingRun(out=tmp_path, seed=changes.pop("seed", 0), **changes)
-    return run, pocket_sam(**SMALL).train(run)
+    return run, pocket_sam(still_steps=2, clip_steps=2, save_steps=2).train(run)
 
 
 def weights(run):
@@ -81,12 +79,8 @@ def test_the_method_is_found_by_its_name():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"side": 100},
-        {"side": 0},
-        {"longest": 9},
-        {"shortest": 2},
-        {"longest": 3, "shortest": 4},
-        {"objects": 0},
+        {"still_steps": -1},
+        {"clip_steps": -1},
         {"save_steps": 0},
     ],
 )
@@ -169,10 +163,11 @@ def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_pat
     from transformers import Sam2Model
 
     network, processor = parts
-    networks.save(network, processor, tmp_path)
+    network.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
     plain = Sam2Model.from_pretrained(tmp_path).eval()
     requested = stills(0, 4, images=2, objects=3)
-    points = torch.from_numpy(np.stack([scale_points(one, 64) for one in requested]))
+    points = torch.from_numpy(np.stack([scale_points(one, 192) for one in requested]))
     labels = torch.from_numpy(np.stack([one.labels for one in requested]))
     shown = pixels(processor, [one.image for one in requested])
     with torch.no_grad():
@@ -196,10 +191,11 @@ def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path
     (clip,) = clips(0, 3, videos=1, objects=3, frames=7)
     with torch.no_grad():
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(bias)
-    networks.save(network, processor, tmp_path)
+    network.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
     with torch.no_grad():
         seen = forward.encode_images(network, pixels(processor, clip.frames))
-        start = (shares(clip.masks[0], 64) >= 0.5).float()
+        start = (shares(clip.masks[0], 192) >= 0.5).float()
         order = torch.arange(7)[:, None].expand(-1, 3)
         output = forward.track_objects(network, seen, start, order)
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
@@ -259,6 +255,7 @@ def test_presence_is_learned_from_objects_that_leave(parts):
     assert (away.numbers["mask"], away.numbers["reached_iou"]) == (0.0, 0.0)
 
 
+@pytest.mark.usefixtures("few")
 def test_a_training_leaves_a_checkpoint_that_both_models_load(tmp_path):
     from transformers import Sam2Model, Sam2VideoModel, Sam2VideoProcessor
 
@@ -267,14 +264,14 @@ def test_a_training_leaves_a_checkpoint_that_both_models_load(tmp_path):
     for kind in (Sam2Model, Sam2VideoModel):
         _, report = kind.from_pretrained(run.checkpoint, output_loading_info=True)
         assert not any(report.values())
-    assert Sam2VideoProcessor.from_pretrained(run.checkpoint).target_size == 64
+    assert Sam2VideoProcessor.from_pretrained(run.checkpoint).target_size == 192
     record = json.loads((run.checkpoint / "training.json").read_text())
     rows = run.curve.read()
     assert record["first_losses"] == [row["loss"] for row in rows]
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
-    assert not list(run.state.glob("step-*"))
 
 
+@pytest.mark.usefixtures("few")
 def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
     one, other, third = (
         weights(trained(tmp_path / name, seed=seed)[0])
@@ -286,6 +283,7 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("few")
 def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path):
     whole = weights(trained(tmp_path / "whole")[0])
     requested = iter([False, False, True])
@@ -298,23 +296,24 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path):
     assert [row["step"] for row in run.curve.read()] == [1, 2, 3, 4]
 
 
+@pytest.mark.usefixtures("few")
 def test_a_damaged_state_is_refused(tmp_path):
     requested = iter([False, True])
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "a", stopping=lambda: next(requested))
     (state,) = (tmp_path / "a" / "state").glob("step-*")
-    (state / "training.safetensors").write_bytes(b"cut off")
+    (state / "weights.safetensors").write_bytes(b"cut off")
     with pytest.raises(StoreError, match="step-2"):
         trained(tmp_path / "a", resume=True)
 
 
 def test_the_learning_rate_rises_stays_and_falls_with_clips():
-    settings = pocket_sam(still_steps=100, clip_steps=100, warmup_steps=10)
-    course = TrainingLoop.__new__(TrainingLoop)
-    course._settings = settings
+    course = training_loop.PocketSamLoop(
+        pocket_sam(still_steps=100, clip_steps=100), TrainingRun(out=Path())
+    )
     rates = [course.rate(step) for step in range(200)]
-    assert rates[0] == pytest.approx(1e-4)
-    assert rates[10:100] == [1e-3] * 90
+    assert rates[0] == pytest.approx(2e-5)
+    assert rates[50:100] == [1e-3] * 50
     assert rates[100] == 5e-4
     assert all(first > second for first, second in pairwise(rates[100:]))
     assert rates[-1] < 1e-6
@@ -324,11 +323,23 @@ def test_the_learning_rate_rises_stays_and_falls_with_clips():
 def test_the_shipped_weights_can_be_made_again():
     """The first steps have the losses that the training of the shipped weights had."""
     record = json.loads((shipped.FOLDER / "training.json").read_text())
-    given = dict(record["settings"])
-    given["side"] = given.pop("architecture")["side"]
-    settings = pocket_sam(**given)
-    assert json.loads(json.dumps(settings.describe())) == record["settings"]
-    course = TrainingLoop(settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"]))
+    settings = pocket_sam()
+    constants = {
+        "images": training_loop.IMAGES,
+        "objects": training_loop.OBJECTS,
+        "videos": training_loop.VIDEOS,
+        "followed": training_loop.FOLLOWED,
+        "shortest": training_loop.SHORTEST,
+        "longest": training_loop.LONGEST,
+        "warmup_steps": training_loop.WARMUP_STEPS,
+        "weight_decay": training_loop.WEIGHT_DECAY,
+        "max_grad_norm": training_loop.MAX_GRAD_NORM,
+        "sparse_steps": training_loop.SPARSE_STEPS,
+    }
+    assert record["settings"].items() >= {**settings.describe(), **constants}.items()
+    course = training_loop.PocketSamLoop(
+        settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"])
+    )
     losses = [course.step(step)["loss"] for step in range(6)]
     assert losses == pytest.approx(record["first_losses"][:6], rel=0.02)
 

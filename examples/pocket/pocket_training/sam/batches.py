@@ -1,8 +1,8 @@
 """Scenes of the generated world to images, prompts and true masks."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import count
 
 import numpy as np
 from numpy.random import Generator
@@ -13,9 +13,7 @@ from harness.media import Frame
 from harness.world.families import draw_scene
 from harness.world.raster import render, visible_masks
 from harness.world.scene import Scene
-from pocket_training.sam.prompts import KINDS, Kind, points_of
-
-T = TypeVar("T")
+from pocket_training.sam.prompts import KINDS, points_of
 
 MIN_PIXELS = 12
 """Minimum number of visible pixels of an object that is prompted for."""
@@ -50,54 +48,43 @@ def stills(seed: int, step: int, *, images: int, objects: int) -> list[PromptedI
     """A step's images; all prompts of a step are of one kind."""
     draw = np.random.default_rng((seed, 0, step))
     kind = KINDS[int(draw.integers(len(KINDS)))]
-    return [
-        _make_prompted_image(seed, step * images + place, kind, objects, draw)
-        for place in range(images)
-    ]
+    made = []
+    for index in range(step * images, (step + 1) * images):
+        for scene in _scenes(seed, STILLS[index % len(STILLS)], index):
+            frame = int(draw.integers(scene.frames))
+            masks = visible_masks(scene, frame)
+            chosen = _choose_masks(masks, objects, draw)
+            if chosen is not None:
+                points, labels = points_of(masks[chosen], kind, draw)
+                image = render(scene, frame)
+                made.append(
+                    PromptedImage(image=image, points=points, labels=labels, masks=masks[chosen])
+                )
+                break
+    return made
 
 
 def clips(seed: int, step: int, *, videos: int, objects: int, frames: int) -> list[Clip]:
     """A step's clips, each of as many frames: forward or backward, every frame or every second."""
     draw = np.random.default_rng((seed, 1, step))
-    return [_clip(seed, step * videos + place, objects, frames, draw) for place in range(videos)]
+    made = []
+    for index in range(step * videos, (step + 1) * videos):
+        for scene in _scenes(seed, "video", index):
+            order = _frames_of_clip(scene, frames, draw)
+            masks = np.stack([visible_masks(scene, frame) for frame in order])
+            chosen = _choose_masks(masks[0], objects, draw)
+            if chosen is not None:
+                shown = tuple(render(scene, frame) for frame in order)
+                made.append(Clip(frames=shown, masks=masks[:, chosen]))
+                break
+    return made
 
 
-def _make_prompted_image(
-    seed: int, index: int, kind: Kind, objects: int, draw: Generator
-) -> PromptedImage:
-    def attempt_image(attempt: int) -> PromptedImage | None:
-        scene = _scene(seed, STILLS[index % len(STILLS)], index, attempt)
-        frame = int(draw.integers(scene.frames))
-        masks = visible_masks(scene, frame)
-        chosen = _choose_masks(masks, objects, draw)
-        if chosen is None:
-            return None
-        points, labels = points_of(masks[chosen], kind, draw)
-        return PromptedImage(
-            image=render(scene, frame), points=points, labels=labels, masks=masks[chosen]
-        )
-
-    return _first_valid(attempt_image)
-
-
-def _clip(seed: int, index: int, objects: int, frames: int, draw: Generator) -> Clip:
-    def attempt_clip(attempt: int) -> Clip | None:
-        return _clip_of(_scene(seed, "video", index, attempt), objects, frames, draw)
-
-    return _first_valid(attempt_clip)
-
-
-def _clip_of(scene: Scene, objects: int, frames: int, draw: Generator) -> Clip | None:
+def _frames_of_clip(scene: Scene, frames: int, draw: Generator) -> list[int]:
     pace = 2 if (frames - 1) * 2 < scene.frames and draw.random() < 0.25 else 1
     start = int(draw.integers(scene.frames - (frames - 1) * pace))
     order = list(range(start, start + frames * pace, pace))
-    if draw.random() < 0.5:
-        order.reverse()
-    masks = np.stack([visible_masks(scene, frame) for frame in order])
-    chosen = _choose_masks(masks[0], objects, draw)
-    if chosen is None:
-        return None
-    return Clip(frames=tuple(render(scene, frame) for frame in order), masks=masks[:, chosen])
+    return order[::-1] if draw.random() < 0.5 else order
 
 
 def _choose_masks(masks: BoolArray, number: int, draw: Generator) -> NDArray[np.int64] | None:
@@ -106,13 +93,7 @@ def _choose_masks(masks: BoolArray, number: int, draw: Generator) -> NDArray[np.
     return np.resize(draw.permutation(seen), number) if len(seen) else None
 
 
-def _scene(seed: int, family: str, index: int, attempt: int) -> Scene:
-    """Return a scene; those beyond a million replace scenes without an object to prompt for."""
-    return draw_scene(seed, family=family, split="train", index=index + attempt * 1_000_000)
-
-
-def _first_valid(made: Callable[[int], T | None]) -> T:
-    attempt = 0
-    while (found := made(attempt)) is None:
-        attempt += 1
-    return found
+def _scenes(seed: int, family: str, index: int) -> Iterator[Scene]:
+    """Yield a scene, then others in place of scenes without an object to prompt for."""
+    for number in count(index, 1_000_000):
+        yield draw_scene(seed, family=family, split="train", index=number)

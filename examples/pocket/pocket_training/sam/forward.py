@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pocket_training.sam.network import MEMORY_WIDTH
+import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import Sam2VideoModel
 
 ABSENT = -1024.0  # what the architecture writes as a mask's logits where it sees no object
@@ -23,16 +23,16 @@ ABSENT = -1024.0  # what the architecture writes as a mask's logits where it see
 class Features:
     """Features of the image encoder for some images."""
 
-    fine: "Tensor"
+    fine: Tensor
     """Images × hidden/8 × side/4 × side/4."""
-    middle: "Tensor"
+    middle: Tensor
     """Images × hidden/4 × side/8 × side/8."""
-    top: "Tensor"
+    top: Tensor
     """Images × hidden × side/16 × side/16."""
-    places: "Tensor"
+    places: Tensor
     """1 × hidden × side/16 × side/16: the encoding of places that memory attention adds."""
 
-    def select(self, images: "Tensor") -> "Features":
+    def select(self, images: Tensor) -> "Features":
         """Return the features of some images, in the order of their indices; any may repeat."""
         return Features(self.fine[images], self.middle[images], self.top[images], self.places)
 
@@ -41,17 +41,17 @@ class Features:
 class Decoded:
     """Output of the mask decoder for each object."""
 
-    masks: "Tensor"
+    masks: Tensor
     """Images × objects × masks × side/4 × side/4: logits."""
-    ious: "Tensor"
+    ious: Tensor
     """Images × objects × masks: the IoU that it expects of each."""
-    tokens: "Tensor"
+    tokens: Tensor
     """Images × objects × masks × hidden."""
-    presence: "Tensor"
+    presence: Tensor
     """Images × objects × 1: the logit of the object being in view."""
 
 
-def encode_images(network: "Sam2VideoModel", images: "Tensor") -> Features:
+def encode_images(network: "Sam2VideoModel", images: Tensor) -> Features:
     """Run the image encoder on images × 3 × side × side, normalised by the processor."""
     seen = network.vision_encoder(images)
     fine, middle, top = seen.fpn_hidden_states
@@ -63,8 +63,8 @@ def encode_images(network: "Sam2VideoModel", images: "Tensor") -> Features:
 def predict_masks(
     network: "Sam2VideoModel",
     seen: Features,
-    points: "Tensor",
-    labels: "Tensor",
+    points: Tensor,
+    labels: Tensor,
     *,
     multimask: bool,
 ) -> Decoded:
@@ -85,7 +85,7 @@ def predict_masks(
 
 
 def track_objects(
-    network: "Sam2VideoModel", seen: Features, masks: "Tensor", images: "Tensor"
+    network: "Sam2VideoModel", seen: Features, masks: Tensor, images: Tensor
 ) -> list[Decoded]:
     """Follow objects from the masks of a first frame through later ones.
 
@@ -112,20 +112,18 @@ def track_objects(
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    features: "Tensor"
-    """Cells × objects × MEMORY_WIDTH."""
-    places: "Tensor"
+    features: Tensor
+    """Cells × objects × width of memories, to which pointers are cut."""
+    places: Tensor
     """Likewise."""
-    pointer: "Tensor"
+    pointer: Tensor
     """Objects × hidden."""
 
 
 def _no_prompt(
-    network: "Sam2VideoModel", objects: int, masks: "Tensor | None" = None
-) -> "tuple[Tensor, Tensor]":
+    network: "Sam2VideoModel", objects: int, masks: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the embeddings of no point, and of masks where there are some."""
-    import torch
-
     nowhere = torch.zeros(objects, 1, 1, 2)
     labels = torch.full((objects, 1, 1), -1)
     sparse, dense = network.prompt_encoder(nowhere, labels, None, masks)
@@ -133,7 +131,7 @@ def _no_prompt(
 
 
 def _decode_masks(
-    network: "Sam2VideoModel", seen: Features, sparse: "Tensor", dense: "Tensor", *, multimask: bool
+    network: "Sam2VideoModel", seen: Features, sparse: Tensor, dense: Tensor, *, multimask: bool
 ) -> Decoded:
     places = network.get_image_wide_positional_embeddings().expand(len(seen.top), -1, -1, -1)
     return Decoded(
@@ -148,10 +146,8 @@ def _decode_masks(
     )
 
 
-def _given_memory(network: "Sam2VideoModel", seen: Features, masks: "Tensor") -> _Memory:
+def _given_memory(network: "Sam2VideoModel", seen: Features, masks: Tensor) -> _Memory:
     """Return the memory of a frame with given masks (objects × 1 × side × side)."""
-    import torch
-
     prompt = _no_prompt(network, len(masks), network.mask_downsample(masks))
     decoded = _decode_masks(network, seen, *prompt, multimask=True)
     appears = decoded.presence[:, 0] > 0
@@ -163,8 +159,6 @@ def _given_memory(network: "Sam2VideoModel", seen: Features, masks: "Tensor") ->
 
 def _new_memory(network: "Sam2VideoModel", seen: Features, decoded: Decoded) -> _Memory:
     """Return the memory of a frame from its decoded masks."""
-    import torch
-
     appears = decoded.presence[:, 0] > 0
     rows = torch.arange(len(appears))
     best = decoded.masks[rows, 0, decoded.ious[:, 0].argmax(dim=-1)]
@@ -176,19 +170,15 @@ def _new_memory(network: "Sam2VideoModel", seen: Features, decoded: Decoded) -> 
     return _memory(network, seen, whole.sigmoid().detach(), appears, pointer)
 
 
-def _pointer(network: "Sam2VideoModel", decoded: Decoded, appears: "Tensor") -> "Tensor":
-    import torch
-
+def _pointer(network: "Sam2VideoModel", decoded: Decoded, appears: Tensor) -> Tensor:
     rows = torch.arange(len(appears))
     token = decoded.tokens[rows, 0, decoded.ious[:, 0].argmax(dim=-1)]
     return torch.where(appears, network.object_pointer_proj(token), network.no_object_pointer)
 
 
 def _memory(
-    network: "Sam2VideoModel", seen: Features, masks: "Tensor", appears: "Tensor", pointer: "Tensor"
+    network: "Sam2VideoModel", seen: Features, masks: Tensor, appears: Tensor, pointer: Tensor
 ) -> _Memory:
-    import torch
-
     config = network.config
     scaled = masks * config.sigmoid_scale_for_mem_enc + config.sigmoid_bias_for_mem_enc
     features, places = network.memory_encoder(seen.top, scaled)
@@ -206,7 +196,7 @@ def _attend_memories(
     The memory of the frame that was given is always used; of the others, the last ones. Pointers
     are used of all of them, encoded with their age as a part of the clip's length.
     """
-    import torch
+    from transformers.models.sam2_video.modeling_sam2_video import get_1d_sine_pe
 
     config, now = network.config, len(memories)
     used = [0, *range(max(1, now - config.num_maskmem + 1), now)]
@@ -217,11 +207,11 @@ def _attend_memories(
     limit = min(frames, config.max_object_pointers_in_encoder)
     pointed = [0, *range(max(1, now - limit + 1), now)]
     pointers = torch.stack([memories[index].pointer for index in pointed])
-    cut = pointers.view(*pointers.shape[:2], -1, MEMORY_WIDTH)
+    cut = pointers.view(*pointers.shape[:2], -1, config.memory_encoder_output_channels)
     tokens = cut.permute(0, 2, 1, 3).flatten(0, 1)
     age = torch.tensor([(now - index) / (limit - 1) for index in pointed])
     output = network.temporal_positional_encoding_projection_layer(
-        _sinusoids(age, config.memory_attention_hidden_size)
+        get_1d_sine_pe(age, config.memory_attention_hidden_size)
     )
     output = output.repeat_interleave(len(tokens) // len(pointed), dim=0)[:, None].expand_as(tokens)
     mixed = network.memory_attention(
@@ -235,16 +225,6 @@ def _attend_memories(
     return Features(seen.fine, seen.middle, top, seen.places)
 
 
-def _cells(maps: "Tensor") -> "Tensor":
+def _cells(maps: Tensor) -> Tensor:
     """Batch × channels × height × width to cells × batch × channels."""
     return maps.flatten(2).permute(2, 0, 1)
-
-
-def _sinusoids(ages: "Tensor", width: int) -> "Tensor":
-    """Sines and cosines of ages, as for words in a text."""
-    import torch
-
-    half = width // 2
-    periods = 10_000 ** (2 * (torch.arange(half, dtype=torch.float32) // 2) / half)
-    angles = ages[:, None] / periods
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)

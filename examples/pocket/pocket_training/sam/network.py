@@ -1,117 +1,111 @@
-"""pocket-sam's network: the real SAM 2 architecture, small, and its files."""
+"""pocket-sam's network with its initial weights: attention that attends to the prompted place.
 
-from dataclasses import dataclass
-from pathlib import Path
+Trained from the weights that transformers draws, the mask decoder never found out within our
+budget what a prompt has to do with a place; it learned to mark every object of an image. Three
+things make the difference, and all of them only say where training starts: places are encoded
+alike for prompts and pixels, queries and keys are projected alike, and neither the image's
+content nor the prompt's kind drowns the encoding of places.
+"""
+
 from typing import TYPE_CHECKING
 
-from harness.models.backends.loading import no_bars
+import torch
+from torch import nn
+
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from pocket_training.sam.initial_weights import begin
+from harness.models.pocket_sam import FOLDER
 
 if TYPE_CHECKING:
-    from transformers import Sam2VideoModel, Sam2VideoProcessor
+    from transformers import Sam2VideoConfig, Sam2VideoModel, Sam2VideoProcessor
+    from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoAttention
 
-STRIDE = 16
-"""Pixels of the network's image along one cell of its coarsest map."""
-
-MEMORY_WIDTH = 64  # transformers' memory attention takes no other, and pointers are cut to it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
-    """Sizes; `Sam2VideoConfig` documents each one."""
-
-    side: int = 192
-    """Images are squashed to a square of this many pixels."""
-    widths: tuple[int, ...] = (32, 64, 96, 128)
-    blocks: tuple[int, ...] = (1, 2, 3, 1)
-    heads: tuple[int, ...] = (1, 2, 4, 4)
-    windows: tuple[int, ...] = (8, 4, 12, 6)
-    unwindowed: tuple[int, ...] = (4, 5)
-    hidden: int = 128
-    decoder_heads: int = 4
-    memory_layers: int = 2
-    memories: int = 4
-    """Frames that are remembered at once: the one that is given, and the last three."""
+CONTENT = 0.25  # of what Xavier's rule gives the maps of the image encoder
+KINDS = 0.3  # standard deviation of the vectors that tell a corner from a point, and the like
+SHARPNESS = 1.4  # gain of the projections to queries and keys
+FUSED = 0.1  # of the memory fuser's layers; transformers begins with zero: no gradient
+ADDED = 0.1  # of what memory attention adds to an image's features besides the memories
 
 
-def make_network(sizes: Architecture, *, seed: int) -> "Sam2VideoModel":
-    """A Sam2VideoModel with random weights, in evaluation mode (it has no dropout)."""
+def shipped_config() -> "Sam2VideoConfig":
+    """Return the sizes of the shipped network."""
     ensure_torchvision()
-    import torch
-    from transformers import Sam2VideoConfig, Sam2VideoModel
+    from transformers import Sam2VideoConfig
+
+    return Sam2VideoConfig.from_pretrained(FOLDER)
+
+
+def load_processor() -> "Sam2VideoProcessor":
+    """Return the shipped processor, of clips and of still images."""
+    ensure_torchvision()
+    from transformers import Sam2VideoProcessor
+
+    processor: Sam2VideoProcessor = Sam2VideoProcessor.from_pretrained(FOLDER)
+    return processor
+
+
+def make_network(config: "Sam2VideoConfig", *, seed: int) -> "Sam2VideoModel":
+    """A Sam2VideoModel with random weights, in evaluation mode (it has no dropout)."""
+    from transformers import Sam2VideoModel
 
     torch.manual_seed(seed)
-    network = Sam2VideoModel(Sam2VideoConfig(**_configuration(sizes)))
-    begin(network)
+    network = Sam2VideoModel(config)
+    _begin(network)
     return network.eval()
 
 
-def make_processor(side: int) -> "Sam2VideoProcessor":
-    """The Sam2VideoProcessor for images of side × side pixels; it makes still images too."""
-    ensure_torchvision()
-    from transformers import Sam2ImageProcessor, Sam2VideoProcessor, Sam2VideoVideoProcessor
+def _begin(network: "Sam2VideoModel") -> None:
+    for module in network.modules():
+        _draw(module)
+    with torch.no_grad():
+        for head in network.mask_decoder.output_hypernetworks_mlps:
+            head.proj_out.weight.mul_(0.1)  # masks begin undecided
+        for neck in network.vision_encoder.neck.convs:
+            neck.weight.mul_(CONTENT)
+        for layer in network.memory_encoder.memory_fuser.layers:
+            layer.scale.fill_(FUSED)
+        # Released checkpoints hold one encoding of places twice; transformers draws two.
+        network.prompt_encoder.shared_embedding.positional_embedding.copy_(
+            network.shared_image_embedding.positional_embedding
+        )
+    for name, module in network.named_modules():
+        if name.startswith("mask_decoder") and hasattr(module, "q_proj"):
+            _begin_alike(module)
+    _begin_remembering(network)
 
-    size, masks = ({"height": pixels, "width": pixels} for pixels in (side, side // 4))
-    return Sam2VideoProcessor(
-        Sam2ImageProcessor(size=size, mask_size=masks),
-        Sam2VideoVideoProcessor(size=size),
-        target_size=side,
-    )
+
+def _draw(module: nn.Module) -> None:
+    """Draw the weights by the module's width: the architecture's 0.02 suits wide networks only."""
+    if isinstance(module, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=KINDS)
 
 
-def save(network: "Sam2VideoModel", processor: "Sam2VideoProcessor", folder: Path) -> None:
-    """Write the checkpoint that Sam2Model and Sam2VideoModel load."""
-    with no_bars():
-        network.save_pretrained(folder)
-    processor.save_pretrained(folder)
+def _begin_alike(attention: "Sam2VideoAttention") -> None:
+    """Initialise attention so that it attends to keys like the query."""
+    torch.nn.init.orthogonal_(attention.q_proj.weight, gain=SHARPNESS)
+    with torch.no_grad():
+        attention.k_proj.weight.copy_(attention.q_proj.weight)
 
 
-def _configuration(sizes: Architecture) -> dict[str, object]:
-    side, hidden = sizes.side, sizes.hidden
-    backbone = {
-        "model_type": "sam2_hiera_det_model",
-        "image_size": [side, side],
-        "hidden_size": sizes.widths[0],
-        "num_attention_heads": sizes.heads[0],
-        "embed_dim_per_stage": list(sizes.widths),
-        "blocks_per_stage": list(sizes.blocks),
-        "num_attention_heads_per_stage": list(sizes.heads),
-        "window_size_per_stage": list(sizes.windows),
-        "global_attention_blocks": list(sizes.unwindowed),
-        "window_positional_embedding_background_size": [side // 32, side // 32],
-    }
-    return {
-        "vision_config": {
-            "model_type": "sam2_vision_model",
-            "backbone_config": backbone,
-            "backbone_channel_list": list(reversed(sizes.widths)),
-            "backbone_feature_sizes": [[side // stride] * 2 for stride in (4, 8, 16)],
-            "fpn_hidden_size": hidden,
-        },
-        "prompt_encoder_config": {
-            "hidden_size": hidden,
-            "image_size": side,
-            "patch_size": STRIDE,
-        },
-        "mask_decoder_config": {
-            "hidden_size": hidden,
-            "mlp_dim": 2 * hidden,
-            "num_hidden_layers": 2,
-            "num_attention_heads": sizes.decoder_heads,
-            "iou_head_hidden_dim": hidden,
-        },
-        "image_size": side,
-        "num_maskmem": sizes.memories,
-        "memory_attention_hidden_size": hidden,
-        "memory_attention_num_layers": sizes.memory_layers,
-        "memory_attention_feed_forward_hidden_size": 2 * hidden,
-        "memory_attention_rope_feat_sizes": [side // STRIDE] * 2,
-        "memory_attention_dropout": 0.0,
-        "memory_attention_rope_dropout": 0.0,
-        "memory_encoder_hidden_size": hidden,
-        "memory_encoder_output_channels": MEMORY_WIDTH,
-        "mask_downsampler_embed_dim": hidden,
-        "memory_fuser_embed_dim": hidden,
-        "memory_fuser_intermediate_dim": 2 * hidden,
-    }
+def _begin_remembering(network: "Sam2VideoModel") -> None:
+    """Initialise memory attention so that a pixel attends to the memory of similar pixels.
+
+    A memory is a narrower copy of the image's features, to which the mask is added, so keys are
+    made from it as queries are made from the features narrowed in the same way.
+    """
+    encoder = network.memory_encoder
+    with torch.no_grad():
+        torch.nn.init.dirac_(encoder.feature_projection.weight)
+        torch.nn.init.orthogonal_(encoder.projection.weight)
+        narrow = encoder.projection.weight[:, :, 0, 0]
+        for layer in network.memory_attention.layers:
+            _begin_alike(layer.self_attn)
+            layer.self_attn.o_proj.weight.mul_(ADDED)
+            layer.linear2.weight.mul_(ADDED)
+            torch.nn.init.orthogonal_(layer.cross_attn_image.k_proj.weight, gain=SHARPNESS)
+            layer.cross_attn_image.q_proj.weight.copy_(
+                layer.cross_attn_image.k_proj.weight @ narrow
+            )

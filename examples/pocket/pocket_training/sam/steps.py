@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as nnf
 
 from harness.masks import BoolArray
 from pocket_training.sam.batches import Clip, PromptedImage
@@ -13,7 +16,6 @@ from pocket_training.sam.forward import Decoded, encode_images, predict_masks, t
 from pocket_training.sam.losses import mask_losses, reached_ious
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import Sam2VideoModel, Sam2VideoProcessor
 
 OTHERS = 0.3
@@ -27,7 +29,7 @@ PRESENCE = 0.2  # weight of the cross entropy of an object being in view
 class Cost:
     """A loss with gradients, and plain numbers for the curve."""
 
-    loss: "Tensor"
+    loss: Tensor
     numbers: Mapping[str, float]
 
 
@@ -40,8 +42,6 @@ def still_cost(
     background: float,
 ) -> Cost:
     """Masks of prompts: three of them each if `multimask`, else the single one."""
-    import torch
-
     side = network.config.image_size
     seen = encode_images(network, pixels(processor, [one.image for one in prompted]))
     points = torch.from_numpy(np.stack([scale_points(one, side) for one in prompted]))
@@ -58,42 +58,40 @@ def clip_cost(
     *,
     background: float,
 ) -> Cost:
-    """Return the loss on all frames but the first, whose masks are given. All clips are equally
-    long.
-    """
-    import torch
+    """Return the loss on all frames but the first, whose masks are given.
 
+    All clips are equally long, with equally many objects.
+    """
     side, length = network.config.image_size, len(shown[0].frames)
     seen = encode_images(
         network, pixels(processor, [frame for clip in shown for frame in clip.frames])
     )
-    objects = [clip.masks.shape[1] for clip in shown]
-    first = torch.tensor([place * length for place, n in enumerate(objects) for _ in range(n)])
+    objects = shown[0].masks.shape[1]
+    first = torch.arange(len(shown)).repeat_interleave(objects) * length
     given = torch.cat([shares(clip.masks[0], side) for clip in shown]) >= 0.5
     output = track_objects(network, seen, given.float(), first + torch.arange(length)[:, None])
-    ground_truth = torch.cat([_later_frames(clip, side // 2) for clip in shown], dim=1)
-    in_view = torch.from_numpy(np.concatenate([_in_view(clip) for clip in shown], axis=1))
+    ground_truth = torch.cat([shares(clip.masks[1:], side // 2) for clip in shown], dim=1)
+    present = np.concatenate([clip.masks[1:].any(axis=(2, 3)) for clip in shown], axis=1)
+    in_view = torch.from_numpy(present.T).float()
     joined = Decoded(
         *(
             torch.cat([getattr(one, name) for one in output], dim=1)
             for name in ("masks", "ious", "tokens", "presence")
         )
     )
-    return _cost(joined, ground_truth.transpose(0, 1), in_view.T[..., None].float(), background)
+    return _cost(joined, ground_truth.transpose(0, 1), in_view[..., None], background)
 
 
-def pixels(processor: "Sam2VideoProcessor", images: Sequence[NDArray[np.uint8]]) -> "Tensor":
+def pixels(processor: "Sam2VideoProcessor", images: Sequence[NDArray[np.uint8]]) -> Tensor:
     """Images as the network takes them, made as they are when it is used."""
     made: Tensor = processor.image_processor(list(images), return_tensors="pt")["pixel_values"]
     return made
 
 
-def shares(masks: BoolArray, side: int) -> "Tensor":
+def shares(masks: BoolArray, side: int) -> Tensor:
     """Return the share of each cell of a side × side grid that the masks cover: (…, side, side)."""
-    import torch
-
     flat = torch.from_numpy(masks.reshape(-1, 1, *masks.shape[-2:])).float()
-    small = torch.nn.functional.interpolate(
+    small = nnf.interpolate(
         flat, (side, side), mode="bilinear", align_corners=False, antialias=True
     )
     return small.view(*masks.shape[:-2], side, side)
@@ -105,23 +103,12 @@ def scale_points(prompted: PromptedImage, side: int) -> NDArray[np.float32]:
     return prompted.points * np.array([side / width, side / height], dtype=np.float32)
 
 
-def _later_frames(clip: Clip, side: int) -> "Tensor":
-    return shares(clip.masks[1:], side)
-
-
-def _in_view(clip: Clip) -> NDArray[np.bool_]:
-    """Later frames × objects."""
-    return np.asarray(clip.masks[1:].any(axis=(2, 3)), dtype=np.bool_)
-
-
-def _cost(decoded: Decoded, ground_truth: "Tensor", present: "Tensor", background: float) -> Cost:
+def _cost(decoded: Decoded, ground_truth: Tensor, present: Tensor, background: float) -> Cost:
     """The whole loss of images × objects.
 
     `ground_truth` is images × objects × h × w, shares of cells; `present` images × objects × 1.
     Masks cost something only where the object is in view.
     """
-    from torch.nn import functional as nnf
-
     grown = nnf.interpolate(decoded.masks.flatten(0, 1), ground_truth.shape[-2:], mode="bilinear")
     logits, whole = (
         grown.view(*decoded.masks.shape[:3], *ground_truth.shape[-2:]),

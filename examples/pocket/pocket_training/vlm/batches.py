@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,12 +70,12 @@ class Batch:
     """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
     it, even where other things cover more of the token."""
     patch_kinds: Ints
-    """Images × patches × 3: the same as `kinds` of each patch; × 0 without heads on patches."""
+    """Images × patches × 3: the same as `kinds` of each patch."""
     patch_boxes: Floats
-    """Images × patches × 4: the box of each patch's thing on the canvas; × 0 as above."""
+    """Images × patches × 4: the box of each patch's thing on the canvas."""
     outlines: Floats
     """Images × image tokens × 49: the part that the token's thing covers of each cell of a grid
-    over the token; × 0 without a head on outlines."""
+    over the token."""
 
     def arrays(self) -> dict[str, Ints | Floats]:
         """All arrays by name."""
@@ -90,23 +89,21 @@ class Collator:
         self,
         tokenizer: "PreTrainedTokenizerFast",
         *,
-        outlines: bool = False,
-        patches: bool = False,
         places_of_targets: bool = False,
-        recoloured: bool = False,
+        colours_alone: bool = False,
     ) -> None:
-        self._tokenizer = tokenizer
-        self._outlines = outlines
-        self._patches = patches
-        self._places_of_targets = places_of_targets
-        self._recoloured = recoloured
-        self._encode = lru_cache(maxsize=50_000)(self._ids)
-        self._image = tokenizer.convert_tokens_to_ids(vocabulary.IMAGE)
-        self._video = tokenizer.convert_tokens_to_ids(vocabulary.VIDEO)
-        self._pad = tokenizer.pad_token_id
+        """Take a tokenizer.
 
-    def _ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+        Args:
+            tokenizer: pocket's.
+            places_of_targets: Tokens that show the question's subject have its box, even where
+                other things cover more of them.
+            colours_alone: Image tokens of images that are asked about have colours alone, as
+                shapes and sizes are learned from those whose colours have no name.
+        """
+        self._tokenizer = tokenizer
+        self._places_of_targets = places_of_targets
+        self._colours_alone = colours_alone
 
     def batch(self, drawn: Sequence[DrawnScene], *, intervals: Sequence[int]) -> Batch:
         """The batch of images with equally many frames.
@@ -120,6 +117,16 @@ class Collator:
         ]
         longest = max(len(row["tokens"]) for row in rows)
         length = -(-longest // STEP) * STEP
+        padded = {
+            name: _pad_rows([row[name] for row in rows], length, value)
+            for name, value in (
+                ("tokens", self._tokenizer.pad_token_id),
+                ("labels", IGNORED),
+                ("soft", 0),
+                ("positions", 0),
+                ("seen", 0),
+            )
+        }
         grounding, copies, options = (
             np.array(
                 [(number, *place) for number, row in enumerate(rows) for place in row[name]],
@@ -128,132 +135,121 @@ class Collator:
             for name, width in (("grounding", 2), ("copies", 4), ("options", 3))
         )
         places = np.arange(length)
-        by_patch = [
-            (one, _patch_owners(one.view) if self._patches else _no_patches(one.view))
-            for one in drawn
-        ]
+        owners = [_owners(one.view) for one in drawn]
+        by_patch = [_patch_owners(one.view) for one in drawn]
+        with_owners = [*zip(drawn, owners, strict=True)]
+        with_patches = [*zip(drawn, by_patch, strict=True)]
         return Batch(
             images=np.stack([squashed(one.view) for one in drawn]),
-            tokens=_pad_rows([row["tokens"] for row in rows], length, self._pad),
-            labels=_pad_rows([row["labels"] for row in rows], length, IGNORED),
-            soft=_pad_rows([row["soft"] for row in rows], length, 0).astype(np.bool_),
-            positions=np.stack(
-                [
-                    _pad_rows([row["positions"][axis] for row in rows], length, 0)
-                    for axis in range(3)
-                ]
-            ),
+            tokens=padded["tokens"],
+            labels=padded["labels"],
+            soft=padded["soft"].astype(np.bool_),
+            positions=padded["positions"].swapaxes(0, 1),
             owner=np.array([row["owner"] for row in rows], dtype=np.int64),
-            seen=_pad_rows([row["seen"] for row in rows], length, 0).astype(np.bool_),
-            targeted=np.stack([row["targeted"] for row in rows]).astype(np.float32),
+            seen=padded["seen"].astype(np.bool_),
+            targeted=np.stack([row["targeted"] for row in rows]),
             grounding=grounding,
-            looked_at=np.concatenate([row["looked_at"] for row in rows]).astype(np.float32),
+            looked_at=np.concatenate([row["looked_at"] for row in rows]),
             copies=copies[:, :2],
             sources=(places >= copies[:, 2:3]) & (places < copies[:, 3:4]),
             options=options,
-            kinds=np.stack([self._kinds(one, _owners(one.view)) for one in drawn]),
+            kinds=np.stack([self._kinds(*one) for one in with_owners]),
+            boxes=np.stack([_boxes(one.view, owner) for one, owner in with_owners]),
             boxes_of_targets=np.stack([row["boxes_of_targets"] for row in rows]),
-            patch_kinds=np.stack([self._kinds(one, owners) for one, owners in by_patch]),
-            patch_boxes=np.stack([_first_boxes(one.view, owners) for one, owners in by_patch]),
-            boxes=np.stack([_boxes(one.view, _owners(one.view)) for one in drawn]).astype(
-                np.float32
-            ),
-            outlines=np.stack(
-                [_outlines(one.view) if self._outlines else _no_outlines(one.view) for one in drawn]
-            ).astype(np.float32),
+            patch_kinds=np.stack([self._kinds(*one) for one in with_patches]),
+            patch_boxes=np.stack([_boxes(one.view, owner)[:, :4] for one, owner in with_patches]),
+            outlines=np.stack([_outlines(one.view, owner) for one, owner in with_owners]),
         )
 
     def _row(
         self, image: int, view: View, example: TrainingExample, interval: int
     ) -> dict[str, Any]:
-        before, after, grids, positions = self._surrounding_tokens(example, view)
-        pad = self._image if len(view.frames) == 1 else self._video
+        grids = -(-len(view.frames) // 2)
+        pad = vocabulary.IMAGE if len(view.frames) == 1 else vocabulary.VIDEO
+        before = f"{vocabulary.START}user\n"
+        turn = f"{vocabulary.VISION_END}{vocabulary.END}\n{vocabulary.START}assistant\n"
+        prompt = f"{before}{example.prompt}{vocabulary.VISION_START}{pad * (grids * TOKENS)}{turn}"
         encoded = self._tokenizer.backend_tokenizer.encode(
-            example.response, add_special_tokens=False
+            prompt + example.response + vocabulary.END, add_special_tokens=False
         )
-        end = self._encode(vocabulary.END)
-        prompt = [*before, *[pad] * (grids * TOKENS), *after]
-        tokens = [*prompt, *encoded.ids, *end]
-        about = [_span_at(example.spans, *place) for place in encoded.offsets]
-        learned = [place[0] >= example.learned_from for place in encoded.offsets] + [True]
-        written = [*encoded.ids, *end]
-        first = len(prompt) - 1
-        labels = np.full(len(tokens), IGNORED, dtype=np.int64)
-        labels[first:-1] = np.where(learned, written, IGNORED)
-        soft = np.zeros(len(tokens), dtype=np.int64)
-        soft[first:-2] = [span is not None and span.soft for span in about]
-        seen = np.zeros(len(tokens), dtype=np.int64)
-        seen[len(before) : len(before) + grids * TOKENS] = 1
-        grounding, looked_at = [], []
-        for place, span in enumerate(about):
-            if span is not None and span.thing is not None and learned[place]:
-                grounding.append((first + place,))
-                looked_at.append(_target(view, span))
+        requested = TokenPositions(len(before), encoded.offsets)
         output = TokenPositions(len(prompt), encoded.offsets)
+        tokens = np.array(encoded.ids, dtype=np.int64)
+        first, _ = output.places(0, 1)
+        labels = np.full(len(tokens), IGNORED, dtype=np.int64)
+        soft = np.zeros(len(tokens), dtype=np.int64)
+        grounding, looked_at = [], []
+        for place in range(first, len(tokens)):
+            start, end = (edge - len(prompt) for edge in encoded.offsets[place])
+            span = _span_at(example.spans, start, end)
+            soft[place - 1] = span is not None and span.soft
+            if start >= example.learned_from:
+                labels[place - 1] = tokens[place]
+                if span is not None and span.thing is not None:
+                    grounding.append((place - 1,))
+                    looked_at.append(_target(view, span))
         copies = [
             pointer
             for copy in example.copies
             if copy.start >= example.learned_from
             for pointer in _pointers(
                 output.places(copy.start, copy.end),
-                (positions if copy.in_prompt else output).places(*copy.source),
+                (requested if copy.in_prompt else output).places(*copy.source),
             )
         ]
         options = [
             (place, number)
             for number, stretch in enumerate(example.options)
-            for place in range(*positions.places(*stretch))
+            for place in range(*requested.places(*stretch))
         ]
+        seen = tokens == self._tokenizer.convert_tokens_to_ids(pad)
+        targeted, owners = _target_owners(view, example.targets)
         return {
             "tokens": tokens,
             "labels": labels,
             "soft": soft,
-            "positions": _positions(len(before), grids, interval, len(tokens)),
+            "positions": _positions(int(seen.argmax()), grids, interval, len(tokens)),
             "owner": image,
-            "seen": seen,
-            "targeted": _target_boxes(view, example.targets),
-            "boxes_of_targets": self._boxes_of_targets(view, example.targets),
+            "seen": seen.astype(np.int64),
+            "targeted": targeted.reshape(-1).astype(np.float32),
+            "boxes_of_targets": _boxes(view, owners if self._places_of_targets else _owners(view)),
             "grounding": grounding,
-            "looked_at": np.array(looked_at).reshape(-1, grids * TOKENS),
+            "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, grids * TOKENS),
             "copies": copies,
             "options": options,
         }
 
     def _kinds(self, drawn: DrawnScene, owners: Ints) -> Ints:
-        return _kinds(drawn.view, owners, colours_alone=self._recoloured and bool(drawn.examples))
-
-    def _boxes_of_targets(self, view: View, target: Sequence[int]) -> Floats:
-        owners = _target_owners(view, target if self._places_of_targets else ())
-        return _boxes(view, owners)
-
-    def _surrounding_tokens(
-        self, example: TrainingExample, view: View
-    ) -> "tuple[list[int], list[int], int, TokenPositions]":
-        """Return the tokens before and after the image tokens, the number of grids of those, and
-        the place of the prompt's tokens.
+        """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED
+        for a colour without a name, and for shapes and sizes where only colours are learned.
         """
-        start = [*self._encode(f"{vocabulary.START}user\n")]
-        text = self._tokenizer.backend_tokenizer.encode(example.prompt, add_special_tokens=False)
-        opened = [*self._encode(vocabulary.VISION_START)]
-        closed = [*self._encode(vocabulary.VISION_END)]
-        turn = [*self._encode(f"{vocabulary.END}\n{vocabulary.START}assistant\n")]
-        requested = TokenPositions(len(start), text.offsets)
-        return [*start, *text.ids, *opened], [*closed, *turn], -(-len(view.frames) // 2), requested
+        alone = self._colours_alone and bool(drawn.examples)
+        table = [
+            (
+                IGNORED if alone else SHAPES.index(one.shape) + 1,
+                IGNORED if index in drawn.view.fills else [*COLOURS].index(one.colour),
+                IGNORED if alone else SIZES.index(one.size),
+            )
+            for index, one in enumerate(drawn.view.scene.things)
+        ]
+        found: Ints = np.array([*table, (NOTHING, 0, 0)])[owners].reshape(-1, 3)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPositions:
-    """Place of a text's tokens in a row."""
+    """Place of the tokens of a part of a row's text."""
 
-    start: int
-    """Place of the first one."""
+    begin: int
+    """Place of the part in the text."""
     offsets: Sequence[tuple[int, int]]
-    """Stretch of the text that each one is."""
+    """Stretch of the text that each token is."""
 
     def places(self, start: int, end: int) -> tuple[int, int]:
         """The places of the tokens of a stretch: the first, and one after the last."""
+        start, end = self.begin + start, self.begin + end
         inside = [i for i, (low, high) in enumerate(self.offsets) if low < end and high > start]
-        return self.start + inside[0], self.start + inside[-1] + 1
+        return inside[0], inside[-1] + 1
 
 
 def _pointers(written: tuple[int, int], info: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
@@ -282,9 +278,10 @@ def squashed(view: View) -> NDArray[np.uint8]:
 
 
 def _pad_rows(rows: Sequence[Ints], length: int, value: int) -> Ints:
-    whole = np.full((len(rows), length), value, dtype=np.int64)
+    """Stack rows (… × their lengths), each filled up to a length."""
+    whole = np.full((len(rows), *rows[0].shape[:-1], length), value, dtype=np.int64)
     for row, values in zip(whole, rows, strict=True):
-        row[: len(values)] = values
+        row[..., : values.shape[-1]] = values
     return whole
 
 
@@ -316,77 +313,42 @@ def _target(view: View, span: Span) -> Floats:
     return whole.reshape(-1)
 
 
-def _target_boxes(view: View, things: Sequence[int]) -> Floats:
-    if not things:
-        return np.zeros(-(-len(view.frames) // 2) * TOKENS, dtype=np.float32)
-    firsts = view.shares[::2]
-    whole: Floats = (firsts[:, list(things)].max(1) >= MIN_PIXELS).astype(np.float32)
-    return whole.reshape(-1)
-
-
 def _owners(view: View) -> Ints:
     """Grids × image tokens: the thing that covers most of the token, or -1."""
     firsts = view.shares[::2]
     return np.where(firsts.max(1) >= MIN_PIXELS, firsts.argmax(1), -1)
 
 
-def _target_owners(view: View, things: Sequence[int]) -> Ints:
-    """The same, but of tokens that show any of these things the one of them that covers most."""
+def _target_owners(view: View, things: Sequence[int]) -> tuple[NDArray[np.bool_], Ints]:
+    """Return which tokens show any of these things; and the owners of all, of these tokens the one
+    of the things that covers most.
+    """
+    owners = _owners(view)
     if not things:
-        return _owners(view)
+        return np.zeros(owners.shape, dtype=np.bool_), owners
     parts = view.shares[::2][:, list(things)]
-    return np.where(parts.max(1) >= MIN_PIXELS, np.array(things)[parts.argmax(1)], _owners(view))
+    shown = parts.max(1) >= MIN_PIXELS
+    return shown, np.where(shown, np.array(things)[parts.argmax(1)], owners)
 
 
 def _patch_owners(view: View) -> Ints:
     """Grids × patches: the thing that covers most of the patch, or -1."""
-    shares = np.stack([view.patch_shares(frame) for frame in view.frames[::2]])
+    parts = [view.parts(frame, 2) for frame in view.frames[::2]]
+    shares = np.stack(parts).reshape(len(parts), len(view.scene.things), -1)
     return np.where(shares.max(1) >= MIN_PIXELS_OF_PATCH, shares.argmax(1), -1)
 
 
-def _no_patches(view: View) -> Ints:
-    return np.zeros((-(-len(view.frames) // 2), 0), dtype=np.int64)
-
-
-def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
-    """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED for
-    a colour without a name, and for shapes and sizes where only colours are learned.
-    """
-    table = [
-        (
-            IGNORED if colours_alone else SHAPES.index(one.shape) + 1,
-            IGNORED if index in view.fills else [*COLOURS].index(one.colour),
-            IGNORED if colours_alone else SIZES.index(one.size),
-        )
-        for index, one in enumerate(view.scene.things)
-    ]
-    found: Ints = np.array([*table, (NOTHING, 0, 0)])[owners].reshape(-1, 3)
-    return found
-
-
-def _outlines(view: View) -> Floats:
+def _outlines(view: View, owners: Ints) -> Floats:
     """Return the outline of each token's thing within the token; empty where it shows none."""
-    owners = _owners(view)
     whole = np.zeros((*owners.shape, OUTLINE**2), dtype=np.float32)
     for grid, owner in enumerate(owners):
-        parts = view.outlines(view.frames[2 * grid], CELLS * OUTLINE) / 255
-        split = parts.reshape(-1, CELLS, OUTLINE, CELLS, OUTLINE).swapaxes(2, 3)
-        by_token = split.reshape(len(parts), TOKENS, OUTLINE**2)
-        whole[grid] = np.where(owner[:, None] >= 0, by_token[owner, np.arange(TOKENS)], 0)
+        parts = view.parts(view.frames[2 * grid], OUTLINE)
+        whole[grid] = np.where(owner[:, None] >= 0, parts[owner, np.arange(TOKENS)], 0)
     return whole.reshape(-1, OUTLINE**2)
 
 
-def _no_outlines(view: View) -> Floats:
-    return np.zeros((_owners(view).size, 0), dtype=np.float32)
-
-
-def _first_boxes(view: View, owners: Ints) -> Floats:
-    """Owners' boxes in the first frame of each grid."""
-    firsts = [view.boxes[frame][own] for frame, own in zip(view.frames[::2], owners, strict=True)]
-    return np.concatenate(firsts).astype(np.float32)
-
-
 def _boxes(view: View, owners: Ints) -> Floats:
+    """Return the owners' boxes, and the ways of their middles to the next frame."""
     whole = np.zeros((*owners.shape, 6), dtype=np.float32)
     for grid, owner in enumerate(owners):
         first = view.boxes[view.frames[2 * grid]]

@@ -7,10 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias, TypeVar
+from functools import cache
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from harness.models.pocket.model import MAX_FRAMES
 from harness.world.backgrounds import draw_background
 from harness.world.families import draw_scene, wanted_count
 from harness.world.language import Noun, Question, nouns
@@ -27,19 +29,8 @@ from pocket_training.vlm.views import View
 T = TypeVar("T")
 Chance: TypeAlias = np.random.Generator
 
-STILL = (
-    attributes,
-    attributes,
-    relations,
-    relations,
-    superlatives,
-    superlatives,
-    riddles,
-    riddles,
-    likenesses,
-    odd_ones,
-    extremes,
-)
+TWICE = (attributes, relations, superlatives, riddles)
+STILL = (*(kind for kind in TWICE for _ in range(2)), likenesses, odd_ones, extremes)
 VIDEO = (motions, motions, motions, speeds, attributes)
 
 STILLS = ("still", "qa", "qa", "referring", "referring")
@@ -60,39 +51,37 @@ MAX_SHOWN = 16  # things in an image that nothing is asked about
 MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MixtureShares:
-    """Images of each kind in one step, and lessons an image."""
+STILL_LESSONS, COUNT_LESSONS, VIDEO_LESSONS = 4, 3, 4  # of each image
+ABSENT = 0.03  # share of the lessons for places whose subject is not there
+COUNTED = 0.5
+"""Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
+SIZED = 0.3
+"""Share of the counting lessons that distinguish things by size, where a scene allows it."""
 
-    stills: int = 10
-    still_lessons: int = 4
-    images: int = 16
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """Images of each kind in one half of a step, and shares of the lessons."""
+
+    stills: int
+    images: int
     """Number of further stills without questions: image tokens learn to describe their content."""
-    counts: int = 6
-    count_lessons: int = 3
-    videos: int = 5
-    video_lessons: int = 4
-    words: float = 0.5
+    counts: int = 2
+    videos: int = 2
+    words: float
     """Part of the lessons that are answered in words."""
-    absent: float = 0.03
-    """Share of the lessons for places whose subject is not there."""
-    counted: float = 0.5
-    """Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
-    sized: float = 0.3
-    """Share of the counting lessons that distinguish things by size, where a scene allows it."""
+    swapped: float
+    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
     recoloured: float = 0.0
     """Share of the things in `images` that have a colour without a name: a thing's shape and size
     must not be guessed from its colour, as training does not show all combinations."""
-    swapped: float = 0.3
-    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
-
     sizes_held: bool = False
     """True: each size is compared with the best so far, as in other comparisons. False: all sizes
     are listed, then the outcome. It was not learned: the listed sizes were right, the outcome a
     guess. The first part of the training of the shipped weights had it."""
 
-    def at_first(self, images: int) -> "MixtureShares":
-        """The shares while the vision tower learns: many images, few lessons."""
+    def at_first(self, images: int) -> "Mixture":
+        """The mixture while the vision tower learns: many images, few lessons."""
         return replace(self, stills=1, counts=0, videos=1, images=images)
 
 
@@ -104,29 +93,53 @@ class DrawnScene:
     examples: tuple[TrainingExample, ...]
 
 
-def draw_stills(
-    shares: MixtureShares, *, seed: int, step: int, max_things: int
-) -> list[DrawnScene]:
+def draw_stills(mixture: Mixture, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
     """Stills with questions of all kinds, of at most about `max_things` things."""
     drawn = []
-    for place in range(shares.stills):
-        chance = np.random.default_rng([seed, 1, step, place])
-        scene = _scene(chance, _pick(chance, STILLS), max_things)
-        view = View(scene, (0,))
-        examples = tuple(_still_examples(chance, view, shares))
-        drawn.append(DrawnScene(view, examples))
+    for chance in _chances(mixture.stills, seed, 1, step):
+        view = View(_scene(chance, _pick(chance, STILLS), max_things), (0,))
+        drawn.append(DrawnScene(view, tuple(_still_examples(chance, view, mixture))))
     return drawn
 
 
-def draw_images(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnScene]:
+def draw_images(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
     """Draw stills without questions."""
     drawn = []
-    for place in range(shares.images):
-        chance = np.random.default_rng([seed, 5, step, place])
+    for chance in _chances(mixture.images, seed, 5, step):
         scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MAX_SHOWN)
-        fills = _unnamed_colours(chance, scene, shares.recoloured) if shares.recoloured else {}
+        fills = _unnamed_colours(chance, scene, mixture.recoloured) if mixture.recoloured else {}
         drawn.append(DrawnScene(View(scene, (0,), fills), ()))
     return drawn
+
+
+def draw_counts(mixture: Mixture, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
+    """Draw stills with many things of one kind, for questions that ask for all of them."""
+    drawn = []
+    for chance in _chances(mixture.counts, seed, 2, step):
+        view = View(_scene(chance, "count", max_things + 6), (0,))
+        drawn.append(DrawnScene(view, tuple(_count_examples(chance, view))))
+    return drawn
+
+
+def draw_videos(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
+    """Clips, all with as many frames."""
+    common = np.random.default_rng([seed, 3, step])
+    start, number = 0, MAX_FRAMES
+    whole = common.random() < 0.75
+    if not whole:
+        number = int(common.integers(2, MAX_FRAMES))
+        start = int(common.integers(0, MAX_FRAMES - number + 1))
+    drawn = []
+    for chance in _chances(mixture.videos, seed, 4, step):
+        scene = _scene(chance, _pick(chance, CLIPS if whole else ("video",)), 8)
+        view = View(scene, tuple(range(start, start + number)))
+        drawn.append(DrawnScene(view, tuple(_video_examples(chance, view, mixture, words=whole))))
+    return drawn
+
+
+def _chances(number: int, seed: int, kind: int, step: int) -> Iterator[Chance]:
+    """Yield a generator for each image of a kind."""
+    return (np.random.default_rng([seed, kind, step, place]) for place in range(number))
 
 
 def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB]:
@@ -144,36 +157,6 @@ def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB
     return fills
 
 
-def draw_counts(
-    shares: MixtureShares, *, seed: int, step: int, max_things: int
-) -> list[DrawnScene]:
-    """Draw stills with many things of one kind, for questions that ask for all of them."""
-    drawn = []
-    for place in range(shares.counts):
-        chance = np.random.default_rng([seed, 2, step, place])
-        view = View(_scene(chance, "count", max_things + 6), (0,))
-        drawn.append(DrawnScene(view, tuple(_count_examples(chance, view, shares))))
-    return drawn
-
-
-def draw_videos(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnScene]:
-    """Clips, all with as many frames."""
-    common = np.random.default_rng([seed, 3, step])
-    frames: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7)
-    whole = common.random() < 0.75
-    if not whole:
-        number = int(common.integers(2, 8))
-        start = int(common.integers(0, 8 - number + 1))
-        frames = tuple(range(start, start + number))
-    drawn = []
-    for place in range(shares.videos):
-        chance = np.random.default_rng([seed, 4, step, place])
-        family = _pick(chance, CLIPS if whole else ("video",))
-        view = View(_scene(chance, family, 8), frames)
-        drawn.append(DrawnScene(view, tuple(_video_examples(chance, view, shares, words=whole))))
-    return drawn
-
-
 def _scene(chance: Chance, family: str, max_things: int) -> Scene:
     """A scene of the training split; of a few, the first one with few enough things."""
     for _ in range(6):
@@ -188,27 +171,18 @@ def _pick(chance: Chance, options: Sequence[T]) -> T:
     return options[int(chance.integers(len(options)))]
 
 
-def _still_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterator[TrainingExample]:
-    requested, quizzes = (
-        _QuestionPool(view.scene, STILL),
-        _QuestionPool(view.scene, _quizzes(view.scene)),
-    )
-    for _ in range(shares.still_lessons):
-        qa = (
-            _balanced_choice(chance, quizzes.draw_some(chance))
-            if chance.random() < shares.words
-            else None
-        )
+def _still_examples(chance: Chance, view: View, mixture: Mixture) -> Iterator[TrainingExample]:
+    draw_question, draw_qa = _pool(view.scene, STILL), _quizzes(view.scene)
+    for _ in range(STILL_LESSONS):
+        in_word = chance.random() < mixture.words
+        qa = _balanced_choice(chance, draw_qa(chance)) if in_word else None
         if qa is not None:
-            yield in_words(view, qa, sizes_held=shares.sizes_held)
-        elif (
-            chance.random() < shares.absent
-            and (absent := _absent_question(chance, view)) is not None
-        ):
+            yield in_words(view, qa, sizes_held=mixture.sizes_held)
+        elif chance.random() < ABSENT and (absent := _absent_question(chance, view)) is not None:
             yield locate_example(view, absent)
-        elif options := requested.draw_some(chance):
+        elif options := draw_question(chance):
             question = _reworded(chance, _pick(chance, options))
-            named = _another_thing(chance, view, question, shares.swapped)
+            named = _another_thing(chance, view, question, mixture.swapped)
             yield locate_example(view, question, named=named)
 
 
@@ -227,26 +201,21 @@ def _absent_question(chance: Chance, view: View) -> Question | None:
     return None
 
 
-class _QuestionPool(Generic[T]):
-    """Questions of a scene by their generators, each of which is run when it is drawn first."""
+def _pool(
+    scene: Scene, kinds: Sequence[Callable[[Scene], Iterable[T]]]
+) -> Callable[[Chance], Sequence[T]]:
+    """Return a function that draws a kind of question that the scene has any of: all of it."""
+    made = cache(lambda kind: tuple(kind(scene)))
 
-    def __init__(self, scene: Scene, kinds: Sequence[Callable[[Scene], Iterable[T]]]) -> None:
-        self._scene = scene
-        self._kinds = kinds
-        self._made: dict[int, Sequence[T]] = {}
+    def draw(chance: Chance) -> Sequence[T]:
+        order = (kinds[place] for place in chance.permutation(len(kinds)))
+        return next(filter(None, map(made, order)), ())
 
-    def draw_some(self, chance: Chance) -> Sequence[T]:
-        """All questions of a kind, drawn from the kinds that the scene has any of."""
-        for place in chance.permutation(len(self._kinds)):
-            if place not in self._made:
-                self._made[place] = tuple(self._kinds[place](self._scene))
-            if self._made[place]:
-                return self._made[place]
-        return ()
+    return draw
 
 
-def _quizzes(scene: Scene) -> tuple[Callable[[Scene], Iterable[QA]], ...]:
-    return tuple(KINDS_OF_QA[scene.family].values())
+def _quizzes(scene: Scene) -> Callable[[Chance], Sequence[QA]]:
+    return _pool(scene, tuple(KINDS_OF_QA[scene.family].values()))
 
 
 def _balanced_choice(chance: Chance, options: Sequence[QA]) -> QA | None:
@@ -270,17 +239,17 @@ def _another_thing(chance: Chance, view: View, question: Question, part: float) 
     return _pick(chance, others) if others else None
 
 
-def _count_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterator[TrainingExample]:
+def _count_examples(chance: Chance, view: View) -> Iterator[TrainingExample]:
     wanted = wanted_count(view.scene)
     output = [one for one in nouns(view.scene) if one[0].attribute_count]
-    for _ in range(shares.count_lessons):
-        sized = chance.random() < shares.sized
+    for _ in range(COUNT_LESSONS):
+        sized = chance.random() < SIZED
         options = [one for one in output if (one[0].size is not None) == sized] or output
         by_count = defaultdict(list)
         for noun, members in options:
             by_count[len(members)].append((noun, members))
         count = wanted
-        if wanted not in by_count or chance.random() >= shares.counted:
+        if wanted not in by_count or chance.random() >= COUNTED:
             # Every count is as likely as any other that the scene offers.
             count = _pick(chance, sorted(by_count))
         noun, members = _pick(chance, by_count[count])
@@ -288,24 +257,20 @@ def _count_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterat
 
 
 def _video_examples(
-    chance: Chance, view: View, shares: MixtureShares, *, words: bool
+    chance: Chance, view: View, mixture: Mixture, *, words: bool
 ) -> Iterator[TrainingExample]:
-    requested, quizzes = (
-        _QuestionPool(view.scene, VIDEO),
-        _QuestionPool(view.scene, _quizzes(view.scene)),
-    )
-    for _ in range(shares.video_lessons):
-        in_word = words and chance.random() < shares.words
-        qa = _balanced_choice(chance, quizzes.draw_some(chance)) if in_word else None
+    draw_question, draw_qa = _pool(view.scene, VIDEO), _quizzes(view.scene)
+    for _ in range(VIDEO_LESSONS):
+        in_word = words and chance.random() < mixture.words
+        qa = _balanced_choice(chance, draw_qa(chance)) if in_word else None
         if qa is not None:
-            yield in_words(view, qa, sizes_held=shares.sizes_held)
-        elif options := requested.draw_some(chance):
+            yield in_words(view, qa, sizes_held=mixture.sizes_held)
+        elif options := draw_question(chance):
             question = _reworded(chance, _pick(chance, options))
             frame = named_frame(view, question)
             if frame is not None and (words or not COMING.search(question.texts[0])):
-                yield locate_example(
-                    view, question, frame=frame, numbered=_frame_numbers(chance, view)
-                )
+                numbered = _frame_numbers(chance, view)
+                yield locate_example(view, question, frame=frame, numbered=numbered)
 
 
 def _reworded(chance: Chance, question: Question) -> Question:
@@ -319,20 +284,12 @@ def _reworded(chance: Chance, question: Question) -> Question:
 def named_frame(view: View, question: Question) -> int | None:
     """The frame that a response names: near the middle, and showing as much as can be of all."""
     best, limit = None, 0.0
-    places = sorted(range(len(view.frames)), key=lambda place: (abs(place - MIDDLE), place % 2))
-    for place in places:
-        frame = view.frames[place]
-        areas = [
-            int(view.masks[frame][thing].sum()) / max(1, _largest_frame(view, thing))
-            for thing in question.referents
-        ]
-        if min(areas) > limit + 0.25:
-            best, limit = frame, min(areas)
+    areas = np.stack([view.masks[frame].sum((1, 2)) for frame in view.frames])
+    shares = (areas / np.maximum(areas.max(0), 1))[:, list(question.referents)].min(1)
+    for place in sorted(range(len(shares)), key=lambda place: (abs(place - MIDDLE), place % 2)):
+        if shares[place] > limit + 0.25:
+            best, limit = view.frames[place], shares[place]
     return best
-
-
-def _largest_frame(view: View, thing: int) -> int:
-    return max(int(view.masks[frame][thing].sum()) for frame in view.frames)
 
 
 def _frame_numbers(chance: Chance, view: View) -> tuple[int, ...]:

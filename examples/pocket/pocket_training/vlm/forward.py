@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pocket_training.vlm.vocabulary import CANVAS
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import (
@@ -45,12 +47,12 @@ class HiddenStates:
 class Forward:
     """The forward pass of a Qwen2_5_VLForConditionalGeneration."""
 
-    def __init__(self, network: "PreTrainedModel", *, tap: int, grid: int) -> None:
-        """`tap` is the index of the text layer that heads read; `grid` the patches a side."""
+    def __init__(self, network: "PreTrainedModel", *, tap: int) -> None:
+        """Take a network; `tap` is the index of the text layer that heads read."""
         self._vision = network.model.visual
         self._text = network.model.language_model
         self._tap = tap
-        self._cos, self._sin = _vision_rotations(self._vision, grid=grid)
+        self._cos, self._sin = _vision_rotations(self._vision)
         self._rotations, self._axis = _text_rotations(self._text)
 
     def __call__(
@@ -158,11 +160,11 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, hole: Tensor | None) -
 
 
 def _vision_rotations(
-    vision: "Qwen2_5_VisionTransformerPretrainedModel", *, grid: int
+    vision: "Qwen2_5_VisionTransformerPretrainedModel",
 ) -> tuple[Tensor, Tensor]:
     from transformers.vision_utils import get_vision_position_ids
 
-    places = get_vision_position_ids(torch.tensor([[1, grid, grid]]), 2, kwargs={})
+    places = get_vision_position_ids(torch.tensor([[1, PATCHES, PATCHES]]), 2, kwargs={})
     cos, sin = vision.rotary_pos_emb(torch.zeros(1), places)
     return cos, sin
 
@@ -178,7 +180,8 @@ MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073])
 DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711])
 """Standard deviation of the images' channels, as in Qwen2.5-VL's processor."""
 
-PATCH = 14
+PATCH = 14  # pixels along each side
+PATCHES = CANVAS // PATCH  # along each side of the canvas
 
 
 def patches(images: Tensor) -> Tensor:

@@ -21,9 +21,8 @@ here teach it; they exist in training only.
   2.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -49,44 +48,21 @@ FASTEST = CELL / 4
 size. Motions are small, but the questions are about their direction."""
 
 
-class Targets(NamedTuple):
-    """Targets of the heads; see `batches.Batch`."""
-
-    kinds: Tensor
-    boxes: Tensor
-    boxes_of_targets: Tensor
-    patch_kinds: Tensor
-    patch_boxes: Tensor
-    outlines: Tensor
-    owner: Tensor
-    seen: Tensor
-    targeted: Tensor
-    grounding: Tensor
-    looked_at: Tensor
-    copies: Tensor
-    sources: Tensor
-    options: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class HeadLosses:
-    """Losses of the heads, and the share of right attention."""
-
-    things: Tensor
-    patches: Tensor
-    outlines: Tensor
-    targeted: Tensor
-    grounding: Tensor
-    attends: Tensor
-    copies: Tensor
-    options: Tensor
-    right_looks: float
+Targets: TypeAlias = Mapping[str, Tensor]
+"""The arrays of a `batches.Batch`, by name."""
 
 
 class Heads(nn.Module):
     """The heads of training."""
 
-    def __init__(self, *, width: int, outlines: bool = False, patches: int = 0) -> None:
+    def __init__(self, *, width: int, patches: int, fine: bool) -> None:
+        """Make the heads.
+
+        Args:
+            width: Of the states of text and of image tokens.
+            patches: Of the states of patches.
+            fine: Outlines and patches are learned too.
+        """
         super().__init__()
         self.things = nn.Linear(width, sum(SPLITS))
         self.place = nn.Linear(width, 6)
@@ -94,47 +70,45 @@ class Heads(nn.Module):
         self.query = nn.Linear(width, LOOK_WIDTH)
         self.key = nn.Linear(width, LOOK_WIDTH)
         self.option = nn.Linear(width, MAX_OPTIONS)
-        # The last one, and only where it is asked for: the others begin as they do without it.
-        self.outline = nn.Linear(width, OUTLINE**2) if outlines else None
-        self.patch = nn.Linear(patches, sum(PATCH_SPLITS)) if patches else None
-        self.quarters = nn.Linear(width, 4 * sum(PATCH_SPLITS)) if patches else None
+        self.fine = fine
+        if fine:  # the last ones: the others begin as they do without them
+            self.outline = nn.Linear(width, OUTLINE**2)
+            self.patch = nn.Linear(patches, sum(PATCH_SPLITS))
+            self.quarters = nn.Linear(width, 4 * sum(PATCH_SPLITS))
 
-    def forward(self, states: HiddenStates, targets: Targets) -> HeadLosses:
-        """The losses of a batch."""
+    def forward(self, states: HiddenStates, targets: Targets) -> tuple[dict[str, Tensor], float]:
+        """The losses of a batch, and the share of right attention."""
         middle = states.middle.float()
-        rows, width = targets.owner.shape[0], middle.shape[-1]
-        image = middle[targets.seen].view(rows, -1, width)
+        rows, width = targets["owner"].shape[0], middle.shape[-1]
+        image = middle[targets["seen"]].view(rows, -1, width)
         keys = self.key(image)
-        places = self.query(middle[targets.grounding[:, 0], targets.grounding[:, 1]])
-        scores = (places[:, None] * keys[targets.grounding[:, 0]]).sum(-1) / LOOK_WIDTH**0.5
+        grounding, looked_at = targets["grounding"], targets["looked_at"]
+        places = self.query(middle[grounding[:, 0], grounding[:, 1]])
+        scores = (places[:, None] * keys[grounding[:, 0]]).sum(-1) / LOOK_WIDTH**0.5
         shares = functional.log_softmax(scores, dim=-1)
-        hit = targets.looked_at.gather(1, scores.argmax(1, keepdim=True)) > 0
-        target = functional.binary_cross_entropy_with_logits(
-            self.targeted(image)[..., 0], targets.targeted
-        )
-        return HeadLosses(
-            things=self._object_logits(states.image.float(), image, targets),
-            patches=self._patches(states, targets),
-            outlines=self._outlines(states.image.float(), targets),
-            targeted=target,
-            grounding=-_mean((targets.looked_at * shares).sum(-1)),
-            attends=_attention_loss(states, targets),
-            copies=_copy_loss(states, targets),
-            options=self._options(middle, targets.options),
-            right_looks=float(_mean(hit.float())),
-        )
+        hit = looked_at.gather(1, scores.argmax(1, keepdim=True)) > 0
+        losses = {
+            "things": self._object_logits(states.image.float(), image, targets),
+            "targeted": functional.binary_cross_entropy_with_logits(
+                self.targeted(image)[..., 0], targets["targeted"]
+            ),
+            "grounding": -_mean((looked_at * shares).sum(-1)),
+            "attends": _attention_loss(states, targets),
+            "copies": _copy_loss(states, targets),
+            "options": self._options(middle, targets["options"]),
+        }
+        if self.fine:
+            losses["patches"] = self._patches(states, targets)
+            losses["outlines"] = self._outlines(states.image.float(), targets)
+        return losses, float(_mean(hit.float()))
 
     def _outlines(self, image: Tensor, targets: Targets) -> Tensor:
-        if self.outline is None:
-            return image.new_zeros(())
-        shown = targets.kinds[..., 0] != NOTHING
+        shown = targets["kinds"][..., 0] != NOTHING
         return functional.binary_cross_entropy_with_logits(
-            self.outline(image[shown]), targets.outlines[shown]
+            self.outline(image[shown]), targets["outlines"][shown]
         )
 
     def _patches(self, states: HiddenStates, targets: Targets) -> Tensor:
-        if self.patch is None or self.quarters is None:
-            return states.patches.new_zeros((), dtype=torch.float32)
         seen = self.patch(states.patches.float())
         kept = self.quarters(states.image.float()).view(seen.shape)
         return _patch_loss(seen, targets) + _patch_loss(kept, targets) / 2
@@ -146,13 +120,13 @@ class Heads(nn.Module):
 
     def _object_logits(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
         *kinds, box = self.things(image).split(SPLITS, dim=-1)
-        shown = targets.kinds[..., 0] != NOTHING
-        loss = _kind_loss(kinds, targets.kinds)
-        corners, motion = _corners_and_motion(targets.boxes)
+        shown = targets["kinds"][..., 0] != NOTHING
+        loss = _kind_loss(kinds, targets["kinds"])
+        corners, motion = _corners_and_motion(targets["boxes"])
         relative = torch.cat([(corners - _centres(image.shape[1])) / CELL, motion], dim=-1)
         loss = loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
-        shown_rows = shown[targets.owner]
-        corners, motion = _corners_and_motion(targets.boxes_of_targets)
+        shown_rows = shown[targets["owner"]]
+        corners, motion = _corners_and_motion(targets["boxes_of_targets"])
         wanted = torch.cat([corners / (CANVAS / 2) - 1, motion / 4], dim=-1)[shown_rows]
         place = functional.smooth_l1_loss(self.place(middle)[shown_rows], wanted, beta=0.1)
         return loss + 6 * place
@@ -160,9 +134,9 @@ class Heads(nn.Module):
 
 def _patch_loss(predicted: Tensor, targets: Targets) -> Tensor:
     *kinds, box = torch.split(predicted, [*PATCH_SPLITS], dim=-1)
-    shown = targets.patch_kinds[..., 0] != NOTHING
-    relative = (targets.patch_boxes - _patch_centres(predicted.shape[1])) / CELL
-    loss = _kind_loss(kinds, targets.patch_kinds)
+    shown = targets["patch_kinds"][..., 0] != NOTHING
+    relative = (targets["patch_boxes"] - _patch_centres(predicted.shape[1])) / CELL
+    loss = _kind_loss(kinds, targets["patch_kinds"])
     return loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
 
 
@@ -192,15 +166,15 @@ def _attention_loss(states: HiddenStates, targets: Targets) -> Tensor:
     The hidden state knows where to look; here the network itself has to look there, and so gets
     what stands there: the place.
     """
-    shares = _attention(states, 0, targets.grounding)
-    own = shares[targets.seen[targets.grounding[:, 0]]].view(*targets.looked_at.shape)
-    return -_mean((targets.looked_at * own).sum(-1))
+    shares = _attention(states, 0, targets["grounding"])
+    own = shares[targets["seen"][targets["grounding"][:, 0]]].view(*targets["looked_at"].shape)
+    return -_mean((targets["looked_at"] * own).sum(-1))
 
 
 def _copy_loss(states: HiddenStates, targets: Targets) -> Tensor:
     """Return the loss of one head's attention from a repeated text to its source."""
-    shares = _attention(states, 1, targets.copies)
-    return -_mean(torch.logsumexp(shares.masked_fill(~targets.sources, -1e4), dim=-1))
+    shares = _attention(states, 1, targets["copies"])
+    return -_mean(torch.logsumexp(shares.masked_fill(~targets["sources"], -1e4), dim=-1))
 
 
 def _attention(states: HiddenStates, head: int, places: Tensor) -> Tensor:
@@ -231,24 +205,6 @@ def _patch_centres(patches: int) -> Tensor:
     return (_centres(patches // 4)[:, None] + within).flatten(0, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class NumberTokens:
-    """The numbers among the vocabulary."""
-
-    ids: Tensor
-    """Number tokens, by number."""
-    values: Tensor
-    """Vocabulary: the number of each token, -1 for the others."""
-
-
-def number_tokens(ids: list[int], *, vocabulary_size: int) -> NumberTokens:
-    """The tables for the tokens of 0, 1, …"""
-    tokens = torch.tensor(ids)
-    values = torch.full((vocabulary_size,), -1)
-    values[tokens] = torch.arange(len(ids))
-    return NumberTokens(tokens, values)
-
-
 class WordLosses(NamedTuple):
     """Mean losses over text and over measured numbers, and the number of each."""
 
@@ -261,7 +217,7 @@ class WordLosses(NamedTuple):
 
 
 def word_losses(
-    logits: Tensor, labels: Tensor, soft: Tensor, numbers: NumberTokens, *, spread: float
+    logits: Tensor, labels: Tensor, soft: Tensor, numbers: Tensor, *, spread: float
 ) -> WordLosses:
     """Cross-entropy of the labels; a measured number's target is a bell of width `spread`.
 
@@ -269,23 +225,19 @@ def word_losses(
         logits: Places × vocabulary.
         labels: Places.
         soft: Places: the label is a measured number.
-        numbers: The number tokens.
-        spread: Standard deviation of the bell, in steps of the canvas; 0 for the number alone.
+        numbers: The tokens of 0, 1, …
+        spread: Standard deviation of the bell, in steps of the canvas.
     """
     log_shares = functional.log_softmax(logits.float(), dim=-1)
     plain = -log_shares.gather(1, labels[:, None])[:, 0]
-    right = numbers.values[labels]
-    soft = soft & (right >= 0)
-    text = plain[~soft].mean()
-    if not soft.any():
-        return WordLosses(text, logits.new_zeros(()), int((~soft).sum()), 0, 0.0)
-    predicted = log_shares[soft][:, numbers.ids]
-    wanted = right[soft]
-    distance = torch.arange(len(numbers.ids))[None] - wanted[:, None]
-    if spread > 0:
-        bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
-        measured = -(bell * predicted).sum(-1).mean()
-    else:
-        measured = plain[soft].mean()
+    soft = soft & torch.isin(labels, numbers)
+    text, texts, measured = plain[~soft].mean(), int((~soft).sum()), int(soft.sum())
+    if not measured:
+        return WordLosses(text, logits.new_zeros(()), texts, 0, 0.0)
+    predicted = log_shares[soft][:, numbers]
+    wanted = (labels[soft][:, None] == numbers).int().argmax(1)
+    distance = torch.arange(len(numbers))[None] - wanted[:, None]
+    bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
+    loss = -(bell * predicted).sum(-1).mean()
     error = float((predicted.argmax(1) - wanted).abs().float().mean())
-    return WordLosses(text, measured, int((~soft).sum()), int(soft.sum()), error)
+    return WordLosses(text, loss, texts, measured, error)

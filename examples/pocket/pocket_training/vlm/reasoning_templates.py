@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import TypeAlias
 
@@ -29,16 +29,14 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> TrainingExample
     prompt = WORDS.render(query, form)
     options = _options(prompt, qa)
     builder = TextBuilder().add("<think>")
-    reasons = {**REASONS, **SIZES_HELD} if sizes_held else REASONS
-    reasons.get(qa.kind, _outcome)(builder, view, qa)
+    _reason(Reasoning(builder, view, qa), sizes_held=sizes_held)
     builder.add("</think><answer>")
     if qa.is_number:
         builder.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
     else:
-        builder.copy(qa.letter, options[ascii_uppercase.index(qa.letter)], in_prompt=True)
+        builder.add(qa.letter, options[ascii_uppercase.index(qa.letter)], in_prompt=True)
     builder.add("</answer>")
     return TrainingExample(
-        kind=qa.kind,
         prompt=prompt,
         response=builder.text,
         spans=tuple(builder.spans),
@@ -61,346 +59,307 @@ def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
 STILL = MOTIONS[0, 0]
 """Option for a thing that does not move."""
 
-Reason: TypeAlias = Callable[[TextBuilder, View, QA], object]
-"""Writes the reasoning of one kind of question."""
-
 UPRIGHT = re.compile("top to bottom|up or down")
 """Pattern of questions for a distance along the vertical axis."""
 
 MEASURED = frozenset({"width", "height", "distance", "path"})
 """Kinds that are answered with a length, in hundredths of the image's side."""
 
+Stretch: TypeAlias = tuple[int, int]
 
-def _outcome(builder: TextBuilder, view: View, qa: QA) -> TextBuilder:
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The reasoning about a question, in progress."""
+
+    builder: TextBuilder
+    view: View
+    qa: QA
+
+    @property
+    def named(self) -> tuple[tuple[int, str], ...]:
+        """The things that the question names, each once, and their words."""
+        return tuple(dict.fromkeys(self.qa.named))
+
+    @property
+    def axis(self) -> int:
+        """The axis of a question for a distance."""
+        return 1 if UPRIGHT.search(self.qa.text) else 0
+
+    @property
+    def asks_for_small(self) -> bool:
+        """True if the question is for the smaller or the smallest of some things."""
+        return "small" in self.qa.text.split(", ")[0]
+
+    @property
+    def frame(self) -> int:
+        """The first frame."""
+        return self.view.frames[0]
+
+
+Fact: TypeAlias = tuple[Stretch, int]
+"""Stretch of the number that decides, and the number."""
+Tell: TypeAlias = Callable[[Reasoning, int], Fact]
+"""Writes a fact about a thing."""
+
+
+def _reason(it: Reasoning, *, sizes_held: bool) -> None:
+    """Write the reasoning before the answer."""
+    kind, named = it.qa.kind, it.named
+    if kind in TOLD and not (sizes_held and kind in COMPARED):
+        _write_each(it, named, TOLD[kind])
+        _outcome(it)
+    elif kind in COMPARED:
+        if kind == "nearest":  # to the first one
+            (first, words), *others = named
+            _write_named(it, first, words)
+            _middle(it, first)
+            it.builder.add(", ")
+            named = tuple(others)
+        _compare(it, named, COMPARED[kind])
+        _outcome(it)
+    elif kind in MEASURED:
+        facts = _write_each(it, named, LENGTHS[kind])
+        (source, number), (other, far) = facts[0], facts[-1]
+        if kind == "distance":
+            it.builder.add(abs(number - far), source, other, soft=True)
+        else:
+            it.builder.add(number, source, soft=True)
+    else:
+        WHOLE.get(kind, _outcome)(it)
+
+
+def _outcome(it: Reasoning) -> None:
     """Write the answer; where it repeats names from the reasoning, each is copied from there."""
-    if qa.is_number:
-        return builder.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
-    known = builder.spans_by_word
-    names = str(qa.answer).split(", ")
-    if not all(one in known for one in names):
-        return builder.add(qa.answer)
-    for place, one in enumerate(names):
-        builder.add(", " if place else "").copy(one, known[one])
-    return builder
+    builder, known = it.builder, it.builder.spans_by_word
+    names = str(it.qa.answer).split(", ")
+    if it.qa.is_number:
+        builder.add(round(float(it.qa.answer)), soft=it.qa.kind in MEASURED)
+    elif not all(one in known for one in names):
+        builder.add(it.qa.answer)
+    else:
+        for place, one in enumerate(names):
+            builder.add(", " if place else "").add(one, known[one])
 
 
-def _write_each(
-    builder: TextBuilder, view: View, qa: QA, tell: Callable[[TextBuilder, int], object]
-) -> TextBuilder:
-    """`red circle …, blue square …: `, with the text of `tell` about each thing."""
-    for place, (thing, words) in enumerate(dict.fromkeys(qa.named)):
-        builder.add(", " if place else "")
-        start = len(builder.text)
-        builder.add(words, thing=thing, frame=_clearest(view, thing)).add(" ")
-        tell(builder, thing)
+def _write_named(it: Reasoning, thing: int, words: str) -> None:
+    """Write what a thing is called, while looking at the frame in which most of it is seen."""
+    frames, masks = it.view.frames, it.view.masks
+    middle = frames[len(frames) // 2]  # of equal frames the one nearest to it
+    areas = {frame: int(masks[frame][thing].sum()) for frame in frames}
+    clearest = max(frames, key=lambda frame: (areas[frame], -abs(frame - middle)))
+    it.builder.add(words, thing=thing, frame=clearest).add(" ")
+
+
+def _write_each(it: Reasoning, named: Sequence[tuple[int, str]], tell: Tell) -> list[Fact]:
+    """`red circle …, blue square …: `, with the fact of each thing."""
+    builder, facts = it.builder, []
+    for place, (thing, words) in enumerate(named):
+        start = len(builder.add(", " if place else "").text)
+        _write_named(it, thing, words)
+        facts.append(tell(it, thing))
         builder.spans_by_word[words] = start, len(builder.text)
-    return builder.add(": ")
+    builder.add(": ")
+    return facts
 
 
-def _clearest(view: View, thing: int) -> int:
-    """The frame in which most of a thing is seen, of equal ones the one nearest the middle."""
-    middle = view.frames[len(view.frames) // 2]
-    areas = {frame: int(view.masks[frame][thing].sum()) for frame in view.frames}
-    return max(view.frames, key=lambda frame: (areas[frame], -abs(frame - middle)))
-
-
-Decides: TypeAlias = Callable[[TextBuilder, int], tuple[tuple[int, int], float]]
-"""Function that writes the deciding fact about a thing; it returns the stretch of the deciding
-number, and the number, of which more is better."""
-
-
-def _best(builder: TextBuilder, view: View, qa: QA, tell: Decides) -> TextBuilder:
+def _compare(it: Reasoning, named: Sequence[tuple[int, str]], tell: Tell) -> None:
     """`star 40, circle 80 best, cross 12 not: circle`: each is compared with the best so far."""
-    best: list[tuple[str, tuple[int, int], float]] = []
-    words = dict(qa.named)
+    best: list[tuple[str, Fact]] = []
+    words, answer = dict(named), it.qa.answer
 
-    def compare(builder: TextBuilder, thing: int) -> object:
-        stretch, value = tell(builder, thing)
-        found = words[thing], stretch, value
+    def compare(it: Reasoning, thing: int) -> Fact:
+        stretch, value = tell(it, thing)
+        found = words[thing], (stretch, value)
         if not best:
             best.append(found)
-            return builder
-        _, other, minimum = best[0]
-        settled = qa.answer in (words[thing], best[0][0])  # rounding never decides otherwise
-        better = qa.answer == words[thing] if settled else value > minimum
-        word = "best" if better else "not"
-        builder.add(" ").follow(word, other, stretch)
+            return stretch, value
+        holder, (other, limit) = best[0]
+        settled = answer in (words[thing], holder)  # rounding never decides otherwise
+        better = answer == words[thing] if settled else value > limit
+        it.builder.add(" ").add("best" if better else "not", other, stretch)
         if better:
             best[0] = found
-        return builder
+        return stretch, value
 
-    return _outcome(_write_each(builder, view, qa, compare), view, qa)
-
-
-def _places(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the middle of each thing."""
-    return _outcome(_write_each(builder, view, qa, _middles(view)), view, qa)
+    _write_each(it, named, compare)
 
 
-def _middles(view: View) -> Callable[[TextBuilder, int], object]:
-    def tell(builder: TextBuilder, thing: int) -> object:
-        frame = view.frames[0]
-        return builder.numbers(thing, frame, *view.middle(thing, frame))
+# Facts about a thing
+
+
+def _middle(it: Reasoning, thing: int) -> Fact:
+    """Write the middle."""
+    return it.builder.numbers(thing, it.frame, *it.view.middle(thing, it.frame)), 0
+
+
+def _last_middle(it: Reasoning, thing: int) -> Fact:
+    """Write the middle at the end."""
+    frame = it.view.ends(thing)[1]
+    return it.builder.numbers(thing, frame, *it.view.middle(thing, frame)), 0
+
+
+def _place(it: Reasoning, thing: int) -> Fact:
+    """Write the place along the axis of a distance."""
+    place = it.view.middle(thing, it.frame)[it.axis]
+    return it.builder.numbers(thing, it.frame, place), place
+
+
+def _furthest(it: Reasoning, thing: int) -> Fact:
+    """Write the place along the axis of the direction that is asked for."""
+    direction = next(one for one in DIRECTIONS if one.far in it.qa.text)
+    place = it.view.middle(thing, it.frame)[direction.axis]
+    return it.builder.numbers(thing, it.frame, place), place * direction.sign
+
+
+def _gap(it: Reasoning, thing: int) -> Fact:
+    """Write the place, and the distance from the first thing that the question names."""
+    middle = it.view.middle(thing, it.frame)
+    it.builder.numbers(thing, it.frame, *middle)
+    anchor = it.view.middle(it.qa.named[0][0], it.frame)
+    gap = min(round(math.dist(middle, anchor)), CANVAS)
+    return it.builder.add(" ").numbers(thing, it.frame, gap), -gap
+
+
+def _extent(it: Reasoning, thing: int) -> Fact:
+    """Write width and height, and the side of a square as large as the visible part."""
+    left, top, right, bottom = it.view.boxes[it.frame][thing]
+    side = round(math.sqrt(float(it.view.masks[it.frame][thing].mean())) * CANVAS)
+    it.builder.numbers(thing, it.frame, right - left, bottom - top)
+    stretch = it.builder.add(" ").numbers(thing, it.frame, side)
+    return stretch, -side if it.asks_for_small else side
+
+
+def _edges(it: Reasoning, thing: int) -> Fact:
+    """Write both edges along the axis of a size; the number is the distance between them."""
+    low, high = it.view.boxes[it.frame][thing][("width", "height").index(it.qa.kind) :: 2]
+    return it.builder.numbers(thing, it.frame, low, high), int(high - low)
+
+
+def _movement(
+    it: Reasoning, thing: int, axis: int | None = None, frames: tuple[int, int] | None = None
+) -> Fact:
+    """Write the first and the last place along an axis; the number is the distance between."""
+    axis, frames = it.axis if axis is None else axis, frames or it.view.ends(thing)
+    first, last = (it.view.middle(thing, frame)[axis] for frame in frames)
+    return it.builder.ends(it.view, thing, axis, frames), abs(first - last)
+
+
+def _way(it: Reasoning, thing: int) -> Fact:
+    """Write the motion: the first and last place, across and down."""
+    stretch = it.builder.way(it.view, thing)
+    if not it.view.scene.things[thing].is_moving:
+        it.builder.spans_by_word[STILL] = stretch
+    return stretch, 0
+
+
+def _steps(it: Reasoning, thing: int) -> Fact:
+    """Write the first and last place along each axis, and the distance; the frames in between, and
+    the distance from the first frame to the last.
+    """
+    builder, scene = it.builder, it.view.scene
+    one, (first, last) = scene.things[thing], it.view.clear_ends(thing)
+    across = one.dx * (scene.frames - 1) * CANVAS / scene.width
+    down = one.dy * (scene.frames - 1) * CANVAS / scene.height
+    sources = []
+    for axis in (0, 1):
+        source, moved = _movement(it, thing, axis, (first, last))
+        start = len(builder.add(" ").text)
+        builder.add(moved, source, soft=True)
+        sources.append((start, len(builder.text)))
+        builder.add(" ")
+    sources.append(builder.numbers(thing, last, last - first))
+    path = min(round(math.hypot(across, down)), CANVAS)
+    start = len(builder.add(" ").text)
+    builder.add(path, *sources, soft=True)
+    return (start, len(builder.text)), path
+
+
+def _visible(end: int) -> Tell:
+    def tell(it: Reasoning, thing: int) -> Fact:
+        """Write the first (or last) frame in which the thing is in sight: the earliest is best."""
+        frame, start = it.view.ends(thing)[end], len(it.builder.text)
+        it.builder.add(frame, thing=thing, frame=frame)
+        return (start, len(it.builder.text)), -frame
 
     return tell
 
 
-def _corner(builder: TextBuilder, view: View, qa: QA) -> object:
+# Kinds of questions with a form of their own
+
+
+def _corner(it: Reasoning) -> None:
     """Write two places, then `40 80 left 62 30 lower: lower left`, one axis after the other."""
-    frame = view.frames[0]
-    numbers_of_things: list[list[tuple[int, int]]] = []
-
-    def tell(builder: TextBuilder, thing: int) -> object:
-        across, down = view.middle(thing, frame)
-        numbers_of_things.append([builder.numbers(thing, frame, across)])
-        numbers_of_things[-1].append(builder.add(" ").numbers(thing, frame, down))
-        return builder
-
-    _write_each(builder, view, qa, tell)
-    down, across = str(qa.answer).split()
+    builder = it.builder
+    _write_each(it, it.named, _middle)
+    numbers = [(span.start, span.end) for span in builder.spans if span.soft]
+    down, across = str(it.qa.answer).split()
     for axis, word in enumerate((across, down)):
         start = len(builder.add(" " if axis else "").text)
-        for place, one in enumerate(numbers_of_things):
-            number = builder.text[slice(*one[axis])]
-            builder.add(" " if place else "").copy(number, one[axis], soft=True)
+        for place, number in enumerate(numbers[axis::2]):
+            builder.add(" " if place else "")
+            builder.add(builder.text[slice(*number)], number, soft=True)
         source = start, len(builder.text)
         start = len(builder.add(" ").text)
-        builder.copy(word, source)
+        builder.add(word, source)
         builder.spans_by_word[word] = start, len(builder.text)
-    builder.add(": ").copy(down, builder.spans_by_word[down])
-    return builder.add(" ").copy(across, builder.spans_by_word[across])
+    builder.add(": ").add(down, builder.spans_by_word[down])
+    builder.add(" ").add(across, builder.spans_by_word[across])
 
 
-def _write_furthest(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the place of each thing along the question's axis."""
-    direction = next(one for one in DIRECTIONS if one.far in qa.text)
-
-    def tell(builder: TextBuilder, thing: int) -> tuple[tuple[int, int], float]:
-        frame = view.frames[0]
-        place = view.middle(thing, frame)[direction.axis]
-        return builder.numbers(thing, frame, place), place * direction.sign
-
-    return _best(builder, view, qa, tell)
-
-
-def _gaps(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the place of each thing, and its distance from the first, the question's subject."""
-    frame = view.frames[0]
-    (first, words), *others = dict.fromkeys(qa.named)
-    anchor = view.middle(first, frame)
-    builder.add(words, thing=first, frame=_clearest(view, first)).add(" ")
-    builder.numbers(first, frame, *anchor)
-
-    def tell(builder: TextBuilder, thing: int) -> tuple[tuple[int, int], float]:
-        middle = view.middle(thing, frame)
-        builder.numbers(thing, frame, *middle)
-        gap = min(round(math.dist(middle, anchor)), CANVAS)
-        return builder.add(" ").numbers(thing, frame, gap), -gap
-
-    return _best(builder.add(", "), view, replace(qa, named=tuple(others)), tell)
-
-
-def _last_places(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the place of each thing at the end."""
-
-    def tell(builder: TextBuilder, thing: int) -> object:
-        frame = view.ends(thing)[1]
-        return builder.numbers(thing, frame, *view.middle(thing, frame))
-
-    return _outcome(_write_each(builder, view, qa, tell), view, qa)
-
-
-def _extent(builder: TextBuilder, view: View, thing: int) -> tuple[tuple[int, int], int]:
-    """Write width and height of a thing, and the side of a square as large as its visible part.
-
-    Returns the stretch of the side, and the side.
-    """
-    frame = view.frames[0]
-    left, top, right, bottom = view.boxes[frame][thing]
-    side = round(math.sqrt(float(view.masks[frame][thing].mean())) * CANVAS)
-    builder.numbers(thing, frame, right - left, bottom - top)
-    return builder.add(" ").numbers(thing, frame, side), side
-
-
-def _extents(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the size of each thing."""
-
-    def tell(builder: TextBuilder, thing: int) -> object:
-        return _extent(builder, view, thing)
-
-    return _outcome(_write_each(builder, view, qa, tell), view, qa)
-
-
-def _extents_held(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the size of each thing, and the comparison with those before."""
-    sign = -1 if "small" in qa.text.split(", ")[0] else 1
-
-    def tell(builder: TextBuilder, thing: int) -> tuple[tuple[int, int], float]:
-        stretch, side = _extent(builder, view, thing)
-        return stretch, side * sign
-
-    return _best(builder, view, qa, tell)
-
-
-def _edges(axis: int) -> Reason:
-    def reason(builder: TextBuilder, view: View, qa: QA) -> object:
-        """Write both edges of a thing, and the distance between them."""
-        frame = view.frames[0]
-        ends = []
-
-        def tell(builder: TextBuilder, thing: int) -> object:
-            low, high = view.boxes[frame][thing][axis::2]
-            ends.append((builder.numbers(thing, frame, low, high), int(high - low)))
-            return builder
-
-        _write_each(builder, view, qa, tell)
-        source, spread = ends[0]
-        return builder.copy(spread, source, soft=True)
-
-    return reason
-
-
-def _write_distance(builder: TextBuilder, view: View, qa: QA) -> object:
-    """The middles of two things along an axis, and the distance between them."""
-    axis = 1 if UPRIGHT.search(qa.text) else 0
-    frame = view.frames[0]
-    middles = []
-
-    def tell(builder: TextBuilder, thing: int) -> object:
-        middle = view.middle(thing, frame)[axis]
-        middles.append((builder.numbers(thing, frame, middle), middle))
-        return builder
-
-    _write_each(builder, view, qa, tell)
-    (first, low), (last, high) = middles[0], middles[-1]
-    return builder.follow(abs(low - high), first, last, soft=True)
-
-
-def _write_directions(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the motion of each thing: its first and last place, across and down."""
-
-    def tell(builder: TextBuilder, thing: int) -> object:
-        moved = view.scene.things[thing]
-        stretch = builder.way(view, thing)
-        if not moved.is_moving:
-            builder.spans_by_word[STILL] = stretch
-        return builder
-
-    return _outcome(_write_each(builder, view, qa, tell), view, qa)
-
-
-def _steps(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the first and last place of each thing along each axis, and the distance; the frames in
-    between, and the distance from the first frame to the last.
-    """
-
-    def tell(builder: TextBuilder, thing: int) -> tuple[tuple[int, int], float]:
-        one, frames = view.scene.things[thing], view.scene.frames - 1
-        across = one.dx * frames * CANVAS / view.scene.width
-        down = one.dy * frames * CANVAS / view.scene.height
-        first, last = view.clear_ends(thing)
-        sources = []
-        for axis in (0, 1):
-            source, moved = _write_movement(builder, view, thing, axis, (first, last))
-            start = len(builder.add(" ").text)
-            builder.copy(moved, source, soft=True)
-            sources.append((start, len(builder.text)))
-            builder.add(" ")
-        sources.append(builder.numbers(thing, last, last - first))
-        path = min(round(math.hypot(across, down)), CANVAS)
-        start = len(builder.add(" ").text)
-        builder.follow(path, *sources, soft=True)
-        return (start, len(builder.text)), path
-
-    return _best(builder, view, qa, tell)
-
-
-def _write_movement(
-    builder: TextBuilder, view: View, thing: int, axis: int, frames: tuple[int, int]
-) -> tuple[tuple[int, int], int]:
-    """Write where a thing is in two frames along an axis; their stretch, and the distance."""
-    first, last = (view.middle(thing, frame)[axis] for frame in frames)
-    return builder.ends(view, thing, axis, frames), abs(first - last)
-
-
-def _path(builder: TextBuilder, view: View, qa: QA) -> object:
-    """Write the first and last place of a thing along an axis, and the distance between."""
-    axis = 1 if UPRIGHT.search(qa.text) else 0
-    moved = []
-
-    def tell(builder: TextBuilder, thing: int) -> object:
-        moved.append(_write_movement(builder, view, thing, axis, view.ends(thing)))
-        return builder
-
-    _write_each(builder, view, qa, tell)
-    source, path = moved[0]
-    return builder.copy(path, source, soft=True)
-
-
-def _write_visible(end: int) -> Reason:
-    def reason(builder: TextBuilder, view: View, qa: QA) -> object:
-        """Write the first (or last) frame in which each thing is in sight: the earliest is best."""
-
-        def tell(builder: TextBuilder, thing: int) -> tuple[tuple[int, int], float]:
-            frame = view.ends(thing)[end]
-            start = len(builder.text)
-            builder.add(frame, thing=thing, frame=frame)
-            return (start, len(builder.text)), -frame
-
-        return _best(builder, view, qa, tell)
-
-    return reason
-
-
-def _write_appearances(builder: TextBuilder, view: View, qa: QA) -> object:
+def _appearances(it: Reasoning) -> None:
     """Write the things that come into the image, with the frame, in order, and their number."""
-
-    def first(thing: int) -> tuple[int, int]:
-        return view.ends(thing)[0], thing
-
-    for place, thing in enumerate(sorted({thing for thing, _ in qa.named}, key=first)):
-        frame, _ = first(thing)
-        builder.add(", " if place else "")
-        builder.add(name(view.scene.things[thing]), thing=thing, frame=_clearest(view, thing))
-        builder.add(" ").add(frame, thing=thing, frame=frame)
-    return _outcome(builder.add(": "), view, qa)
+    coming = sorted((it.view.ends(thing)[0], thing) for thing in {one for one, _ in it.qa.named})
+    for place, (frame, thing) in enumerate(coming):
+        it.builder.add(", " if place else "")
+        _write_named(it, thing, name(it.view.scene.things[thing]))
+        it.builder.add(frame, thing=thing, frame=frame)
+    it.builder.add(": ")
+    _outcome(it)
 
 
-def _write_counted(builder: TextBuilder, view: View, qa: QA) -> object:
-    """The places of the things counted, one after the other, and their number."""
-    frame = view.frames[0]
-    for place, thing in enumerate(view.in_order({thing for thing, _ in qa.named}, frame)):
-        builder.add(", " if place else "")
-        builder.numbers(thing, frame, *view.middle(thing, frame))
-    return _outcome(builder.add(": "), view, qa)
+def _counted(it: Reasoning) -> None:
+    """Write the places of the things counted, one after the other, and their number."""
+    things = it.view.in_order({thing for thing, _ in it.qa.named}, it.frame)
+    for place, thing in enumerate(things):
+        it.builder.add(", " if place else "")
+        _middle(it, thing)
+    it.builder.add(": ")
+    _outcome(it)
 
 
-REASONS: Mapping[str, Reason] = {
-    "relation": _places,
-    "relation4": _corner,
-    "nearest": _gaps,
-    "extreme": _write_furthest,
-    "depth": _places,
-    "exists": _places,
-    "colour": _places,
-    "shape": _places,
-    "size": _extents,
-    "largest": _extents,
-    "count": _write_counted,
-    "count_choice": _write_counted,
-    "width": _edges(0),
-    "height": _edges(1),
-    "distance": _write_distance,
-    "direction": _write_directions,
-    "speed": _steps,
-    "order": _write_visible(0),
-    "order3": _write_visible(0),
-    "leaves": _write_visible(1),
-    "end_relation": _last_places,
-    "path": _path,
-    "enter_count": _write_appearances,
+TOLD: Mapping[str, Tell] = {
+    **dict.fromkeys(("relation", "depth", "exists", "colour", "shape"), _middle),
+    "size": _extent,
+    "largest": _extent,
+    "direction": _way,
+    "end_relation": _last_middle,
 }
-"""Functions that write the reasoning before the answer, by the kind of question."""
+"""Facts that are told of each thing before the outcome, by the kind of question."""
 
-SIZES_HELD: Mapping[str, Reason] = {"size": _extents_held, "largest": _extents_held}
-"""Functions for sizes where each is compared with the best so far."""
+COMPARED: Mapping[str, Tell] = {
+    "size": _extent,
+    "largest": _extent,
+    "nearest": _gap,
+    "extreme": _furthest,
+    "speed": _steps,
+    "order": _visible(0),
+    "order3": _visible(0),
+    "leaves": _visible(1),
+}
+"""Facts by which each thing is compared with the best so far; sizes where they are held."""
+
+LENGTHS: Mapping[str, Tell] = {
+    "width": _edges,
+    "height": _edges,
+    "distance": _place,
+    "path": _movement,
+}
+"""Facts that hold the length that is asked for, or the two numbers that it lies between."""
+
+WHOLE: Mapping[str, Callable[[Reasoning], None]] = {
+    "relation4": _corner,
+    "count": _counted,
+    "count_choice": _counted,
+    "enter_count": _appearances,
+}

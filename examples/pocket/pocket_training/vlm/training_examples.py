@@ -58,8 +58,6 @@ class CopiedSpan:
 class TrainingExample:
     """One request and the response to it."""
 
-    kind: str
-    """Kind of the question: `find`, `reason`, `list`, `count`, or that of a question in words."""
     prompt: str
     response: str
     spans: tuple[Span, ...]
@@ -84,35 +82,22 @@ class TextBuilder:
         """Stretches of text about a thing, by its words; of a motion, the last such stretch."""
 
     def add(
-        self, text: object, *, thing: int | None = None, frame: int = 0, soft: bool = False
-    ) -> "TextBuilder":
-        """Append a text."""
-        start = len(self.text)
-        self.text += str(text)
-        if thing is not None or soft:
-            self.spans.append(Span(start, len(self.text), thing, frame, soft))
-        return self
-
-    def copy(
         self,
         text: object,
-        source: tuple[int, int],
-        *,
+        *sources: tuple[int, int],
         in_prompt: bool = False,
         thing: int | None = None,
         frame: int = 0,
         soft: bool = False,
     ) -> "TextBuilder":
-        """Append a text that repeats an earlier stretch, or follows from it."""
-        end = len(self.text) + len(str(text))
-        self.copies.append(CopiedSpan(len(self.text), end, source, in_prompt))
-        return self.add(text, thing=thing, frame=frame, soft=soft)
-
-    def follow(self, text: object, *sources: tuple[int, int], soft: bool = False) -> "TextBuilder":
-        """Append a text that follows from several earlier stretches, all of which count."""
-        end = len(self.text) + len(str(text))
-        self.copies += [CopiedSpan(len(self.text), end, source) for source in sources]
-        return self.add(text, soft=soft)
+        """Append a text; it repeats, or follows from, each of the earlier stretches `sources`."""
+        start = len(self.text)
+        self.text += str(text)
+        end = len(self.text)
+        self.copies += [CopiedSpan(start, end, source, in_prompt) for source in sources]
+        if thing is not None or soft:
+            self.spans.append(Span(start, end, thing, frame, soft))
+        return self
 
     def numbers(self, thing: int, frame: int, *numbers: float) -> tuple[int, int]:
         """Append measured numbers about a thing in a frame; returns their stretch."""
@@ -137,7 +122,7 @@ class TextBuilder:
             source = self.ends(view, thing, axis, view.clear_ends(thing))
             word = WAYS[axis][(speed > 0) - (speed < 0)]
             start = len(self.add(" ").text)
-            self.copy(word, source)
+            self.add(word, source)
             self.spans_by_word[word] = start, len(self.text)
         first, last = view.ends(thing)
         self.add(" in" if first > view.frames[0] else "")
@@ -177,8 +162,8 @@ def locate_example(
     prompt = ask_for_frame(numbered) + grammar.build_prompt(question.text)
     if frame is not None:
         place = view.frames.index(frame)
-        source = _listed_span(prompt, numbered, place)
-        builder.add("<frame>").copy(numbered[place], source, in_prompt=True).add("</frame>")
+        listed = _listed_span(prompt, numbered, place)
+        builder.add("<frame>").add(numbered[place], listed, in_prompt=True).add("</frame>")
     builder.add("<think>")
     if question.kind in ("count", "absent"):
         builder.add(question.label or "none")
@@ -186,11 +171,8 @@ def locate_example(
         spans_of_things = _descriptions(builder, view, question, shown) if question.among else {}
         for place, thing in enumerate(things):
             builder.add(", " if place else "")
-            words = name(view.scene.things[thing])
-            if thing in spans_of_things:
-                builder.copy(words, spans_of_things[thing], thing=thing, frame=shown)
-            else:
-                builder.add(words, thing=thing, frame=shown)
+            source = [spans_of_things[thing]] if thing in spans_of_things else []
+            builder.add(name(view.scene.things[thing]), *source, thing=thing, frame=shown)
     learned_from = len(builder.text) if named is not None else 0
     items = [
         Item(Box(*map(float, view.boxes[shown][thing])), view.pixel_inside(thing, shown))
@@ -205,7 +187,6 @@ def locate_example(
             Span(start + match.start(), start + match.end(), thing, shown, soft=True)
         )
     return TrainingExample(
-        kind=_question_kind(question),
         prompt=prompt,
         response=builder.text,
         spans=tuple(builder.spans),
@@ -224,7 +205,7 @@ def _descriptions(
         start = len(builder.add(", " if place else "").text)
         builder.add(name(view.scene.things[thing]), thing=thing, frame=shown)
         source = builder.add(" ").way(view, thing)
-        builder.add(" ").copy("yes" if thing in question.referents else "not", source)
+        builder.add(" ").add("yes" if thing in question.referents else "not", source)
         spans_of_things[thing] = start, len(builder.text)
     builder.add(": ")
     return spans_of_things
@@ -235,14 +216,3 @@ def _listed_span(prompt: str, numbered: Sequence[int], place: int) -> tuple[int,
     before = ", ".join(map(str, numbered[:place])) + (", " if place else "")
     start = prompt.index(", ".join(map(str, numbered))) + len(before)
     return start, start + len(str(numbered[place]))
-
-
-REASONING = frozenset({"riddle", "likeness", "odd_one", "extreme"})
-
-
-def _question_kind(question: Question) -> str:
-    if question.kind in REASONING:
-        return "reason"
-    if question.kind in ("count", "motion", "speed", "absent"):
-        return question.kind
-    return "list" if len(question.referents) > 1 else "find"

@@ -69,31 +69,18 @@ class View:
         parts: NDArray[np.float64] = rows @ masks.astype(np.float64) @ columns.T
         return parts.reshape(len(masks), -1)
 
-    def patch_shares(self, frame: int) -> NDArray[np.float64]:
-        """Things × patches: the part of the patch's area that the thing covers.
+    def parts(self, frame: int, side: int) -> NDArray[np.float64]:
+        """Things × image tokens × side²: the covered part of each cell of a grid over the token.
 
-        Patches, four to an image token, come in the order of the architecture: token by token.
+        With two cells a side these are the token's patches, in the order of the architecture. Not
+        by products of matrices as above: at this size NumPy's library starts threads for them, and
+        in two processes on two cores a step took twice as long.
         """
-        parts = self.outlines(frame, 2 * CELLS) / 255
-        blocks = parts.reshape(-1, CELLS, 2, CELLS, 2).swapaxes(2, 3)
-        return blocks.reshape(len(parts), -1)
-
-    def outlines(self, frame: int, side: int) -> NDArray[np.uint8]:
-        """Things × side × side: the covered part of each cell of a grid, 0 to 255 (all).
-
-        Not by products of matrices as above: at this size NumPy's library starts threads for them,
-        and in two processes on two cores a step took twice as long.
-        """
-        return np.stack(
-            [
-                np.asarray(
-                    Image.fromarray(mask.astype(np.uint8) * 255).resize(
-                        (side, side), Image.Resampling.BOX
-                    )
-                )
-                for mask in self.masks[frame]
-            ]
-        )
+        whole = (CELLS * side, CELLS * side)
+        images = (Image.fromarray(mask.astype(np.uint8) * 255) for mask in self.masks[frame])
+        small = [np.asarray(image.resize(whole, Image.Resampling.BOX)) / 255 for image in images]
+        split = np.stack(small).reshape(-1, CELLS, side, CELLS, side).swapaxes(2, 3)
+        return split.reshape(len(small), CELLS * CELLS, side * side)
 
     def pixel_inside(self, thing: int, frame: int) -> Point:
         """A visible pixel of the thing, on the canvas: its middle one."""

@@ -1,0 +1,51 @@
+"""What the two trainers share: they draw their own world, and are given neither model nor tasks."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.trainer import Trainer, TrainingRun
+
+if TYPE_CHECKING:
+    from pocket_training.training_loop import TrainingLoop
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldTrainer(Trainer):
+    """A training program on scenes of `shapes`, with its settings."""
+
+    name: str
+    save_steps: int
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Number of optimizer steps."""
+
+    @abstractmethod
+    def loop(self, run: TrainingRun) -> "TrainingLoop":
+        """Return the loop of a training, before its first step."""
+
+    def describe(self) -> Mapping[str, object]:
+        """Return every setting that changes the trained weights."""
+        aside = {"name", "save_steps"}
+        return {key: value for key, value in asdict(self).items() if key not in aside}
+
+    def train(self, run: TrainingRun) -> Mapping[str, object]:
+        """Train to the end, and write the checkpoint.
+
+        Raises:
+            UsageError: it was given a model or tasks, which it has no use for.
+            KeyboardInterrupt: the run received a signal to stop; the state is saved.
+        """
+        if run.tasks or run.model is not None:
+            raise UsageError(
+                f"method {self.name}",
+                expected="neither --model nor --train-tasks, as it draws its own world",
+                found="one of them",
+            )
+        ensure_torchvision()
+        return self.loop(run).train()
