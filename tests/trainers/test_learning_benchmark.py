@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pocket_training.vlm.captions import TIMES, shapes_captions
 
 from harness import plugins
-from harness.cli import figure
 from harness.errors import DataError, ParseError, UsageError
+from harness.leaderboards import figure
 from harness.models.dr2seg.grammar import description
 from harness.models.grammar import reasoning
 from harness.models.video_str.grammar import graph, well_formed
