@@ -115,7 +115,7 @@ def shown(page: Path, fragment: str, selector: str) -> float:
     """Return seconds from the start of the navigation until a selector is painted: the median."""
     from playwright.sync_api import sync_playwright
 
-    found = []
+    found: list[float] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for _ in range(TRIES):
