@@ -16,14 +16,18 @@ class Busy:
     """
 
     def __init__(self, network: Any) -> None:
-        self.seconds, self.prefills, self.steps, self.rows = 0.0, 0, 0, 0
-        self._prompts: list[tuple[Any, Any]] = []
+        self.reset()
         self._began, self._depth = 0.0, 0
         eyes = network.model.visual
         eyes.register_forward_pre_hook(lambda *_: self._enter())
         eyes.register_forward_hook(lambda eyes, given, output: self._leave(given[0]))
         network.register_forward_pre_hook(lambda *_: self._enter())
         network.register_forward_hook(self._end, with_kwargs=True)
+
+    def reset(self) -> None:
+        """Count from nothing."""
+        self.seconds, self.prefills, self.steps = 0.0, 0, 0
+        self._prompts: list[tuple[Any, Any]] = []
 
     def _enter(self) -> None:
         if self._depth == 0:
@@ -43,35 +47,24 @@ class Busy:
     def _end(self, network: Any, given: Any, named: dict[str, Any], output: Any) -> None:
         tokens = named["input_ids"]
         self._leave(tokens)
-        if tokens.shape[1] > 1:
-            self.prefills += 1
-            mask = named.get("attention_mask")  # some give none where nothing is padded
-            self._prompts.append((tokens, tokens.new_ones(tokens.shape) if mask is None else mask))
-        else:
+        if tokens.shape[1] == 1:
             self.steps += 1
-            self.rows += tokens.shape[0]
-
-    def reset(self) -> None:
-        """Count from nothing."""
-        self.seconds, self.prefills, self.steps, self.rows = 0.0, 0, 0, 0
-        self._prompts.clear()
+            return
+        self.prefills += 1
+        mask = named.get("attention_mask")  # some give none where nothing is padded
+        self._prompts.append((tokens, tokens.new_ones(tokens.shape) if mask is None else mask))
 
     def found(self) -> dict[str, Any]:
-        """What was counted; `prompts` has a hash of each prompt's own tokens, sorted."""
-        prompts = sorted(
-            _hash(tokens, mask)
-            for ids, masks in self._prompts
-            for tokens, mask in zip(ids.tolist(), masks.tolist(), strict=True)
-        )
+        """Return what was counted; `prompts` has a hash of each prompt's own tokens, sorted."""
+        own = [
+            tokens[mask.bool()].tolist()
+            for batch in self._prompts
+            for tokens, mask in zip(*batch, strict=True)
+        ]
+        hashes = [hashlib.blake2b(repr(one).encode(), digest_size=8).hexdigest() for one in own]
         return {
             "busy": self.seconds,
             "prefills": self.prefills,
             "steps": self.steps,
-            "rows": self.rows,
-            "prompts": prompts,
+            "prompts": sorted(hashes),
         }
-
-
-def _hash(tokens: list[int], mask: list[int]) -> str:
-    own = [token for token, is_own in zip(tokens, mask, strict=True) if is_own]
-    return hashlib.blake2b(repr(own).encode(), digest_size=8).hexdigest()

@@ -94,54 +94,46 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--list", action="store_true", help="name each of them")
-    arguments = parser.parse_args()
-    files = lines = texts = questions = skips = anys = 0
-    for path in sources():
-        source = path.read_text("utf-8")
-        files, lines = files + 1, lines + source.count("\n")
-        skips += source.count(SKIP)
-        anys += len(re.findall(r"\bAny\b", source))
-        tree = ast.parse(source)
-        for line, text in docstrings(tree):
+    show = print if parser.parse_args().list else lambda text: None
+    own = {path.relative_to(REPOSITORY): path.read_text("utf-8") for path in sources()}
+    texts = questions = expected = 0
+    for path, source in own.items():
+        for line, text in docstrings(ast.parse(source)):
             texts += 1
             if OPENINGS.match(text):
                 questions += 1
-                if arguments.list:
-                    opening = text.splitlines()[0]
-                    print(f"{path.relative_to(REPOSITORY)}:{line}: {opening}")
-    tests = [path for room in ("tests", "benchmarks") for path in (REPOSITORY / room).rglob("*.py")]
-    beside = expected = 0
-    for path in tests:
-        source = path.read_text("utf-8")
-        beside += source.count(SKIP)
+                show(f"{path}:{line}: {text.splitlines()[0]}")
+    rooms = [REPOSITORY / room for room in ("tests", "benchmarks")]
+    tests = {path: path.read_text("utf-8") for room in rooms for path in room.rglob("*.py")}
+    for path, source in tests.items():
         for line in sentences(ast.parse(source)):
             expected += 1
-            if arguments.list:
-                print(f"{path.relative_to(REPOSITORY)}:{line}: a sentence")
-    print(f"library: {files} files, {lines} lines")
-    print(
-        f"docstrings that open with a question word: {questions} of {texts}"
-        f" ({questions / texts:.1%})"
-    )
-    print(f"fmt skips: {skips}, in tests and benchmarks {beside}")
+            show(f"{path.relative_to(REPOSITORY)}:{line}: a sentence")
+    whole = "".join(own.values())
+    lines, anys = whole.count("\n"), len(re.findall(r"\bAny\b", whole))
+    beside = "".join(tests.values()).count(SKIP)
+    share = questions / texts
+    print(f"library: {len(own)} files, {lines} lines")
+    print(f"docstrings that open with a question word: {questions} of {texts} ({share:.1%})")
+    print(f"fmt skips: {whole.count(SKIP)}, in tests and benchmarks {beside}")
     print(f"Any: {anys}, {1000 * anys / lines:.2f} a thousand lines")
     print(f"sentences that tests expect of errors (match=): {expected}")
     print(f"names of `import harness`: {len(harness.__all__)}")
-    importers = [one for one in sources() if TRL.search(one.read_text("utf-8"))]
-    room = {*REPOSITORY.glob("trainers/grpo/*.py"), *importers}
-    ground = {path for pattern in GROUND for path in REPOSITORY.glob(pattern)}
     pages = [path for room in (".", *ROOMS, "docs", "examples") for path in markdown(room)]
     print(f"pages: {len(pages)}, {sum(len(one.read_text('utf-8').split()) for one in pages)} words")
+    importers = {REPOSITORY / path for path, source in own.items() if TRL.search(source)}
+    room = {*REPOSITORY.glob("trainers/grpo/*.py"), *importers}
+    ground = {path for pattern in GROUND for path in REPOSITORY.glob(pattern)}
     for name, paths in (
         ("GRPO and all that imports TRL", room),
         ("what it shares with fine-tuning and test time", ground - room),
     ):
-        counts = [(path.read_text("utf-8").count("\n"), code_lines(path)) for path in sorted(paths)]
-        total, code = map(sum, zip(*counts, strict=True))
+        counts = {one: (one.read_text("utf-8").count("\n"), code_lines(one)) for one in paths}
+        total, code = map(sum, zip(*counts.values(), strict=True))
         print(f"{name}: {total} lines, {code} without texts and blank lines")
-        if arguments.list:
-            for path, (count, own) in zip(sorted(paths), counts, strict=True):
-                print(f"{path.relative_to(REPOSITORY)}: {count} lines, {own}")
+        for path in sorted(paths):
+            count, kept = counts[path]
+            show(f"{path.relative_to(REPOSITORY)}: {count} lines, {kept}")
 
 
 if __name__ == "__main__":

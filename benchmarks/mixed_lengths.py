@@ -16,7 +16,6 @@ from pathlib import Path
 from PIL import Image
 
 from harness import plugins
-from harness.errors import UsageError
 from harness.media import open_image
 from harness.scores import Mean, Metric, Scores
 from harness.spec import parse
@@ -44,24 +43,23 @@ def write(
 
     Images have `sizes`, some of `SIZES`.
     """
-    folder.mkdir(parents=True)
-    make_shapes(
-        folder / "world", tasks=[parse(spec).name for spec in SOURCES], size=samples, seed=seed
-    )
-    kinds = [list(islice(_stills(folder / "world", spec), samples)) for spec in SOURCES]
-    turns = chain.from_iterable(zip_longest(*kinds))
+    images, specs = folder / "images", [parse(spec) for spec in SOURCES]
+    images.mkdir(parents=True)
+    world = folder / "world"
+    make_shapes(world, tasks=[spec.name for spec in specs], size=samples, seed=seed)
+    tasks: list[Task] = [plugins.build("tasks", spec, world) for spec in specs]
+    stills = [[one for one in task.samples() if len(one.query.media[0]) == 1] for task in tasks]
+    turns = chain.from_iterable(zip_longest(*stills))
     found = list(islice((one for one in turns if one is not None), samples))
     draw = random.Random(seed)
     draw.shuffle(found)
-    (folder / "images").mkdir()
     with (folder / QUESTIONS).open("w", encoding="utf-8") as out:
         for number, sample in enumerate(found):
-            query = sample.query
-            image = folder / "images" / f"{number:05d}.png"
+            query, image = sample.query, images / f"{number:05d}.png"
             drawn = Image.fromarray(query.media[0].frame(0))
             drawn.resize(draw.choice(sizes), Image.Resampling.BICUBIC).save(image)
             row = {
-                "id": f"{number:05d}",
+                "id": image.stem,
                 "image": str(image),
                 "question": query.text,
                 "options": query.options,
@@ -69,11 +67,6 @@ def write(
                 "prompt": prompt(query),
             }
             out.write(json.dumps(row) + "\n")
-
-
-def _stills(root: Path, spec: str) -> Iterator[Sample]:
-    task: Task = plugins.build("tasks", parse(spec), root)
-    return (sample for sample in task.samples() if len(sample.query.media[0]) == 1)
 
 
 def task(folder: Path) -> Task:
@@ -98,32 +91,17 @@ def task(folder: Path) -> Task:
 
 
 def _samples(folder: Path) -> Iterator[Sample]:
-    for row in rows(folder):
-        query = Query(
-            id=query_id(row["id"]),
-            text=row["question"],
-            media=(open_image(Path(row["image"])),),
-            forms=(AnswerForm(row["form"]),),
-            options=tuple(row["options"]),
-        )
-        yield Sample(id=row["id"], query=query, target=Target(answer=Answer(text="")))
-
-
-def rows(folder: Path) -> Iterator[dict[str, str]]:
-    """The lines of `questions.jsonl`."""
     with (folder / QUESTIONS).open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+        for row in map(json.loads, lines):
+            query = Query(
+                id=query_id(row["id"]),
+                text=row["question"],
+                media=(open_image(Path(row["image"])),),
+                forms=(AnswerForm(row["form"]),),
+                options=tuple(row["options"]),
+            )
+            yield Sample(id=row["id"], query=query, target=Target(answer=Answer(text="")))
 
 
 def _answered(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     return {"answered": Mean(float(predictions[0].answer is not None))}
-
-
-def check_size(samples: int, least: int) -> None:
-    """Raise UsageError if there are fewer samples than are answered at once."""
-    if not 1 <= least <= samples:
-        raise UsageError(
-            "--samples and --batch",
-            expected=f"at least {max(least, 1)} samples",
-            found=f"{samples}, and batches that make {least}",
-        )

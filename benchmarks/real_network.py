@@ -14,12 +14,9 @@ from typing import Any
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 SIZES = tomllib.loads(Path(__file__).with_name("real_sizes.toml").read_text("utf-8"))
+SHARED = SIZES.pop("shared")
 BLOCK = 2**22
 """Random numbers that fill the weights again and again: so many of their own take minutes."""
-SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 SPECIAL = [
     f"<|{name}|>"
     for name in (
@@ -29,7 +26,7 @@ SPECIAL = [
     )
 ]
 """From 151643 on."""
-END, PAD, VISION_START, VISION_END, IMAGE, VIDEO = 151645, 151643, 151652, 151653, 151655, 151656
+END, PAD = 151645, 151643
 TEMPLATE = (
     "{% for m in messages %}{% if loop.first and m['role'] != 'system' %}<|im_start|>system\n"
     "You are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ m['role'] }}\n"
@@ -52,38 +49,30 @@ def vocabulary() -> Path | None:
 @cache
 def tokenizer() -> Any:
     """Return Qwen2.5's tokenizer, from the ranks in the vocabulary."""
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    from transformers import Qwen2Tokenizer
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     place = vocabulary()
     assert place is not None, "pip install --no-deps dashscope"
-    lines = (line.split() for line in place.read_bytes().splitlines() if line)
-    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
     letters = bytes_to_unicode()
-    words = {"".join(letters[byte] for byte in token): rank for token, rank in ranks.items()}
+    words: dict[str, int] = {}
+    for line in place.read_bytes().splitlines():
+        token, rank = line.split()
+        words["".join(letters[byte] for byte in base64.b64decode(token))] = int(rank)
     merges: list[tuple[str, str]] = []
     for word in words:
         pairs = ((word[:cut], word[cut:]) for cut in range(1, len(word)))
         known = [pair for pair in pairs if pair[0] in words and pair[1] in words]
         merges += sorted(known, key=lambda pair: (words[pair[0]], words[pair[1]]))
-    inner = Tokenizer(models.BPE(words, merges))
-    inner.normalizer = normalizers.NFC()
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(SPLIT), "isolated"), byte_level]
-    )
-    inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens(SPECIAL)
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=inner,
+    words |= {token: PAD + place for place, token in enumerate(SPECIAL)}
+    return Qwen2Tokenizer(
+        words,
+        merges,
         eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
         extra_special_tokens=SPECIAL,
         padding_side="left",
+        chat_template=TEMPLATE,
     )
-    made.chat_template = TEMPLATE
-    return made
 
 
 def meta(size: str) -> Any:
@@ -92,20 +81,10 @@ def meta(size: str) -> Any:
     import torch
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-    plain = SIZES[size]
-    text = dict(plain["text_config"])
-    rope = {"rope_type": "default", "rope_theta": 1e6}
-    rope["mrope_section"] = text.pop("mrope_section", [16, 24, 24])
-    ends = {"bos_token_id": PAD, "eos_token_id": END, "pad_token_id": PAD}
-    made = Qwen2_5_VLConfig(
-        text_config={**text, **ends, "rope_parameters": rope, "max_position_embeddings": 128000},
-        vision_config={"depth": 32, **plain["vision_config"]},
-        tie_word_embeddings=plain["tie_word_embeddings"],
-        image_token_id=IMAGE,
-        video_token_id=VIDEO,
-        vision_start_token_id=VISION_START,
-        vision_end_token_id=VISION_END,
-    )
+    own = SIZES[size]
+    parts = {name: {**SHARED[name], **own[name]} for name in ("text_config", "vision_config")}
+    tied = own["tie_word_embeddings"]
+    made = Qwen2_5_VLConfig(**{**SHARED, **parts}, tie_word_embeddings=tied)
     with torch.device("meta"):
         return Qwen2_5_VLForConditionalGeneration(made)
 

@@ -27,11 +27,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import real_network
-from parts import save
-from steps import data
+from steps import RESULTS, data, save_part
 
 from harness import plugins
 from harness.provenance import device
@@ -40,7 +38,7 @@ from harness.run.options import Options
 from harness.spec import parse
 
 HERE = Path(__file__).resolve().parent
-RESULT = HERE / "results" / "real_size.md"
+RESULT = RESULTS / "real_size.md"
 STEP = ("--rounds", "1", "--num-generations", "4", "--prompts", "1", "--batch", "4")
 NEW = 128  # tokens of a response, which random weights seldom end
 QUERY = ("nvidia-smi", "--query-gpu=memory.used,utilization.gpu", "--format=csv,noheader,nounits")
@@ -154,7 +152,8 @@ def measure(given: argparse.Namespace, *, on_gpu: bool) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", choices=list(real_network.SIZES), default="3B")
-    parser.add_argument("--parts", nargs="+", choices=["lmms", "vllm", "trl"])
+    parts = ["lmms", "vllm", "trl"]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--lmms", metavar="PYTHON", help="of an environment with lmms-eval")
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--batch", type=int, default=64)
@@ -163,13 +162,12 @@ def main() -> int:
     parser.add_argument("--save", action="store_true", help=f"write {RESULT.name}")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    given.parts = given.parts or ["lmms", "vllm", "trl"]
     if given.child:
         print(json.dumps(vllm_side(given.child, given.samples)))
         return 0
     import torch
 
-    on_gpu: Any = torch.cuda.is_available()
+    on_gpu = bool(torch.cuda.is_available())
     if real_network.vocabulary() is None:
         print("error: no vocabulary: pip install --no-deps dashscope", file=sys.stderr)
         return 6
@@ -180,10 +178,10 @@ def main() -> int:
             file=sys.stderr,
         )
         return 6
-    text = measure(given, on_gpu=bool(on_gpu))
+    text = measure(given, on_gpu=on_gpu)
     print(text)
     if given.save:
-        save(RESULT, given.size, text)
+        save_part(RESULT, given.size, text)
     return 0
 
 

@@ -12,16 +12,15 @@ the most that it ever held (VmHWM: Linux only). `pass`: its samples are read one
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results" / "tasks.json"
+RESULT = Path(__file__).parent / "results" / "tasks.json"
 SIZES = (1_000, 10_000, 100_000)
 LINKS = 20_000  # hard links of one file; file systems allow no more than some ten thousands
 VIDEOS = 100
@@ -40,24 +39,22 @@ def main() -> None:
         name, root, what = given.child
         print(json.dumps(measured(name, Path(root), what)))
         return
-    found: dict[str, Any] = {
-        "command": "python benchmarks/tasks.py --save",
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "tasks": {},
-    }
-    if given.save and RESULTS.is_file():  # others keep what was measured before
-        found["tasks"] = json.loads(RESULTS.read_text("utf-8"))["tasks"]
+    found: dict[str, Any] = {}
+    if given.save and RESULT.is_file():  # others keep what was measured before
+        found = json.loads(RESULT.read_text("utf-8"))["tasks"]
     for name in given.tasks:
         for size in given.sizes:
             with tempfile.TemporaryDirectory() as folder:
                 MADE[name](Path(folder), size)
                 for what in ("pass", "survey"):
                     one = child(name, folder, what)
-                    found["tasks"].setdefault(name, {}).setdefault(what, {})[str(size)] = one
+                    found.setdefault(name, {}).setdefault(what, {})[str(size)] = one
                     print(f"{name:16} {what:6} {size:7} samples: {one}", flush=True)
-                    if given.save:
-                        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if given.save:
+        from steps import write  # a child's memory is of the task alone
+
+        about = {"command": "python benchmarks/tasks.py --save", "cores": os.cpu_count()}
+        write(RESULT, {**about, "tasks": found})
 
 
 def child(name: str, folder: str, what: str) -> dict[str, Any]:
@@ -114,117 +111,94 @@ def questions(root: Path, size: int) -> None:
     write(make_world(seed=11, size=3), root)
     place = root / "video_mme"
     table = place / "videomme" / "test-00000-of-00001.parquet"
-    linked(next((place / "data").glob("*.mp4")), [place / "data" / f"{name}.mp4" for name in NAMES])
+    film = next((place / "data").glob("*.mp4"))
+    for number in range(VIDEOS):
+        os.link(film, place / "data" / f"v{number}.mp4")
     (row, *_), schema = parquet.read_table(table).to_pylist(), parquet.read_schema(table)
     share = -(-size // VIDEOS)
-    with parquet.ParquetWriter(table, schema) as writer:
-        for start in range(0, size, 1000):
-            rows = [
-                {**row, "question_id": f"q{number}", "videoID": f"v{number // share}"}
-                for number in range(start, min(start + 1000, size))
-            ]
-            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-
-
-NAMES = tuple(f"v{number}" for number in range(VIDEOS))
-
-
-def linked(first: Path, others: Iterable[Path]) -> None:
-    """One file under further names."""
-    for path in others:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.link(first, path)
-
-
-def streamed(path: Path, before: str, after: str, parts: Iterable[str]) -> None:
-    """Write JSON of many parts, none of which are kept."""
-    with path.open("w", encoding="utf-8") as out:
-        out.write(before)
-        for number, part in enumerate(parts):
-            out.write(f",{part}" if number else part)
-        out.write(after)
+    rows = [
+        {**row, "question_id": f"q{number}", "videoID": f"v{number // share}"}
+        for number in range(size)
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), table, row_group_size=1000)
 
 
 def films(root: Path, size: int) -> None:
-    """MeViS' valid_u with ten expressions a video and a track of masks for each."""
+    """Make MeViS' valid_u with ten expressions a video and a track of masks for each."""
     import numpy as np
-    from PIL import Image
 
     from harness.masks import Rle
 
     place = root / "mevis" / "valid_u"
-    (place / "JPEGImages" / "v0").mkdir(parents=True)
     names = [f"{frame:05d}" for frame in range(FRAMES)]
     for name in names:
-        path = place / "JPEGImages" / "v0" / f"{name}.jpg"
-        Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(path)
+        picture(place / "JPEGImages" / "v0" / f"{name}.jpg")
     videos = -(-size // PER_VIDEO)
     for number in range(1, videos):  # links to folders: what is measured is the reading
         (place / "JPEGImages" / f"v{number}").symlink_to("v0")
-    mask = np.zeros((HEIGHT, WIDTH), bool)
-    mask[30:80, 40:90] = True
-    track = json.dumps([Rle.from_array(mask).to_json()] * FRAMES)
 
-    def video(number: int) -> str:
-        output = {
-            str(k): {"exp": f"thing {k}", "obj_id": [k], "anno_id": [number * PER_VIDEO + k]}
+    def video(number: int) -> dict[str, Any]:
+        phrases = {
+            k: {"exp": f"thing {k}", "obj_id": [k], "anno_id": [number * PER_VIDEO + k]}
             for k in range(PER_VIDEO)
         }
-        entry = {"vid_id": number, "frames": names, "expressions": output}
-        return f'"v{number}": {json.dumps(entry)}'
+        return {"vid_id": number, "frames": names, "expressions": phrases}
 
-    streamed(place / "meta_expressions.json", '{"videos": {', "}}", map(video, range(videos)))
-    tracks = (f'"{number}": {track}' for number in range(videos * PER_VIDEO))
-    streamed(place / "mask_dict.json", "{", "}", tracks)
+    asked = {f"v{number}": video(number) for number in range(videos)}
+    mask = np.zeros((HEIGHT, WIDTH), bool)
+    mask[30:80, 40:90] = True
+    track = [Rle.from_array(mask).to_json()] * FRAMES
+    plain(place / "meta_expressions.json", {"videos": asked})
+    plain(place / "mask_dict.json", dict.fromkeys(range(videos * PER_VIDEO), track))
+
+
+def picture(path: Path) -> None:
+    """Write an image of one colour."""
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(path)
+
+
+def plain(path: Path, value: object) -> None:
+    """Write JSON; that it is held in memory here counts in no child's peak."""
+    path.write_text(json.dumps(value), encoding="utf-8")
 
 
 def referents(root: Path, size: int) -> None:
-    """Validation split of gRefCOCO: five expressions an image, an object for each."""
-    from PIL import Image
-
-    place, images = root / "refer_seg" / "grefcoco", root / "refer_seg" / "images" / "train2014"
+    """Make the validation split of gRefCOCO: five expressions an image, an object for each."""
+    place = root / "refer_seg" / "grefcoco"
     place.mkdir(parents=True)
-    images.mkdir(parents=True)
-    Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(images / "x.jpg")
-
-    def entry(number: int) -> dict[str, Any]:
-        return {
+    picture(root / "refer_seg" / "images" / "train2014" / "x.jpg")
+    entries = [
+        {
             "ref_id": number,
             "ann_id": [number],
             "image_id": number // PER_IMAGE,
             "split": "val",
             "sentences": [{"sent_id": number, "sent": "it", "raw": "It", "tokens": []}],
         }
-
-    def thing(number: int) -> dict[str, Any]:
-        corners = [40, 30, 90, 30, 90, 80, 40, 80]
-        return {
+        for number in range(size)
+    ]
+    things = [
+        {
             "id": number,
             "image_id": number // PER_IMAGE,
             "category_id": 1,
             "iscrowd": 0,
             "bbox": [40, 30, 50, 50],
             "area": 2500,
-            "segmentation": [corners],
+            "segmentation": [[40, 30, 90, 30, 90, 80, 40, 80]],
         }
-
-    def image(number: int) -> dict[str, Any]:
-        return {"id": number, "file_name": "x.jpg", "width": WIDTH, "height": HEIGHT}
-
-    def every(make: Callable[[int], Any], count: int) -> Iterator[str]:
-        return (json.dumps(make(number)) for number in range(count))
-
-    streamed(place / "grefs(unc).json", "[", "]", every(entry, size))
-    with (place / "instances.json").open("w", encoding="utf-8") as out:
-        for key, make, count in (
-            ("images", image, -(-size // PER_IMAGE)),
-            ("annotations", thing, size),
-        ):
-            out.write(("{" if key == "images" else ",") + f'"{key}": [')
-            for number, part in enumerate(every(make, count)):
-                out.write(f",{part}" if number else part)
-            out.write("]")
-        out.write(', "categories": [{"id": 1, "name": "thing"}]}')
+        for number in range(size)
+    ]
+    images = [
+        {"id": number, "file_name": "x.jpg", "width": WIDTH, "height": HEIGHT}
+        for number in range(-(-size // PER_IMAGE))
+    ]
+    parts = {"images": images, "annotations": things, "categories": [{"id": 1, "name": "thing"}]}
+    plain(place / "grefs(unc).json", entries)
+    plain(place / "instances.json", parts)
 
 
 def images(root: Path, size: int) -> None:

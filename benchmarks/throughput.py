@@ -38,7 +38,7 @@ from typing import Any
 
 import mixed_lengths
 from busy import Busy
-from parts import save
+from steps import RESULTS, save_part
 
 from harness import plugins
 from harness.errors import HarnessError, MissingDependency
@@ -51,7 +51,6 @@ from harness.spec import parse
 from harness.task import Task
 
 HERE = Path(__file__).resolve().parent
-RESULT = HERE / "results" / "throughput.md"
 VERSION = "0.7.3"
 NUMBER = re.compile(r"[0-9]+")
 NEAR = 2  # of pocket's 168 pixels a side
@@ -67,25 +66,6 @@ MODEL = (
 
 
 def main() -> None:
-    given = arguments()
-    if given.child:
-        settings, result = map(Path, given.child)
-        measured = ours(json.loads(settings.read_text("utf-8")))
-        result.write_text(json.dumps(measured), encoding="utf-8")
-        return
-    try:
-        mixed_lengths.check_size(given.samples, given.batch)
-        check_lmms(given.lmms)
-        text = measure(given)
-    except HarnessError as error:
-        sys.exit(f"error: {error}")
-    print(text)
-    if given.save:
-        side = "lmms-eval, alike" if given.alike else "lmms-eval"
-        save(RESULT, f"{side}, batches of {given.batch}", text)
-
-
-def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--lmms", metavar="PYTHON", help="of an environment with lmms-eval")
     parser.add_argument("--checkpoint", default="pocket", help="a Qwen2.5-VL checkpoint")
@@ -97,30 +77,39 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--max-new-tokens", type=int, default=160)
     parser.add_argument("--alike", action="store_true", help="images of one size, short responses")
     parser.add_argument("--save", action="store_true")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    parser.add_argument("--child", nargs=2, type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        settings, result = given.child
+        result.write_text(json.dumps(ours(json.loads(settings.read_text("utf-8")))), "utf-8")
+        return
+    if not 1 <= given.batch <= given.samples:
+        parser.error(f"--samples {given.samples}: a batch of --batch {given.batch} needs more")
+    try:
+        check_lmms(given.lmms)
+        text = measure(given)
+    except HarnessError as error:
+        sys.exit(f"error: {error}")
+    print(text)
+    if given.save:
+        side = "lmms-eval, alike" if given.alike else "lmms-eval"
+        save_part(RESULTS / "throughput.md", f"{side}, batches of {given.batch}", text)
 
 
 def check_lmms(python: str | None) -> None:
     """Raise MissingDependency unless this interpreter has the release that is compared with."""
-    fix = (
-        f"python -m venv E; E/bin/pip install lmms-eval=={VERSION} decord; then --lmms E/bin/python"
-    )
     code = "from importlib.metadata import version; print(version('lmms-eval'))"
-    if python is None:
-        found = "no --lmms"
-    else:
-        try:
-            done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-            found = done.stdout.strip() or "none in that environment"
-        except OSError as error:
-            found = f"{python}: {error.strerror}"
+    found = f"no program {python}" if python else "no --lmms"
+    if python and shutil.which(python):
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+        found = done.stdout.strip() or "none in that environment"
     if found != VERSION:
+        install = f"python -m venv E; E/bin/pip install lmms-eval=={VERSION} decord"
         raise MissingDependency(
             "the comparison",
             expected=f"lmms-eval {VERSION} in an environment of its own",
             found=found,
-            fix=fix,
+            fix=f"{install}; then --lmms E/bin/python",
         )
 
 
@@ -137,17 +126,13 @@ def measure(given: argparse.Namespace) -> str:
     }
     with tempfile.TemporaryDirectory() as scratch:
         model = model_of(settings)
-
-        def prompt(query: Any) -> str:
-            return model.requests(query)[0].text
-
         for name, seed, samples in (("set", 0, given.samples), ("warm", 1, given.batch)):
             folder = Path(scratch) / name
             mixed_lengths.write(
                 folder,
                 seed=seed,
                 samples=samples,
-                prompt=prompt,
+                prompt=lambda query: model.requests(query)[0].text,
                 sizes=(SQUARE,) if given.alike else mixed_lengths.SIZES,
             )
             settings[name] = str(folder)
@@ -174,8 +159,7 @@ def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> di
     requested, result = scratch / "settings.json", scratch / "result.json"
     requested.write_text(json.dumps(settings), encoding="utf-8")
     result.unlink(missing_ok=True)
-    surroundings = {
-        **os.environ,
+    set_here = {
         "PYTHONPATH": str(HERE.parent),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": str(settings["threads"]),
@@ -183,9 +167,10 @@ def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> di
     }
     done = subprocess.run(
         [*line, str(requested), str(result)],
-        capture_output=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         text=True,
-        env=surroundings,
+        env=os.environ | set_here,
         check=False,
         cwd=scratch,
     )
@@ -234,17 +219,11 @@ def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
     """Seconds of the whole evaluation and of its predictions, and the responses by id."""
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
-        start = perf_counter()
-        run = evaluate(
-            task, model, Path(folder) / "run", Options(), model_spec=model.name, progress=watch
-        )
+        place, start = Path(folder) / "run", perf_counter()
+        run = evaluate(task, model, place, Options(), model_spec=model.name, progress=watch)
         whole = perf_counter() - start
         responses = {one.id: "".join(run.prediction(one.id).responses) for one in task.samples()}
-    return {
-        "window": watch.ended - watch.began,
-        "whole": whole,
-        "responses": responses,
-    }
+    return {"window": watch.ended - watch.began, "whole": whole, "responses": responses}
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
@@ -273,55 +252,45 @@ def nearly(one: str, other: str) -> bool:
 
 
 def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The table of both sides."""
+    """Return the command, the table of both sides, and whether they did the same."""
     mine, theirs = runs["ours"], runs["lmms"]
-    same = min(
-        alike(one["responses"], other["responses"]) for one, other in zip(mine, theirs, strict=True)
-    )
+    turns = list(zip(mine, theirs, strict=True))
+    same = min(alike(one["responses"], other["responses"]) for one, other in turns)
     written = [sum(map(len, side[0]["responses"].values())) for side in (mine, theirs)]
     longer = written[0] / written[1] - 1
     requested = mine[0]["prompts"] == theirs[0]["prompts"]
+    side = "--lmms PYTHON --alike" if given.alike else "--lmms PYTHON"
+    typed = {**vars(given), "checkpoint": Path(given.checkpoint).name}
+    names = ("samples", "batch", "repeats", "threads", "checkpoint", "device")
+    line = " ".join(f"--{name} {typed[name]}" for name in names)
+    place = device() if given.device != "cpu" else f"{os.cpu_count()} cores, {platform.machine()}"
     lines = [
-        about(given),
+        f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "
+        f"of {given.repeats} turns.",
         "",
         "| | samples/s | busy | prompt passes | token passes | whole, samples/s |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, side in ((f"lmms-eval {theirs[0]['version']}", theirs), ("harness", mine)):
+    for name, several in ((f"lmms-eval {theirs[0]['version']}", theirs), ("harness", mine)):
         lines.append(
-            f"| {name} | {spread([given.samples / one['window'] for one in side])} | "
-            f"{spread([one['busy'] / one['window'] for one in side], 3)} | "
-            f"{side[0]['prefills']} | {side[0]['steps']} | "
-            f"{spread([given.samples / one['whole'] for one in side])} |"
+            f"| {name} | {spread([given.samples / one['window'] for one in several])} | "
+            f"{spread([one['busy'] / one['window'] for one in several], 3)} | "
+            f"{several[0]['prefills']} | {several[0]['steps']} | "
+            f"{spread([given.samples / one['whole'] for one in several])} |"
         )
-    ratios = [a["window"] / b["window"] for a, b in zip(theirs, mine, strict=True)]
-    wholes = [a["whole"] / b["whole"] for a, b in zip(theirs, mine, strict=True)]
+    ratios, wholes = (
+        spread([other[seconds] / one[seconds] for one, other in turns])
+        for seconds in ("window", "whole")
+    )
     lines += [
         "",
-        f"Ratio, the median of the turns' ratios: {spread(ratios)}; of whole calls "
-        f"{spread(wholes)}.",
+        f"Ratio, the median of the turns' ratios: {ratios}; of whole calls {wholes}.",
         f"Equal responses, up to {NEAR} in a number: {same:.1%}; characters written: ours "
-        f"{longer:+.1%}; prompts, token by token: "
-        f"{'equal' if requested else 'NOT EQUAL'}.",
+        f"{longer:+.1%}; prompts, token by token: {'equal' if requested else 'NOT EQUAL'}.",
     ]
     if same < ALIKE or not requested or abs(longer) > LONGER:
         lines.append("**VOID: the two sides do not answer the same questions in the same way.**")
     return "\n".join(lines)
-
-
-def about(given: argparse.Namespace) -> str:
-    """What was measured, on what, and by which command."""
-    line = (
-        f"--samples {given.samples} --batch {given.batch} --repeats {given.repeats} "
-        f"--threads {given.threads} --checkpoint {Path(given.checkpoint).name} "
-        f"--device {given.device}"
-    )
-    side = "--lmms PYTHON --alike" if given.alike else "--lmms PYTHON"
-    place = device() if given.device != "cpu" else f"{os.cpu_count()} cores, {platform.machine()}"
-    return (
-        f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "
-        f"of {given.repeats} turns."
-    )
 
 
 if __name__ == "__main__":

@@ -75,19 +75,8 @@ class Plan:
         size = self.size if which == "train" else self.held
         root = self.out / f"data-{which}-{size}"
         if not (root / "shapes.json").exists():
-            harness(
-                "data",
-                "make",
-                "shapes",
-                "--out",
-                str(root),
-                "--seed",
-                str(SEEDS[which]),
-                "--size",
-                str(size),
-                "--tasks",
-                DATA,
-            )
+            made = ("--out", root, "--seed", SEEDS[which], "--size", size, "--tasks", DATA)
+            harness("data", "make", "shapes", *made)
         return root
 
 
@@ -324,10 +313,11 @@ def _arguments() -> argparse.Namespace:
     return given
 
 
-def harness(*arguments: str) -> None:
+def harness(*arguments: object) -> None:
     """Run a command, which is printed."""
-    print(f"$ harness {shlex.join(arguments)}", file=sys.stderr, flush=True)
-    subprocess.run([sys.executable, "-m", "harness", *arguments], check=True, stdout=sys.stderr)
+    words = [str(one) for one in arguments]
+    print(f"$ harness {shlex.join(words)}", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "harness", *words], check=True, stdout=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """VR-TTRL beside all of its baselines on shapes: runs, board and report, by one command.
 
-    python benchmarks/test_time_study.py [--out runs/test-time] [--seeds 3] [--samples 24]
+    python examples/learning/at_test_time.py [--out runs/test-time] [--seeds 3] [--samples 24]
         [--checkpoints pocket-base,pocket,noisy] [--save]
 
 For every checkpoint and seed: each method that adapts to a sample, the model as it is, and (from
@@ -12,21 +12,19 @@ below `--out` has the board, `report/` the tables and figures; `--save` keeps th
 
 import argparse
 import json
-import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from learning import RESULTS, harness
 from safetensors.torch import load_file, save_file
 
 from harness import provenance
 from harness.models.learning.weights import VISION
 from harness.models.pocket import BASE
 
-RESULT = Path(__file__).parent / "results" / "test_time_study.json"
+RESULT = RESULTS / "at_test_time.json"
 RATE = 2e-5
 """Learning rate at which 2.6 million weights learn in 5 steps; the paper's is 5e-7."""
 OFFLINE_STEPS = 40
@@ -114,12 +112,6 @@ def noisy(folder: Path) -> Path:
                 weights[name] = (wide + noise).to(own.dtype).contiguous()
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
-
-
-def harness(*arguments: object) -> None:
-    words = [str(one) for one in arguments]
-    print(f"harness {shlex.join(words)}", flush=True)
-    subprocess.run([sys.executable, "-m", "harness", *words], check=True)
 
 
 def _arguments() -> argparse.Namespace:
