@@ -57,6 +57,10 @@ def main() -> None:
     cv2.setNumThreads(1)
     warnings.simplefilter("ignore", RuntimeWarning)
     print(f"{HEIGHT} × {WIDTH}, one thread, ms a frame, and how many times as fast as the official")
+    speed = bandwidth()
+    print(
+        f"memory: {speed:.0f} GB/s, a pair of frames in {2 * HEIGHT * WIDTH / speed / 1e6:.3f} ms"
+    )
     rows = speeds(official, given.rounds)
     for metric in METRICS:
         for of in ("frame", "track"):
@@ -71,9 +75,22 @@ def main() -> None:
             "command": f"python benchmarks/metrics.py --official FOLDER --rounds {given.rounds}",
             "davis2017-evaluation": done.stdout.strip() or "unknown",
             "frame": f"{HEIGHT} × {WIDTH}",
+            "read_gb_s": round(speed, 1),
             "ms_a_frame": rows,
         }
         write(RESULTS / "metrics.json", found)
+
+
+def bandwidth() -> float:
+    """Measure the GB a second that one thread reads of an array that no cache holds."""
+    empty = np.ones(2**27, dtype=np.bool_)
+    empty[:] = False  # its pages exist
+    seconds = []
+    for _ in range(3):
+        start = perf_counter()
+        empty.argmax()
+        seconds.append(perf_counter() - start)
+    return empty.nbytes / min(seconds) / 1e9
 
 
 def speeds(official: Any, rounds: int) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@
 Each checkout makes the set `shapes` of seed 0 and evaluates `pocket` on images, videos and
 questions in text, with this interpreter. Responses, answers (masks as run-lengths), scores of each
 unit and metrics with their intervals are compared as they are written, after the older names are
-mapped by `docs/design/names.toml`. Prints one line a task; exits with 1 where anything differs.
+mapped by `docs/design/names.toml`; their order may be another. Prints one line a task; exits with
+1 where anything differs.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +64,13 @@ def evaluated(checkout: Path, out: Path, size: int) -> Path:
 
 
 def compared(task: str, older: Path, this: Path, words: Mapping[str, str]) -> int:
-    """Print how many lines of two runs of a task differ, and the first of them; return it."""
-    pairs = list(zip_longest(lines(older, words), lines(this, {})))
-    different = [pair for pair in pairs if pair[0] != pair[1]]
-    print(f"{task}: {len(pairs)} lines, {len(different)} differ", flush=True)
-    for line, name in zip(different[0] if different else (), ("older", "this"), strict=False):
-        print(f"  {name}: {line}")
-    return len(different)
+    """Print how many lines of two runs of a task differ, in any order, and the first of them."""
+    before, now = set(lines(older, words)), set(lines(this, {}))
+    print(f"{task}: {len(now)} lines, {len(now - before)} differ", flush=True)
+    for name, only in (("older", before - now), ("this", now - before)):
+        for line in sorted(only)[:1]:
+            print(f"  {name}: {line}")
+    return len(before ^ now)
 
 
 def lines(run: Path, words: Mapping[str, str]) -> Iterator[str]:
