@@ -1,16 +1,15 @@
 """Checkpoints of networks: nothing is unpickled, nothing in them runs, nothing is left out."""
 
-import importlib.util
 import json
 import os
 import pickle
 import shutil
-from pathlib import Path
 
 import pytest
 
+from harness.testing import tiny_checkpoint
+
 case = pytest.mark.case
-MODELS = Path(__file__).parent.parent / "models" / "conftest.py"
 
 
 class Trap:
@@ -26,28 +25,9 @@ class Trap:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A small Qwen2.5-VL with random weights, as its own room's tests make it."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    spec = importlib.util.spec_from_file_location("models_conftest", MODELS)
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    from harness.models.backends.torchvision_cpu import ensure_torchvision
-
-    ensure_torchvision()
-    import transformers
-
-    torch.manual_seed(0)
-    plain = made.settings(made.tokenizer(), 14)
-    plain["text_config"] |= {"use_sliding_window": False, "max_window_layers": 2}
-    plain["vision_config"] |= {"window_size": 112, "fullatt_block_indexes": [1]}
-    config = transformers.Qwen2_5_VLConfig(**plain)
-    return made.save(
-        tmp_path_factory.mktemp("whole") / "checkpoint",
-        network=transformers.Qwen2_5_VLForConditionalGeneration(config),
-        processor=transformers.Qwen2_5_VLProcessor,
-        video=transformers.Qwen2VLVideoProcessor,
-        patch=14,
-    )
+    return tiny_checkpoint("qwen2_5_vl", tmp_path_factory.mktemp("whole") / "checkpoint")
 
 
 @pytest.fixture
