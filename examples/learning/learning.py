@@ -1,4 +1,4 @@
-"""Whether the methods learn: each from the shipped pocket, beside the same on random rewards.
+"""Measure that the methods learn: each from the shipped pocket, beside the same on random rewards.
 
     python examples/learning/learning.py [--methods visionreasoner,dr2seg] [--seeds 3] [--steps 60]
         [--from pocket-base] [--out runs/learning] [--every N] [--set key=value …] [--save]
@@ -41,7 +41,7 @@ HERE = Path(__file__).parent
 RESULTS, IMAGES = HERE / "results", HERE.parents[1] / "docs" / "images"
 DATA = "shapes_referring,shapes_qa,reason_seg"
 SEEDS = {"train": 101, "held": 202}
-"""Of the generated worlds; the trainings' own seeds are 0, 1, 2, …"""
+"""Seeds of the generated worlds; the trainings' own seeds are 0, 1, 2, …"""
 ASKED, HELD = "asked.json", "held"
 SHOWN = {
     "reward of the method": REWARD,
@@ -52,7 +52,7 @@ SHOWN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is asked of this benchmark."""
+    """Settings of a study, as they were asked for."""
 
     out: Path
     start: str
@@ -253,7 +253,7 @@ def _finished(out: Path) -> bool:
 
 
 def panels(study: Study, plan: Plan, folders: Mapping[str, Sequence[Path]]) -> Iterator[Panel]:
-    """What the trainings logged; and the held-out headline, where it was looked at."""
+    """Yield panels of what trainings logged, and of the held-out headline where it was read."""
     for title, names in SHOWN.items():
         yield Panel(
             title,

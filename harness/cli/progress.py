@@ -53,11 +53,11 @@ class DrawnBars:
         self._bars.stop()
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Show a note to the user."""
         self._console.print(Text(printable(f"note: {text}"), style="yellow"))
 
     def end(self) -> None:
-        """What a bar counts is done."""
+        """Draw the bars a last time."""
         self._bars.refresh()
 
 

@@ -1,4 +1,4 @@
-"""What tests of plugins need: worlds in official layouts, perfect answers, and stand-ins.
+"""Help for tests of plugins: worlds in official layouts, perfect answers, and stand-ins.
 
 `docs/plugins.md` has a test that uses each. None of it is part of an evaluation.
 """

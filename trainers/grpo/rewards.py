@@ -1,4 +1,4 @@
-"""What becomes of groups: their rewards, numbers for the curve, rows of `rollouts.jsonl`.
+"""Reward groups: rewards, numbers for the curve, rows of `rollouts.jsonl`.
 
 `harness explain DIR` draws the rows. Places are read as evaluation reads them, by the method's own
 grammar and coordinate rule, and kept in pixels of the image: to draw them, no network is needed.

@@ -1,4 +1,4 @@
-"""What the two trainers share: they draw their own world, and are given neither model nor tasks."""
+"""Base of the two trainers, which draw their own world and are given neither model nor tasks."""
 
 from abc import abstractmethod
 from collections.abc import Mapping

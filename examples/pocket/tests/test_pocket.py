@@ -277,7 +277,7 @@ WAYS = {"left": -1, "up": -1, "upper": -1, "still": 0, "right": 1, "down": 1, "l
 
 
 def follows(kind, said, told):
-    """How a text follows from the earlier one that it is looked for in."""
+    """Name the way that a text follows from the earlier one that it is looked for in."""
     if said == told:
         return "again"
     if said in ("yes", "not", "it does not move") and not told.isdigit():
@@ -369,7 +369,7 @@ def test_each_of_several_is_held_against_the_best_so_far(kind):
 
 
 def told_last(row):
-    """What a thing is called, and the last number told of it."""
+    """Return the name of a thing, and the last number told of it."""
     words = row.split()
     return " ".join(word for word in words if not word.isdigit()), int(words[-1])
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What differs between the two trainings; parts of a training are shares of its steps."""
+    """Settings that differ between the two trainings; parts are shares of a training's steps."""
 
     warmup_steps: int
     """Steps until the learning rate is reached."""
