@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,12 +66,14 @@ def evaluated(checkout: Path, out: Path, size: int) -> Path:
 
 def compared(task: str, older: Path, this: Path, words: Mapping[str, str]) -> int:
     """Print how many lines of two runs of a task differ, in any order, and the first of them."""
-    before, now = set(lines(older, words)), set(lines(this, {}))
-    print(f"{task}: {len(now)} lines, {len(now - before)} differ", flush=True)
-    for name, only in (("older", before - now), ("this", now - before)):
+    before, now = Counter(lines(older, words)), Counter(lines(this, {}))
+    lost, new = before - now, now - before
+    differ = max(lost.total(), new.total())
+    print(f"{task}: {now.total()} lines, {differ} differ", flush=True)
+    for name, only in (("older", lost), ("this", new)):
         for line in sorted(only)[:1]:
             print(f"  {name}: {line}")
-    return len(before ^ now)
+    return differ
 
 
 def lines(run: Path, words: Mapping[str, str]) -> Iterator[str]:
