@@ -31,6 +31,18 @@ def test_limits_stops_and_prefixes_are_those_of_the_request():
     assert whole[0].tokens == ()
 
 
+@pytest.mark.parametrize("responses", ["one", [], ()])
+def test_a_script_is_a_sequence_of_texts(responses):
+    with pytest.raises(UsageError, match="responses"):
+        ScriptedChat(responses=responses)
+
+
+def test_a_canvas_needs_a_size():
+    with pytest.raises(UsageError, match="size"):
+        ScriptedChat(responses=["a"]).canvas(request())
+    assert ScriptedChat(responses=["a"], size=(4, 3)).canvas(request()) == (4, 3)
+
+
 def test_a_world_has_the_benchmarks_that_were_named(tmp_path):
     assert make_shapes(tmp_path / "data", tasks=["mevis", "counting"], size=1, seed=2) == [
         "counting",

@@ -223,7 +223,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             self.policy.save_checkpoint(str(folder), tag=ENGINE)
         elif self.accelerator.is_main_process:
             states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
-            torch.save(self.optimizer.state_dict(), folder / OPTIMIZER)
+            states.save_optimizers(folder / OPTIMIZER, [self.optimizer])
 
     def load(self, folder: Path) -> None:
         """Go on from a state."""
@@ -231,8 +231,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             self.policy.load_checkpoint(str(folder), tag=ENGINE)
         else:
             states.load_tensors(folder / WEIGHTS, self.network)
-            kept = torch.load(folder / OPTIMIZER, map_location="cpu", weights_only=True)
-            self.optimizer.load_state_dict(kept)
+            states.load_optimizers(folder / OPTIMIZER, [self.optimizer])
 
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""

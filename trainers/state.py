@@ -6,7 +6,7 @@ Nothing in it is unpickled but what `torch.load(…, weights_only=True)` reads.
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from harness.store.atomic import cannot_write, sync
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+    from torch.optim import Optimizer
 
 PARTIAL, REPLACED = ".partial", ".replaced"  # names of a folder that does not count, or no longer
 
@@ -122,3 +123,35 @@ def load_tensors(path: Path, network: "nn.Module") -> None:
         )
     for name, tensor in found.items():
         wanted[name].copy_(tensor)
+
+
+def save_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
+    """Write the states of optimisers."""
+    import torch
+
+    torch.save([one.state_dict() for one in optimizers], path)
+
+
+def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
+    """Load what `save_optimizers` wrote.
+
+    Raises:
+        StoreError: the file is damaged, or is of other optimisers.
+    """
+    from pickle import UnpicklingError
+
+    import torch
+
+    expected = "states of the optimisers that train"
+    try:  # onto the CPU: each optimiser takes its part to the device of its own weights
+        kept = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
+        raise StoreError(f"state {path}", expected=expected, found=str(error)[:200]) from error
+    known = isinstance(kept, list) and all(isinstance(one, dict) for one in kept)
+    if not known or len(kept) != len(optimizers):
+        raise StoreError(f"state {path}", expected=expected, found="something else")
+    for optimizer, state in zip(optimizers, kept, strict=True):
+        try:
+            optimizer.load_state_dict(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"state {path}", expected=expected, found=str(error)) from error

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.errors import UsageError
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.stop_strings import until_stop
 
@@ -28,6 +29,15 @@ class ScriptedChat(Chat):
     requests: list[ChatRequest] = field(default_factory=list)
     """Requests so far, in order."""
 
+    def __post_init__(self) -> None:
+        """Refuse a script that holds no text, or is one text."""
+        if isinstance(self.responses, str) or not self.responses:
+            raise UsageError(
+                "ScriptedChat(responses=…)",
+                expected="a sequence of at least one text, or a function of a request",
+                found=repr(self.responses),
+            )
+
     @property
     def goes_on(self) -> bool:
         """A text is taken as the continuation of the request's `prefix`."""
@@ -39,7 +49,10 @@ class ScriptedChat(Chat):
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """Return `size`, or the size that the request asks for."""
-        return self.size or request.resize or request.media[0].size
+        size = self.size or request.resize
+        if size is None and not request.media:
+            raise UsageError("ScriptedChat", expected="a medium, or size=…", found="neither")
+        return size or request.media[0].size
 
     def count_tokens(self, text: str) -> int:
         """Count characters."""

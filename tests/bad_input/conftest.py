@@ -1,6 +1,6 @@
 """Runs `harness` on bad things, and looks at what must hold whatever was bad.
 
-A test says with `@pytest.mark.case(number, bad_input, what_happens, code=…)` what is bad and what
+A test says with `@pytest.mark.case(bad_input, what_happens, code=…)` what is bad and what
 comes of it; the fixture `harness` holds it to that exit code. docs/bad-input.md has the rules.
 """
 
@@ -66,7 +66,7 @@ def counting(data, **changes):
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "case(number, bad_input, what_happens, code): what is bad, and what comes of it"
+        "markers", "case(bad_input, what_happens, code): what is bad, and what comes of it"
     )
 
 

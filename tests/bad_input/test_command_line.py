@@ -6,7 +6,6 @@ case = pytest.mark.case
 
 
 @case(
-    34,
     "a name or an argument that is mistyped, also inside another",
     "refused; the nearest right one is suggested",
     code=2,
@@ -30,7 +29,6 @@ def test_a_mistyped_name_is_corrected(harness, reason_seg, counting, model, task
 
 
 @case(
-    34,
     "a metric, a kind of plugins or a command that is not there",
     "refused; says which there are",
     code=2,
@@ -53,7 +51,6 @@ def test_a_mistyped_command_is_refused(harness, arguments):
 
 
 @case(
-    35,
     "a value of the wrong type in a SPEC",
     "refused; names the argument and what it takes",
     code=2,
@@ -77,7 +74,7 @@ def test_a_value_of_the_wrong_type_is_refused(harness, counting, model, words):
     harness.eval(model=model, tasks="counting").says(words)
 
 
-@case(35, "a SPEC that is not closed, empty, twice, or endless", "refused; shows where", code=2)
+@case("a SPEC that is not closed, empty, twice, or endless", "refused; shows where", code=2)
 @pytest.mark.parametrize(
     "model",
     [
@@ -103,9 +100,7 @@ def test_a_malformed_spec_is_refused(harness, counting, model):
     harness.eval(model=model, tasks="counting").says("expected", "found")
 
 
-@case(
-    35, "`--workers 0`, negative, fractional or textual numbers", "refused; says the least", code=2
-)
+@case("`--workers 0`, negative, fractional or textual numbers", "refused; says the least", code=2)
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -147,7 +142,6 @@ def configured(harness, counting):
 
 
 @case(
-    34,
     "an unknown key in a configuration file",
     "refused; the nearest right one is suggested",
     code=2,
@@ -166,7 +160,7 @@ def test_an_unknown_key_is_refused(configured, text, words):
     configured(text).says("run.toml", words)
 
 
-@case(35, "a configuration file with a value of the wrong type", "refused; names the key", code=2)
+@case("a configuration file with a value of the wrong type", "refused; names the key", code=2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -196,13 +190,13 @@ def test_a_key_of_the_wrong_type_is_refused(configured, text):
     configured(text).says(text.split(" = ")[0].replace("batch-size", "batch"), "expected", "found")
 
 
-@case(35, "a configuration file that is no TOML", "refused; names the file", code=2)
+@case("a configuration file that is no TOML", "refused; names the file", code=2)
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"a = ", b"a = " + b"[" * 5000, b"seed: 1", b"{}"])
 def test_what_is_no_toml_is_refused(configured, raw):
     configured(raw).says("run.toml", "a TOML file")
 
 
-@case(35, "a configuration file that is not there", "refused; names the file", code=2)
+@case("a configuration file that is not there", "refused; names the file", code=2)
 @pytest.mark.parametrize("name", ["none.toml", ""])
 def test_a_configuration_that_is_not_there_is_refused(harness, name):
     harness("eval", "--config", harness.folder / name).says(
@@ -211,7 +205,6 @@ def test_a_configuration_that_is_not_there_is_refused(harness, name):
 
 
 @case(
-    69,
     "`--tasks` typed beside a configuration file that has tasks",
     "what is typed wins, wholly",
     code=0,
@@ -221,16 +214,14 @@ def test_what_is_typed_replaces_what_is_configured(harness, configured):
     assert list(done.json["tasks"]) == ["counting"]
 
 
-@case(
-    69, "a configuration file with every kind of value", "means what the same options mean", code=0
-)
+@case("a configuration file with every kind of value", "means what the same options mean", code=0)
 def test_a_right_configuration_is_taken(harness, configured):
     text = 'batch-size = 2\nsubset = "first2"\nseed = 3\nworkers = 1\nallow-missing = true'
     typed = ("--batch-size", 2, "--subset", "first2", "--seed", 3)
     assert configured(text).json == harness.eval(*typed, tasks="counting").json
 
 
-@case(70, "an option that is needed and not given", "refused; says what it is for", code=2)
+@case("an option that is needed and not given", "refused; says what it is for", code=2)
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
@@ -251,7 +242,7 @@ def test_what_is_needed_is_said(harness, counting, missing, words):
     harness("eval", *rest).says(missing, words, "found")
 
 
-@case(71, "a data root that is not there, or a file", "refused; says how to make one", code=2)
+@case("a data root that is not there, or a file", "refused; says how to make one", code=2)
 @pytest.mark.parametrize("name", ["nowhere", "file"])
 def test_a_root_that_is_no_folder_is_refused(harness, name):
     (harness.folder / "file").write_text("")
@@ -271,7 +262,6 @@ def test_a_root_that_is_no_folder_is_refused(harness, name):
 
 
 @case(
-    72,
     "`--subset first0`, a form that is none, a file that is missing, empty or no text",
     "refused; shows the three forms",
     code=2,
@@ -300,14 +290,14 @@ def test_a_subset_that_is_none_is_refused(harness, counting, name, words):
     harness.eval("--subset", name.format(**places), tasks="counting").says("subset", words)
 
 
-@case(73, "a file of ids with CRLF or a byte-order mark", "read without them", code=0)
+@case("a file of ids with CRLF or a byte-order mark", "read without them", code=0)
 def test_line_ends_of_a_file_of_ids_do_not_matter(harness, counting):
     path = harness.folder / "ids"
     path.write_bytes(b"\xef\xbb\xbf0\r\n1\r\n")
     assert harness.eval("--subset", path, tasks="counting").task("counting")["n_total"] == 2
 
 
-@case(74, "`--out` that is a file", "refused; the file stays", code=5)
+@case("`--out` that is a file", "refused; the file stays", code=5)
 @pytest.mark.parametrize("command", ["eval", "score", "board"])
 def test_an_output_folder_that_is_a_file_is_refused(harness, counting, command):
     path = harness.folder / "taken"
@@ -324,7 +314,6 @@ def test_an_output_folder_that_is_a_file_is_refused(harness, counting, command):
 
 
 @case(
-    75,
     "`harness data make` into a folder that holds something",
     "refused; what is there stays",
     code=2,
@@ -339,7 +328,6 @@ def test_a_world_is_not_made_over_something(harness, contents):
 
 
 @case(
-    76,
     "a sample that the run does not have, for `harness explain`",
     "refused; says whose ids they are",
     code=5,
@@ -349,7 +337,7 @@ def test_explaining_an_unknown_sample_is_refused(harness, counting):
     harness("explain", harness.run, "nothing").says("'nothing'", "8 samples", "counting")
 
 
-@case(77, "a level or a limit of the gate that is none", "refused", code=2)
+@case("a level or a limit of the gate that is none", "refused", code=2)
 @pytest.mark.parametrize(
     "given",
     [

@@ -71,7 +71,6 @@ def limited(size):
 
 
 @case(
-    38,
     "a disk that is full, at any moment",
     "stops with the file's name; what was finished is "
     "kept, and the same command goes on to the undisturbed results",
@@ -101,7 +100,6 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(harness, mevis, start, size
 
 
 @case(
-    38,
     "a disk that is full when the scores are written",
     "no results.json; the old one stays as it was",
     code=5,
@@ -129,7 +127,7 @@ def test_a_full_disk_at_the_end_leaves_no_half_of_a_result(harness, counting, tm
     assert found == results(harness.folder / "calm")
 
 
-@case(38, "a folder that cannot be written", "refused; names it", code=5)
+@case("a folder that cannot be written", "refused; names it", code=5)
 @pytest.mark.parametrize("command", ["eval", "score", "board", "data", "explain"])
 def test_a_folder_that_cannot_be_written_is_named(harness, counting, command):
     out = "/proc/harness"  # not even root writes here
@@ -151,7 +149,6 @@ def test_a_folder_that_cannot_be_written_is_named(harness, counting, command):
 
 
 @case(
-    39,
     "a batch that does not fit into memory",
     "tried in halves; a sample that does not fit is a failure of the infrastructure",
     code=0,
@@ -195,7 +192,6 @@ def toy():
 
 
 @case(
-    39,
     "a worker process that is killed or hangs over a sample",
     "replaced; after two the batch "
     "is a failure of the infrastructure, and a later run tries it again",
@@ -220,7 +216,6 @@ def test_a_batch_that_no_worker_survives_is_a_failure(harness, counting, plugin,
 
 
 @case(
-    39,
     "a run without workers that is killed",
     "the same command goes on to the undisturbed results",
     code=-9,
@@ -248,7 +243,7 @@ def test_a_killed_run_goes_on(harness, counting, plugin, command, start):
     assert results(runs) == results(harness.folder / "calm")
 
 
-@case(96, "Ctrl-C", "code 130; what was finished is kept and the same command goes on", code=130)
+@case("Ctrl-C", "code 130; what was finished is kept and the same command goes on", code=130)
 def test_an_interrupt_is_said_and_loses_nothing(harness, counting, plugin, monkeypatch):
     plugin(
         "models",
@@ -276,7 +271,6 @@ def toy():
 
 
 @case(
-    97,
     "modules such as `torch.py` or `multiprocessing.py` in the current folder",
     "not run",
     code=0,
@@ -323,7 +317,7 @@ def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
         assert not (harness.folder / "canary").exists()
 
 
-@case(98, "a reader of a pipe that goes away", "ends quietly", code=0)
+@case("a reader of a pipe that goes away", "ends quietly", code=0)
 def test_a_closed_pipe_is_no_error(harness, command):
     line = f"{sys.executable} -m harness list models | head -n 0; exit ${{PIPESTATUS[0]}}"
     environment = command.environment()
@@ -339,7 +333,7 @@ def test_a_closed_pipe_is_no_error(harness, command):
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@case(123, "a space of addresses of 0.3 GB", "said: memory, and what takes it", code=6)
+@case("a space of addresses of 0.3 GB", "said: memory, and what takes it", code=6)
 def test_memory_that_is_too_small_to_begin_is_named(harness, tmp_path):
     line = [sys.executable, "-m", "harness", "data", "make", "shapes", "--out", tmp_path / "a"]
     limited = f"ulimit -v 300000; exec {shlex.join(map(str, line))}"

@@ -11,7 +11,6 @@ def model(body, **settings):
 
 
 @case(
-    87,
     "a plugin whose module raises when it is imported",
     "refused; names the plugin, the exception and its line",
     code=4,
@@ -35,7 +34,6 @@ def test_a_module_that_raises_is_blamed(harness, counting, plugin, code, words, 
 
 
 @case(
-    88,
     "a plugin that needs a package which is not installed",
     "refused at once, also if it is only needed by the first sample; names the package",
     code=6,
@@ -53,7 +51,7 @@ def test_a_missing_package_is_named(harness, counting, plugin, code):
     harness.eval(model="toy", tasks="counting").says("toy", "'no_such_package'")
 
 
-@case(89, "a model that cannot be built, described or prepared", "refused; names the line", code=4)
+@case("a model that cannot be built, described or prepared", "refused; names the line", code=4)
 @pytest.mark.parametrize(
     "code",
     [
@@ -73,7 +71,6 @@ def test_a_model_that_cannot_be_built_is_blamed(harness, counting, plugin, code)
 
 
 @case(
-    90,
     "a model that raises on every sample",
     "failed samples; after 20 in a row the run ends, and `--retry-failed` goes on",
     code=4,
@@ -97,7 +94,6 @@ def test_a_model_that_only_raises_is_given_up(harness, plugin, shapes):
 
 
 @case(
-    91,
     "a model that raises, exits, recurses, or answers nonsense",
     "failed samples (model)",
     code=0,
@@ -131,7 +127,6 @@ def test_whatever_a_model_does_each_sample_is_counted(harness, counting, plugin,
 
 
 @case(
-    92,
     "a task whose reader, check, scorer, ceiling or builder raises",
     "refused; names the task, the exception and its line; of the scorer also the sample",
     code=3,
@@ -174,7 +169,6 @@ def toy(data):
 
 
 @case(
-    93,
     "a scorer or a metric that gives NaN or infinity",
     "refused; names the sample and the metric: no number is made of it",
     code=3,
@@ -193,14 +187,13 @@ def toy():
     assert not list((harness.folder / "runs").rglob("results.json"))
 
 
-@case(94, "a plugin whose parameters cannot be understood", "refused; names it", code=4)
+@case("a plugin whose parameters cannot be understood", "refused; names it", code=4)
 def test_annotations_that_cannot_be_resolved_are_blamed(harness, counting, plugin):
     plugin("models", toy="def toy(*, size: 'Nothing' = 3): return Model(counts)")
     harness.eval(model="toy(size=4)", tasks="counting").says("model 'toy'", "NameError")
 
 
 @case(
-    95,
     "an error that nobody foresaw",
     "one line with the exception and its place, code 70; HARNESS_TRACEBACK=1 shows the rest",
     code=70,

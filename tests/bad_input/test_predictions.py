@@ -32,9 +32,7 @@ def full(height, width):
     return Rle.full(height, width).to_json()
 
 
-@case(
-    25, "masks for too few or too many frames", "refused; names the line and both numbers", code=3
-)
+@case("masks for too few or too many frames", "refused; names the line and both numbers", code=3)
 @pytest.mark.parametrize("count", [0, 7, 9])
 def test_a_mask_a_frame_is_needed(harness, mevis, count):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
@@ -43,7 +41,6 @@ def test_a_mask_a_frame_is_needed(harness, mevis, count):
 
 
 @case(
-    25,
     "images of masks whose names are not the frames'",
     "refused; names what is missing and what is too much",
     code=3,
@@ -68,7 +65,7 @@ def test_an_image_is_a_frame_by_its_name(harness, mevis, pattern):
     ).says(f"{video}/0", "missing: 00000.png")
 
 
-@case(25, "`null` for a frame", "an empty mask: said, not missing", code=0)
+@case("`null` for a frame", "an empty mask: said, not missing", code=0)
 def test_null_is_an_empty_mask(harness, mevis):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
     found = harness.score([{"id": f"{video}/0", "masks": [None] * 8}]).task("mevis")
@@ -76,7 +73,6 @@ def test_null_is_an_empty_mask(harness, mevis):
 
 
 @case(
-    8,
     "run-lengths that do not add up, in predictions",
     "refused before C code decodes them; names the line, the id and the frame",
     code=3,
@@ -89,7 +85,6 @@ def test_run_lengths_are_checked_before_they_are_decoded(harness, wide, counts):
 
 
 @case(
-    8,
     "run-lengths with a letter that is no ASCII",
     "refused; it is not read as another letter",
     code=3,
@@ -104,9 +99,7 @@ def test_a_letter_beyond_ascii_is_not_read_as_another(harness, wide):
     harness.score(rows).says("line 1", name, "frame 0", "'0' to 'o'")
 
 
-@case(
-    9, "masks of 10⁶ × 10⁶ or of negative size, in predictions", "refused; names the line", code=3
-)
+@case("masks of 10⁶ × 10⁶ or of negative size, in predictions", "refused; names the line", code=3)
 @pytest.mark.parametrize("size", [[10**6, 10**6], [-1, 5], [0, 0], [1.5, 2], 7, ["1", "2"], None])
 def test_an_impossible_size_is_refused(harness, wide, size):
     rows = [{"id": wide[0], "masks": [{"size": size, "counts": "5"}]}]
@@ -114,7 +107,6 @@ def test_an_impossible_size_is_refused(harness, wide, size):
 
 
 @case(
-    19,
     "NaN, Infinity, 1e999, a key twice or text behind the object",
     "refused; names the line",
     code=3,
@@ -135,7 +127,6 @@ def test_json_is_read_strictly(harness, counting, row, words):
 
 
 @case(
-    20,
     "boxes without area, of three numbers, or for a question about masks",
     "refused; edges are never swapped",
     code=3,
@@ -145,7 +136,7 @@ def test_a_box_without_area_is_refused(harness, counting, box):
     harness.score([{"id": "0", "boxes": [box]}], tasks="counting").says("line 1", "id '0'", "box")
 
 
-@case(21, "more than 100 000 boxes, or a count beyond a thousand million", "refused", code=3)
+@case("more than 100 000 boxes, or a count beyond a thousand million", "refused", code=3)
 @pytest.mark.parametrize(
     "row",
     [
@@ -159,26 +150,26 @@ def test_there_are_bounds(harness, counting, row):
     harness.score([{"id": "0", **row}], tasks="counting").says("line 1", "id '0'", "000")
 
 
-@case(22, "10⁵ digits or 10⁵ levels of nesting", "refused; names the line", code=3)
+@case("10⁵ digits or 10⁵ levels of nesting", "refused; names the line", code=3)
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"id": "0", "answer": ' + "9" * 100_000 + "}"])
 def test_depth_and_digits_are_bounded(harness, counting, text):
     harness.score(text.encode(), tasks="counting").says("line 1", "JSON")
 
 
-@case(50, "predictions for another split", "refused: so many ids are not of this split", code=3)
+@case("predictions for another split", "refused: so many ids are not of this split", code=3)
 def test_predictions_for_another_split_are_refused(harness, reason_seg):
     rows = [{"id": f"test_{number:05d}", "no_target": True} for number in range(8)]
     harness.score(rows).says("8 others", "'test_00000'", "line 1", "split val", "--allow-extra")
 
 
-@case(51, "masks whose size is [width, height]", "refused; says which order is meant", code=3)
+@case("masks whose size is [width, height]", "refused; says which order is meant", code=3)
 def test_turned_masks_are_told_apart(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(width, height)]}])
     done.says(f"[{height}, {width}]", f"[{width}, {height}]", "[height, width]")
 
 
-@case(52, "masks at another scale", "refused; never resized", code=3)
+@case("masks at another scale", "refused; never resized", code=3)
 def test_masks_at_another_scale_are_refused(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(height // 2, width // 2)]}])
@@ -186,7 +177,6 @@ def test_masks_at_another_scale_are_refused(harness, wide):
 
 
 @case(
-    52,
     "a file of a mask that is cut, of another size, in colours or of several values of grey, "
     "or a pickle as .npy",
     "refused by name; never resized, never unpickled",
@@ -238,7 +228,7 @@ def npy(values):
     return buffer.getvalue()
 
 
-@case(53, "an id twice, or a number for an id", "refused; names the line", code=3)
+@case("an id twice, or a number for an id", "refused; names the line", code=3)
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -255,7 +245,6 @@ def test_an_id_is_text_and_occurs_once(harness, counting, rows, words):
 
 
 @case(
-    54,
     "a byte-order mark, CRLF, blank lines, no newline at the end",
     "read without them",
     code=0,
@@ -269,7 +258,6 @@ def test_marks_and_line_ends_change_nothing(harness, counting):
 
 
 @case(
-    55,
     "a gzip or zip file, UTF-16, one JSON list, indented JSON",
     "refused; says what a line must be, or to unpack it",
     code=3,
@@ -289,7 +277,7 @@ def test_other_forms_are_refused(harness, counting, form):
     harness.score(raw, tasks="counting").says("said.jsonl", words)
 
 
-@case(56, "a line of 100 MB", "refused after 64 MiB; the rest is not read", code=3)
+@case("a line of 100 MB", "refused after 64 MiB; the rest is not read", code=3)
 def test_an_endless_line_is_not_read_whole(harness, counting):
     path = harness.folder / "said.jsonl"
     with path.open("wb") as file:
@@ -313,7 +301,7 @@ def test_an_endless_line_is_not_read_whole(harness, counting):
     assert limit < 4 * MAX_LINE
 
 
-@case(57, "a folder, or no file, as predictions", "refused; names the path", code=3)
+@case("a folder, or no file, as predictions", "refused; names the path", code=3)
 @pytest.mark.parametrize("name", ["", "none.jsonl"])
 def test_predictions_must_be_a_file(harness, counting, name):
     path = harness.folder / name
@@ -331,7 +319,6 @@ def test_predictions_must_be_a_file(harness, counting, name):
 
 
 @case(
-    58,
     "an empty predictions file",
     "refused: nothing was predicted, not everything wrongly",
     code=3,
@@ -341,16 +328,13 @@ def test_an_empty_file_is_refused(harness, counting, raw):
     harness.score(raw, tasks="counting").says("said.jsonl", "none")
 
 
-@case(
-    59, "a sample without a line", "a failure of the infrastructure, counted in the score", code=0
-)
+@case("a sample without a line", "a failure of the infrastructure, counted in the score", code=0)
 def test_a_sample_without_a_line_fails(harness, counting):
     found = harness.score([{"id": "0", "answer": 3}], tasks="counting").task("counting")
     assert found["failures"]["infrastructure"] == found["n_failed"] == found["n_total"] - 1 == 7
 
 
 @case(
-    60,
     "boxes for masks, masks for a count, two kinds, an unknown field",
     "refused; says what fits the question",
     code=3,
@@ -383,7 +367,7 @@ def test_a_row_must_fit_its_question(harness, bench, task, row, words):
     harness.score([row], *more, tasks=task).says("line 1", words)
 
 
-@case(61, "responses without a model that reads them", "refused; names one that does", code=2)
+@case("responses without a model that reads them", "refused; names one that does", code=2)
 @pytest.mark.parametrize("model", [[], ["--model", "random"]])
 def test_responses_need_a_reader(harness, counting, model):
     rows = [{"id": "0", "response": "3"}]
@@ -391,7 +375,6 @@ def test_responses_need_a_reader(harness, counting, model):
 
 
 @case(
-    62,
     "predictions for a split whose ground truth is hidden",
     "refused; says what writes the server's file",
     code=3,
@@ -411,7 +394,7 @@ def videos_of(root):
     return listed["videos"]
 
 
-@case(63, "predictions whose run folder is there already", "refused; the old run stays", code=5)
+@case("predictions whose run folder is there already", "refused; the old run stays", code=5)
 def test_an_earlier_run_of_predictions_is_kept(harness, counting, contents):
     rows = [{"id": "0", "answer": 3}]
     out = harness.folder / "runs"

@@ -30,7 +30,6 @@ def again(harness, *arguments, **options):
 
 
 @case(
-    36,
     "going on with another seed, subset, batch or version of a task",
     "refused; shows old → new; the old run stays",
     code=5,
@@ -48,7 +47,7 @@ def test_another_configuration_is_not_mixed_in(harness, finished, contents, opti
     assert contents(finished) == before
 
 
-@case(36, "`--restart`", "the old run is renamed, not removed", code=0)
+@case("`--restart`", "the old run is renamed, not removed", code=0)
 def test_an_old_run_is_set_aside_whole(harness, finished, contents):
     before = {path.name: raw for path, raw in contents(finished).items()}
     again(harness, "--restart", "--seed", 7)
@@ -58,7 +57,6 @@ def test_an_old_run_is_set_aside_whole(harness, finished, contents):
 
 
 @case(
-    37,
     "two evaluations at once into one folder",
     "the second is refused; says which process holds it",
     code=5,
@@ -72,7 +70,6 @@ def test_two_writers_are_refused(harness, finished, contents):
 
 
 @case(
-    37,
     "two evaluations at once, as two commands",
     "one ends with 0, the other with 5; the results are whole",
     code=5,
@@ -126,7 +123,6 @@ def toy():
 
 
 @case(
-    78,
     "results.json that was deleted",
     "written again from the journal, byte for byte",
     code=0,
@@ -140,7 +136,7 @@ def test_lost_results_are_scored_again_from_the_journal(harness, finished):
     assert len(list(finished.glob("samples.*"))) == 1
 
 
-@case(79, "a journal of another run that was copied in", "refused; nothing of it is scored", code=5)
+@case("a journal of another run that was copied in", "refused; nothing of it is scored", code=5)
 @pytest.mark.parametrize("manifest", [True, False])
 def test_a_journal_of_another_run_is_refused(harness, finished, manifest, contents):
     harness.eval("--seed", 9, model="random", tasks="counting", out="other", code=0)
@@ -158,7 +154,6 @@ def test_a_journal_of_another_run_is_refused(harness, finished, manifest, conten
 
 
 @case(
-    80,
     "a manifest that is cut, no object, of another version or without a field",
     "refused; names the file and says how to begin anew",
     code=5,
@@ -193,7 +188,6 @@ def test_a_damaged_manifest_is_refused_everywhere(harness, finished, contents, t
 
 
 @case(
-    81,
     "results or scores that are cut or of another form",
     "refused by boards and the gate; the same evaluation writes them again",
     code=5,
@@ -225,7 +219,6 @@ def test_damaged_results_are_refused_and_written_again(harness, finished, name, 
 
 
 @case(
-    81,
     "results, scores or a response in the journal that were changed after the run was finished",
     "boards and the gate name the file; `harness score RUN` ends with 1; an evaluation replaces "
     "numbers only with `--rescore`",
@@ -254,7 +247,6 @@ def test_a_file_that_was_changed_is_named(harness, finished, name):
 
 
 @case(
-    81,
     "a manifest that was changed or is lost",
     "refused by boards and the gate; the same "
     "evaluation writes what follows from the run, and refuses the rest",
@@ -281,7 +273,6 @@ def test_a_manifest_that_was_changed_is_refused(harness, finished, edit, change)
 
 
 @case(
-    81,
     "a number in a score that is no number, or larger than a number can be",
     "refused; names the file",
     code=5,
@@ -296,7 +287,6 @@ def test_a_score_that_is_no_number_is_refused(harness, finished, number):
 
 
 @case(
-    114,
     "a FIFO in the place of results or scores of a run, or of a file of ids",
     "refused; names the file; it is never waited for",
     code=5,
@@ -321,7 +311,6 @@ def test_a_fifo_in_a_run_is_not_waited_for(harness, finished, in_time, name):
 
 
 @case(
-    81,
     "a finished run of a version that kept no checksums",
     "refused by boards and the gate; the same evaluation adds them, without predicting",
     code=5,
@@ -337,7 +326,6 @@ def test_a_run_without_checksums_is_refused_until_it_is_evaluated_again(harness,
 
 
 @case(
-    81,
     "a number in results.json that was changed by hand",
     "`harness score RUN` shows old and "
     "new and ends with 1; an evaluation replaces it only with `--rescore`",
@@ -356,7 +344,6 @@ def test_a_changed_number_is_noticed(harness, finished, edit):
 
 
 @case(
-    82,
     "a journal that is missing or has a damaged line",
     "what is left counts; the rest is predicted again, to the same results",
     code=0,
@@ -381,14 +368,14 @@ def test_a_damaged_journal_costs_only_what_is_damaged(harness, finished, damage)
         done.says("quarantined", "samples.0.1.jsonl")
 
 
-@case(82, "a journal that lacks a sample, for commands that only read", "refused", code=5)
+@case("a journal that lacks a sample, for commands that only read", "refused", code=5)
 def test_what_reads_needs_the_whole_journal(harness, finished):
     (finished / "samples.0.1.jsonl").unlink()
     harness("score", finished).says("expected a prediction")
     harness("explain", finished, "0").says("expected a prediction")
 
 
-@case(83, "a timing.json or a lease that is damaged", "of no consequence", code=0)
+@case("a timing.json or a lease that is damaged", "of no consequence", code=0)
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -409,7 +396,6 @@ def test_damaged_side_files_do_no_harm(harness, finished, name, text):
 
 
 @case(
-    84,
     "a lease of another machine that shows signs of life",
     "refused until it is silent for a minute",
     code=5,
@@ -422,7 +408,7 @@ def test_a_living_lease_of_another_machine_is_respected(harness, finished):
     again(harness, code=0)
 
 
-@case(85, "a folder that is no run, or has none below", "refused; says what makes a run", code=5)
+@case("a folder that is no run, or has none below", "refused; says what makes a run", code=5)
 @pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
 def test_what_is_no_run_is_refused(harness, name):
     (harness.folder / "empty").mkdir()
@@ -434,7 +420,7 @@ def test_what_is_no_run_is_refused(harness, name):
     assert not (harness.folder / "board").exists()
 
 
-@case(86, "a run whose data root has moved", "refused; `--data` says where it is now", code=3)
+@case("a run whose data root has moved", "refused; `--data` says where it is now", code=3)
 def test_a_moved_data_root_is_said(harness, finished):
     (harness.folder / "data").rename(harness.folder / "moved")
     harness("score", finished).says(str(harness.folder / "data"))
@@ -443,7 +429,6 @@ def test_a_moved_data_root_is_said(harness, finished):
 
 
 @case(
-    119,
     "going on after an image changed that was answered for, at the same length and time",
     "refused; names the image; `--restart` begins anew",
     code=5,

@@ -115,7 +115,6 @@ PASSING = [
 
 
 @case(
-    109,
     "a server that answers 429 or 5xx, resets or closes half-way, or streams garbage",
     "tried again; then a failure of the infrastructure",
     code=0,
@@ -127,14 +126,13 @@ def test_what_a_server_fails_at_is_the_infrastructures(ask, fault):
     assert found["n_scored"] == 1
 
 
-@case(109, "the same, once", "tried again, without a note", code=0)
+@case("the same, once", "tried again, without a note", code=0)
 @pytest.mark.parametrize("fault", PASSING)
 def test_what_passes_changes_no_number(ask, fault):
     assert ask([fault]).task("counting") == ask([], out="undisturbed").task("counting")
 
 
 @case(
-    109,
     "a server that hangs, or sends a byte now and then",
     "left after `timeout` seconds, then as above",
     code=0,
@@ -146,7 +144,6 @@ def test_a_server_that_does_not_end_is_left(ask, fault):
 
 
 @case(
-    110,
     "a server that is not there",
     "refused before the first sample; says how one is started",
     code=6,
@@ -156,7 +153,6 @@ def test_a_server_that_is_not_there_is_missing(ask):
 
 
 @case(
-    111,
     "an empty response of a server, or one of 10 MB",
     "a failed sample (parse), cut in the record",
     code=0,
@@ -169,7 +165,6 @@ def test_an_empty_or_huge_response_is_the_models_failure(harness, ask, fault):
 
 
 @case(
-    111,
     "an answer of more than 32 MiB, or a request that is refused (400)",
     "a failed sample (model); not tried again",
     code=0,
@@ -181,7 +176,6 @@ def test_a_request_that_is_refused_is_the_models_failure(ask, fault):
 
 
 @case(
-    112,
     "a key, an address or a model that the server does not know, another model's name in "
     "an answer, a redirection",
     "ends the run: no request would fare better",
@@ -193,7 +187,6 @@ def test_what_no_request_survives_ends_the_run(ask, fault):
 
 
 @case(
-    113,
     "a server whose response does not depend on the request",
     "not noticed",
     code=0,
@@ -230,7 +223,6 @@ def letters(text):
 
 
 @case(
-    120,
     "a server that says the key in its response or an error",
     "shown and recorded as `***`",
     code=0,
@@ -252,7 +244,7 @@ def test_a_key_that_a_server_says_is_kept_nowhere(harness, ask, monkeypatch, spe
     assert "***" in kept
 
 
-@case(121, "terminal escapes in a server's status, error or names", "shown spelled out", code=2)
+@case("terminal escapes in a server's status, error or names", "shown spelled out", code=2)
 @pytest.mark.parametrize("status", [401, 404])
 def test_escapes_of_a_server_do_not_reach_the_terminal(ask, status):
     body = json.dumps({"error": {"message": "a\x1b[2J\x1b]0;b\x07\x9b2K"}})
@@ -262,7 +254,6 @@ def test_escapes_of_a_server_do_not_reach_the_terminal(ask, status):
 
 
 @case(
-    122,
     "a server whose list of models is empty of sense",
     "said once; how a server is started",
     code=6,

@@ -214,6 +214,20 @@ def test_options_of_a_model_that_always_says_a(name, capsys, tmp_path, shapes):
     assert control["passed"] is not True and f"0 of {number}" in control["about"]
 
 
+def test_options_that_a_scorer_reads_by_itself_are_not_turned(capsys, tmp_path, shapes):
+    name = "tempcompass(split=multi-choice,prompt=question)"
+    task = plugins.build("tasks", parse(name), shapes)
+    path = tmp_path / "said.jsonl"
+    said = [json.dumps({"id": one.id, "response": "A"}) for one in samples_of(task)]
+    path.write_text("\n".join(said) + "\n")
+    given = ["--tasks", name, "--data", str(shapes), "--controls", "options", "--json"]
+    capsys.readouterr()
+    model = f"qwen_vl(backend=stored(file={path}))"
+    assert main(["audit", model, *given, "--out", str(tmp_path / "a")]) == 0
+    (control,) = json.loads(capsys.readouterr().out)["controls"]
+    assert (control["verdict"], control["value"]) == ("not applicable", None)
+
+
 def test_options_that_stand_in_the_text_are_not_said_to_be_turned(shapes):
     task = plugins.build("tasks", parse("shapes_qa"), shapes)
     listed = [

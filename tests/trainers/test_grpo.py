@@ -104,7 +104,7 @@ def optimiser(training):
     plain = torch.load(newest_state(training.folder / "state") / "optimizer.pt", weights_only=True)
     return {
         f"{index}.{key}": value
-        for index, values in plain["state"].items()
+        for index, values in plain[0]["state"].items()
         for key, value in values.items()
     }
 

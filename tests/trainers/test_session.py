@@ -20,8 +20,10 @@ from harness.trainers.policy import accelerator_of  # noqa: E402
 from harness.trainers.session import Session  # noqa: E402
 from harness.trainers.sft.trainer import SftSettings  # noqa: E402
 from harness.trainers.state import (  # noqa: E402
+    load_optimizers,
     load_tensors,
     newest_state,
+    save_optimizers,
     save_tensors,
     saved_state,
     trained_tensors,
@@ -238,6 +240,26 @@ def test_a_damaged_state_is_a_store_error(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"no")
     with pytest.raises(StoreError, match="tensors"):
         load_tensors(tmp_path / "x.safetensors", tied())
+
+
+def test_damaged_and_other_states_of_optimisers_are_store_errors(tmp_path):
+    """None of these ends in an error of torch, of which a user learns no file's name."""
+    path = tmp_path / "optimizer.pt"
+    adam = [torch.optim.AdamW([torch.ones(2, requires_grad=True)])]
+    with pytest.raises(StoreError, match="optimizer"):  # none is there
+        load_optimizers(path, adam)
+    save_optimizers(path, adam)
+    load_optimizers(path, adam)
+    whole = path.read_bytes()
+    for cut in (b"", whole[:40], whole[: len(whole) // 2], b"no" + whole):
+        path.write_bytes(cut)
+        with pytest.raises(StoreError, match="optimizer"):
+            load_optimizers(path, adam)
+    other = torch.optim.AdamW([torch.ones(2, requires_grad=True), torch.ones(3)])
+    for kept in ([], [{}], {"state": {}}, [other.state_dict()], [1]):
+        torch.save(kept, path)
+        with pytest.raises(StoreError, match="optimizer"):
+            load_optimizers(path, adam)
 
 
 def test_an_evaluation_draws_nothing_of_the_training(tmp_path):

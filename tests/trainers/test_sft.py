@@ -89,7 +89,7 @@ def optimiser(training: Training) -> dict:
     plain = torch.load(state / "optimizer.pt", weights_only=True)
     return {
         f"{index}.{key}": value
-        for index, values in plain["state"].items()
+        for index, values in plain[0]["state"].items()
         for key, value in values.items()
     }
 

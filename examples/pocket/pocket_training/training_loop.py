@@ -94,13 +94,11 @@ class TrainingLoop(ABC):
     def _save(self, done: int) -> None:
         with states.saved_state(self.run.state, done) as folder:
             states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.trained))
-            torch.save([one.state_dict() for one in self.optimisers], folder / OPTIMISERS)
+            states.save_optimizers(folder / OPTIMISERS, self.optimisers)
 
     def _load(self, folder: Path) -> None:
         states.load_tensors(folder / WEIGHTS, self.trained)
-        kept = torch.load(folder / OPTIMISERS, weights_only=True)
-        for optimiser, state in zip(self.optimisers, kept, strict=True):
-            optimiser.load_state_dict(state)
+        states.load_optimizers(folder / OPTIMISERS, self.optimisers)
 
 
 @contextmanager

@@ -302,9 +302,16 @@ def test_a_damaged_state_is_refused(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "a", stopping=lambda: next(requested))
     (state,) = (tmp_path / "a" / "state").glob("step-*")
-    (state / "weights.safetensors").write_bytes(b"cut off")
-    with pytest.raises(StoreError, match="step-2"):
-        trained(tmp_path / "a", resume=True)
+    for name in ("optimisers.pt", "weights.safetensors"):
+        (state / name).write_bytes(b"cut off")
+        with pytest.raises(StoreError, match=f"step-2.*{name}"):
+            trained(tmp_path / "a", resume=True)
+
+
+def test_more_processes_than_share_a_step_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="pocket_sam"):
+        trained(tmp_path / "a")
 
 
 def test_the_learning_rate_rises_stays_and_falls_with_clips():

@@ -13,7 +13,7 @@ launch` has started share the halves.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.trainer import TrainingRun
 from pocket_training.trainer import WorldTrainer
@@ -88,6 +88,8 @@ class PocketTrainer(WorldTrainer):
 
     name: str = "pocket"
     makes: str = "pocket"
+    parts: ClassVar[int] = 2
+    """Halves of a step, whichever processes they are shared among."""
     stage: Stage
     start: str | None
     max_steps: int

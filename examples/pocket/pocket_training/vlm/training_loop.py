@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
 """Parts of the names of matrices at a network's input and output, which AdamW trains."""
 
-PARTS = 2  # halves of a step, whichever processes they are shared among
 INTERVALS = (1, 2, 3, 4)  # steps in time from one grid of a clip to the next
 MIN_THINGS, MAX_THINGS = 2, 8
 SEEN_FIRST = 40  # stills in each half of a step while mainly the vision tower learns
@@ -74,7 +73,7 @@ class PocketLoop(TrainingLoop):
         rank, number = self._processes.process_index, self._processes.num_processes
         shares = [
             {name: self.backward(batch, step) for name, batch in self.half(step, half).items()}
-            for half in range(rank, PARTS, number)
+            for half in range(rank, self._settings.parts, number)
         ]
         weights = [*self.trained.parameters()]
         _sum_gradients(weights, number)
@@ -91,7 +90,7 @@ class PocketLoop(TrainingLoop):
         mixture, limit = self._stage.mixture, self.max_things(step)
         if self._share_done(step) < self._stage.see_until:
             mixture = mixture.at_first(images=SEEN_FIRST)
-        given = {"seed": self.run.seed, "step": step * PARTS + half}
+        given = {"seed": self.run.seed, "step": step * self._settings.parts + half}
         drawn = {
             "stills": [
                 *draw_stills(mixture, max_things=limit, **given),
@@ -136,9 +135,14 @@ class PocketLoop(TrainingLoop):
             + GROUNDING * (heads["grounding"] + heads["attends"])
             + (heads["copies"] + heads["options"])
         ) * (0.1 if self._share_done(step) >= stage.heads_until else 1.0)
-        loss = (output + guided) / PARTS
+        loss = (output + guided) / self._settings.parts
         loss.backward()
-        logged = {"loss": loss * PARTS, "text": words.text, "measured": words.measured, **heads}
+        logged = {
+            "loss": loss * self._settings.parts,
+            "text": words.text,
+            "measured": words.measured,
+            **heads,
+        }
         plain = {name: float(value.detach()) for name, value in logged.items()}
         return plain | {"error": words.error, "right": right_looks}
 
