@@ -82,14 +82,16 @@ def _run(arguments: Namespace, progress: LineProgress) -> Run:
 def summary(made: Audit) -> str:
     """Describe in one sentence what of the score is seeing."""
     number = formatting.number
-    if made.seeing is None:
+    best = made.best_blind
+    if best is None or best.comparison is None:
         return "No control without the question's images could be run."
-    left, best = (made.value or 0.0) - made.seeing, made.best_blind
-    loss = best and best.comparison and best.comparison.interval
-    reach = f" ({formatting.signed_span((-loss[1], -loss[0]))})" if loss else ""
+    reach, low_is_good = best.comparison.interval, best.comparison.better == "lower"
+    if reach is not None and not low_is_good:
+        reach = -reach[1], -reach[0]
+    span = f" ({formatting.signed_span(reach)})" if reach else ""
     return (
-        f"Of {made.headline} {number(made.value)}, {number(made.seeing)}{reach} is seeing: "
-        f"{number(left)} is left without the question's own images."
+        f"Of {made.headline} {number(made.value)}, {number(made.seeing)}{span} is seeing: "
+        f"it is {number(best.value)} without the question's own images."
     )
 
 
@@ -155,11 +157,14 @@ def _rows(made: Audit) -> Iterator[str]:
 
 def badge(made: Audit) -> str:
     """Return a badge for a README: what of the score is seeing."""
-    if made.seeing is None or not made.value:
+    best = made.best_blind
+    if best is None or best.comparison is None or made.seeing is None or not made.value:
         text, colour = "not known", COLOURS[None]
     else:
-        share = made.seeing / made.value
-        text = f"{made.headline} {formatting.number(made.value)}, {max(0.0, share):.0%} of it"
+        share = f"{max(0.0, made.seeing / made.value):.0%} of it"
+        other = f"{formatting.number(best.value)} blind"  # an error has no share that is seeing
+        told = other if best.comparison.better == "lower" else share
+        text = f"{made.headline} {formatting.number(made.value)}, {told}"
         verdicts = [one.passed for one in made.controls if one.name in BLIND]
         colour = COLOURS[False if False in verdicts else True if all(verdicts) else None]
     left, right = 52, 14 + 7 * len(text)

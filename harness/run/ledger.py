@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, TypeAlias
 
+from harness.masks import Rle
 from harness.plugins import plugin_errors
 from harness.record import values
 from harness.scores import Scores, UnitScore
 from harness.task import Task
-from harness.types import Failure, FailureKind, Parsed, Prediction, Sample
+from harness.types import Answer, Failure, FailureKind, Parsed, Prediction, Sample
 
 MARKS = ("cut", "outside", "repaired")
 """Marks of a sample: a response reached its limit, named places beyond the image, was repaired."""
@@ -128,15 +129,16 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
     )
     cut = ["cut" in one for one in marks]
     if any(cut) and all(sample.target is not None for sample in unit):
-        wrong, right = (
+        wrong, empty, right = (
             [
                 instead(sample) if was_cut else prediction
                 for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
             ]
-            for instead in (_missing, _right)
+            for instead in (_missing, _empty, _right)
         )
         with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
-            made.otherwise[0] = task.protocol.score(unit, wrong), task.protocol.score(unit, right)
+            lower = task.protocol.score(unit, wrong) or task.protocol.score(unit, empty)
+            made.otherwise[0] = lower, task.protocol.score(unit, right)
     return made
 
 
@@ -148,6 +150,14 @@ def _right(sample: Sample) -> Prediction:
 def _missing(sample: Sample) -> Prediction:
     """No response at all: one that cannot be read is guessed or left out by some official code."""
     return Prediction(query_id=sample.query.id, failure=Failure(FailureKind.PARSE, "cut off"))
+
+
+def _empty(sample: Sample) -> Prediction:
+    """Masks of nothing, for official code that leaves out what has no prediction."""
+    assert sample.target is not None, "hidden ground truth was left out"
+    masks = sample.target.answer.masks
+    empty = None if masks is None else tuple(Rle.empty(*reversed(one.size)) for one in masks)
+    return Prediction(query_id=sample.query.id, answer=Answer(masks=empty))
 
 
 def _nested(counts: Counts) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TypeAlias
@@ -90,15 +91,17 @@ class Audit:
         The least loss of the controls in `BLIND`; None if none of them could be run.
         """
         best = self.best_blind
-        if self.value is None or best is None or best.value is None:
-            return None
-        return self.value - best.value
+        return None if best is None or best.comparison is None else best.comparison.loss
 
     @property
     def best_blind(self) -> Control | None:
         """The control without the question's own images that keeps most of the score."""
-        blind = [one for one in self.controls if one.name in BLIND and one.value is not None]
-        return max(blind, key=lambda one: one.value or 0.0, default=None)
+        losses = {
+            one.name: (one.comparison.loss, one)
+            for one in self.controls
+            if one.name in BLIND and one.comparison is not None and one.comparison.loss is not None
+        }
+        return min(losses.values(), key=itemgetter(0), default=(0.0, None))[1]
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""

@@ -144,6 +144,7 @@ class _Chain:
             name: causes_of(*pair, self.settings)
             for name, pair in self.pairs.items()
             if pair[0].responses != pair[1].responses
+            or (not pair[0].responses and pair[0].answer != pair[1].answer)
         }
         first, second = self.readers
         self.stages, self.differing = ({}, {}), []

@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 
 from harness import plugins
-from harness.cli.audit import COLOURS
+from harness.cli.audit import COLOURS, badge
 from harness.cli.main import main
-from harness.leaderboards.differences.audit import judge_blind, judge_options, shuffled_options
+from harness.leaderboards.differences.audit import (
+    Audit,
+    Control,
+    judge_blind,
+    judge_options,
+    shuffled_options,
+)
 from harness.media import pixels
 from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.ablation import AblationChat, _other_tiles
@@ -168,6 +174,37 @@ def test_verdicts_without_images(control, verdict):
     own = scores([1] * len(control))
     made = compare((Metric("accuracy"),), own, scores(control), name="accuracy")
     assert judge_blind(made)[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("better", "lost"), [("higher", {"grey": 0.5, "omitted": 0.25}), ("lower", {"grey": -0.5})]
+)
+def test_what_is_seeing_is_the_least_loss_whichever_way_is_better(better, lost):
+    metric, own = Metric("accuracy", better=better), scores([1] * 4)
+    other = {"grey": [1, 1, 0, 0], "omitted": [1, 1, 1, 0]}
+    controls = tuple(
+        Control(
+            name=name,
+            about="",
+            value=sum(other[name]) / 4,
+            comparison=compare((metric,), own, scores(other[name]), name="accuracy"),
+            verdict="",
+        )
+        for name in other
+    )
+    made = Audit(
+        model="m",
+        task="t",
+        protocol="p",
+        headline="metric",
+        n_samples=4,
+        value=1.0,
+        interval=None,
+        controls=controls,
+    )
+    assert made.seeing == min(lost.values())
+    assert made.best_blind.name == min(lost, key=lost.get)
+    assert ("blind" if better == "lower" else "25% of it") in badge(made)
 
 
 def test_options_are_shuffled_with_the_right_letter(shapes):

@@ -131,7 +131,11 @@ def cut_off(sample):
 
 
 @pytest.mark.parametrize(
-    "name", ["long_video_bench", "mmvu", "mvbench", "site_bench", "spar_bench", "video_mme"]
+    "name",
+    [
+        *("long_video_bench", "mmvu", "mvbench", "reason_vos", "site_bench", "spar_bench"),
+        "video_mme",
+    ],
 )
 def test_the_lower_bound_is_one_where_a_scorer_guesses_or_leaves_out(name, shapes):
     """What official code does of a response that it cannot read may be right, or count nowhere."""
