@@ -35,7 +35,6 @@ STOPS = ("</dt_plan>", "</dt.plan>", "</execute>")
 """Texts at which the environment takes over."""
 INJECTED = frozenset({TWIN, RESULTS})
 TAG = re.compile(r"<(/?)(think|dt[._]plan|dt[._]rep|execute|results|task|answer)>")
-BLANK = re.compile(r"\s*")
 LETTERS = {THINK: "T", PLAN: "P", TWIN: "D", EXECUTE: "X", RESULTS: "R", TASK: "K", ANSWER: "A"}
 ORDER = re.compile(r"TPD(T(XR)?)*KA")
 """The legal order of blocks, a letter each."""

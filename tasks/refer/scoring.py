@@ -9,7 +9,6 @@ from harness.task import Ceiling, Protocol
 from harness.tasks.segmentation.protocols import PROTOCOLS as REASON_SEG
 from harness.types import Box, Prediction, Sample
 
-HIT = 0.5
 THRESHOLDS = (0.5, 0.7, 0.9)
 
 
