@@ -3,6 +3,8 @@
 A row of `test-*.parquet`, and the video `Charades_v1_480/<video>`:
 
     {"video": "3MSZA.mp4", "caption": "person turn a light on", "timestamp": [24.3, 30.4]}
+
+The hub's table has the seconds as `float16`: 24.296875 to 30.40625.
 """
 
 import json

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from harness.tasks.video_qa.writing import name, write_table, write_videos
 from harness.world.qa_video import interval
 from harness.world.quiz import called
@@ -23,7 +25,7 @@ def write(world: World, root: Path) -> None:
             {
                 "video": f"{name(scene)}.mp4",
                 "caption": f"the {words} is in the picture",
-                "timestamp": [seen.start, seen.end],
+                "timestamp": [np.float16(seen.start), np.float16(seen.end)],  # as on the hub
             }
         )
     write_table(place / "data" / "test-00000-of-00001.parquet", rows)

@@ -2,15 +2,19 @@
 
 A row: `{"id": "among_group001_q0_1", "images": […], "question": "… A. left B. right",
 "gt_answer": "A"}`
+
+The tables of lmms-eval, whose images are in them, or the authors' own lines of JSON, whose images
+are files below `data`.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from harness.metrics.letter_readers import mindcube_choice
 from harness.task import Task
 from harness.tasks.qa.letters import letter_protocols
-from harness.tasks.qa.questions import Fields
+from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.task import table_task
 
 FIELDS = Fields(
@@ -20,6 +24,8 @@ FIELDS = Fields(
     letters="ABCDE",
     kinds={"setting": ("id", ("among", "rotation", "around"))},
 )
+LINES = {"tiny": "raw/MindCube_tinybench.jsonl", "full": "raw/MindCube.jsonl"}
+"""The authors' files, below `data`."""
 PROTOCOLS = letter_protocols(
     "mindcube", mindcube_choice, official="its extract_answer: the last letter of the first form"
 )
@@ -30,4 +36,12 @@ def mindcube(
 ) -> Task:
     """One sample a question; `protocol` is `mindcube/official` or `mindcube/strict`."""
     place, files = data / "mindcube" / split, "combined-*.parquet"
-    return table_task("mindcube", place, files, FIELDS, PROTOCOLS, split, protocol)
+    if not place.is_dir() and (data / "mindcube" / "data" / LINES[split]).is_file():
+        place, files = data / "mindcube" / "data", LINES[split]
+    return table_task("mindcube", place, files, FIELDS, PROTOCOLS, split, protocol, read=_question)
+
+
+def _question(row: Mapping[str, object], where: str, place: Path) -> Question | None:
+    """A record's question; None of a translation, which the authors' score leaves out."""
+    question = FIELDS.read_record(row, where, place)
+    return None if question.id.startswith("translation") else question

@@ -4,6 +4,9 @@ A record of `json/<task>.json`, whose seconds are there where a part of the vide
 
     {"video": "ZS9XR.mp4", "question": "What happened after …?", "candidates": ["…", "…"],
      "answer": "…", "start": 0.0, "end": 15.3}
+
+The hub has two releases. The branch `main` has whole videos, in archives; the branch `video`, which
+lmms-eval takes, has those parts as files of their own, such as `ZS9XR_0.0_15.3.mp4`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.layout import file, folder
 from harness.metrics.letter_readers import mvbench_choice
 from harness.scores import Ratio, Scores
@@ -48,6 +51,16 @@ FOLDERS = {
     "counterfactual_inference": "clevrer/video_validation",
 }
 """Folder of the videos of each task, below `video`."""
+LATER = "data0613"
+"""Folder beside those, of the archive that has the videos which were added later."""
+CUT = {
+    "star/Charades_v1_480": "star/Charades_segment",
+    "ssv2_video": "ssv2_video_mp4",
+    "sta/sta_video": "sta/sta_video_segment",
+    "nturgbd": "nturgbd_convert",
+    "tvqa/frames_fps3_hq": "tvqa/video_fps3_hq_segment",
+}
+"""Names of those folders in the branch `video`, where they differ."""
 FRAMES_PER_SECOND = 3.0  # of videos that are folders of frames
 FIELDS = Fields(
     id="{_file}/{_index}",
@@ -73,21 +86,34 @@ def mvbench(
     Args:
         data: The folder that holds one folder a benchmark.
         clips: `clipped`: only the part of a video that a question is about, as officially; `whole`:
-            all of it, by which scores differ by several points.
+            all of it, by which scores differ by several points; only of the branch `main`.
         frames: A rule for the frames that a video consists of; all, without.
         protocol: `mvbench/official` or `mvbench/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "mvbench", fix=FIX)
     files = tuple(file(place / "json" / f"{name}.json", fix=FIX) for name in FOLDERS)
+    is_cut = (place / CUT["star/Charades_v1_480"]).is_dir()
+    if is_cut and clips == "whole":
+        raise UsageError(
+            "mvbench(clips=whole)",
+            expected="the videos of the hub's branch main, below video",
+            found=f"those of its branch video, which are cut, in {place}",
+        )
     videos = {
-        name: Videos((place / "video" / where,), frames, frames_per_second=FRAMES_PER_SECOND)
+        name: Videos(
+            (place / CUT.get(where, where),)
+            if is_cut
+            else (place / "video" / where, place / "video" / LATER / where),
+            frames,
+            frames_per_second=FRAMES_PER_SECOND,
+        )
         for name, where in FOLDERS.items()
     }
 
     def read() -> Iterator[Question | DataError]:
         for one in FIELDS.questions(files):
-            is_whole = clips == "whole" and isinstance(one, Question)
+            is_whole = (is_cut or clips == "whole") and isinstance(one, Question)
             yield replace(one, clip=None) if is_whole else one  # type: ignore[type-var]
 
     layout = QuestionFormat(

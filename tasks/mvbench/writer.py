@@ -3,21 +3,42 @@
 from itertools import cycle
 from pathlib import Path
 
-from harness.tasks.mvbench.task import FIELDS, FOLDERS
+from harness.tasks.mvbench.task import FIELDS, FOLDERS, FRAMES_PER_SECOND
 from harness.tasks.rvos.writing import write_json
 from harness.tasks.video_qa.benchmarks import asked, record
 from harness.tasks.video_qa.writing import name, write_videos
+from harness.world.encode import write_jpeg
+from harness.world.raster import render
+from harness.world.scene import Scene
 from harness.world.shapes import World
 
-CLIPPED = ("action_sequence", "action_prediction", "object_interaction", "action_localization")
+CLIPPED = (
+    "action_sequence",
+    "action_prediction",
+    "object_interaction",
+    "action_localization",
+    "episodic_reasoning",
+)
 
 
 def write(world: World, root: Path) -> None:
     """Write `root/mvbench/json/*.json` and the videos below `root/mvbench/video`."""
     place = root / "mvbench"
     for task, one in zip(FOLDERS, cycle(asked(world)), strict=False):
-        if not (place / "video" / FOLDERS[task] / f"{name(one.scene)}.mp4").exists():
-            write_videos(place / "video" / FOLDERS[task], [one.scene])
+        video, folder = f"{name(one.scene)}.mp4", place / "video" / FOLDERS[task]
+        if task == "episodic_reasoning":  # alone has frames in place of a file
+            video = name(one.scene)
+            _write_frames(folder / video, one.scene)
+        elif not (folder / video).exists():
+            write_videos(folder, [one.scene])
         clip = {"start": 0.0, "end": one.scene.frames / 2} if task in CLIPPED else {}
-        row = record(FIELDS, one, video=f"{name(one.scene)}.mp4", **clip)
+        row = record(FIELDS, one, video=video, **clip)
         write_json(place / "json" / f"{task}.json", [row])
+
+
+def _write_frames(folder: Path, scene: Scene) -> None:
+    """Write a scene, whose frames are a second each, as images from `00001.jpg`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rate = round(FRAMES_PER_SECOND)
+    for number in range(rate * scene.frames):
+        write_jpeg(folder / f"{number + 1:05d}.jpg", render(scene, number // rate))

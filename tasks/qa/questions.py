@@ -194,10 +194,10 @@ class Fields:
             return None
         start = number(row, first, where)
         clip = Clip(start, number(row, last, where)) if last in given else Clip(start)
-        if not 0 <= clip.start < clip.end:
+        if not 0 <= clip.start <= clip.end:
             raise DataError(
                 f"{where}: {first!r} and {last!r}",
-                expected="0 ≤ the first < the second",
+                expected="0 ≤ the first ≤ the second",
                 found=f"{row.get(first)} and {row.get(last)}",
             )
         return clip

@@ -49,7 +49,8 @@ class Clip:
     end: float = math.inf
 
     def choose(self, within: Choose | None) -> Choose:
-        """Restrict a choice of frames to the frames shown from `start` to `end`, both included.
+        """Restrict a choice of frames to those that begin from `start` to `end`, both included;
+        where none does, to the one that is on screen.
 
         Args:
             within: Chooses among the times of the part's frames; None: all of them.
@@ -58,6 +59,8 @@ class Clip:
         def chosen(times: Sequence[float]) -> Sequence[int]:
             first = bisect_left(times, self.start - TOLERANCE)
             last = bisect_right(times, self.end + TOLERANCE)
+            if 0 < first == last < len(times):
+                first -= 1
             if first >= last:
                 raise MediaError(
                     f"part of a video from {self.start:g} to {self.end:g} s",

@@ -8,15 +8,16 @@ A row of `Perception`, `Comprehension` or `Adaptation/test-*.parquet`, and the l
      "question_type": "multiple-choice"}
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Literal
 
 from harness.errors import DataError
 from harness.spec import Spec
 from harness.task import Task, choose
-from harness.tasks.qa.options import LETTERED, texts
+from harness.tasks.qa.options import texts
 from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.tables import text
 from harness.tasks.qa.task import QuestionFormat, Videos, parts, question_task
@@ -102,7 +103,13 @@ def _question(track: str, row: Mapping[str, object], where: str) -> Question:
     subject = "_".join(id.split("_")[1:-1])
     place = FOLDERS.get(subject, "")
     video = f"question_only/{id}_image.mp4" if track == "question_only" else f"{place}/{id}.mp4"
-    if isinstance(options, list) and options and all(LETTERED.match(str(one)) for one in options):
+    if isinstance(options, list) and _are_lettered(options):
         options = list(texts(options, where))
     read = {"track": track, "video": video, "subject": subject, "folder": place}
     return FIELDS.read_record({**row, **read, "options": options}, where)
+
+
+def _are_lettered(options: Sequence[object]) -> bool:
+    """True if options begin with `A.`, `B.`, … as `parse_options` of lmms-eval looks for them."""
+    pairs = zip(ascii_uppercase, options, strict=False)
+    return bool(options) and all(str(one).startswith(f"{letter}.") for letter, one in pairs)

@@ -2,8 +2,11 @@ r"""ViewSpatial-Bench: where things are and how they are turned, for the camera 
 
 A row: `{"images": […], "question": "…", "choices": "A. left\\nB. right…", "answer": "A. left",
 "question_type": "Camera perspective - Relative Direction"}`
+
+A record of the authors' `ViewSpatial-Bench.json` has the names of its images, as `image_path`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +24,7 @@ FIELDS = Fields(
     form="marked",
     categories={"question_type": "question_type"},
 )
+JSON = "**/ViewSpatial-Bench.json"
 PROTOCOLS = letter_protocols(
     "viewspatial", view_spatial_choice, official="the first A to D, alone, in the last line"
 )
@@ -30,5 +34,7 @@ def view_spatial(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "viewspatial/official"
 ) -> Task:
     """One sample a question; `protocol` is `viewspatial/official` or `viewspatial/strict`."""
-    place, files = data / "view_spatial", "**/test-*.parquet"
-    return table_task("view_spatial", place, files, FIELDS, PROTOCOLS, split, protocol)
+    place, files, fields = data / "view_spatial", "**/test-*.parquet", FIELDS
+    if any(place.glob(JSON)):
+        files, fields = JSON, replace(FIELDS, images=("image_path",))
+    return table_task("view_spatial", place, files, fields, PROTOCOLS, split, protocol)
