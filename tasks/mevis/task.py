@@ -6,6 +6,9 @@
        "expressions": {"0": {"exp": "4 lizards moving around",
                              "obj_id": [0, 1, 2, 3], "anno_id": [2, 3, 4, 5]}}}}}
     {"2": [{"size": [480, 854], "counts": "…"}, null], …}
+
+The second version calls the first file `meta_expressions_v2.json`, and
+`meta_expressions_v2_release.json` in `valid`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +66,7 @@ def mevis(
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "mevis" / ("v2" if version == 2 else "") / split, fix=FIX)
     hidden = split == "valid"
-    names = ("meta_expressions.json", *(() if hidden else ("mask_dict.json",)))
+    names = (expressions_file(split, version), *(() if hidden else ("mask_dict.json",)))
     files = [file(place / name, fix=FIX) for name in names]
     videos = videos_of(files[0])
     layout = Layout(place, files[0], videos, None if hidden else TrackFile(files[1]))
@@ -79,6 +82,13 @@ def mevis(
         submission=partial(write_submission, layout.videos) if hidden else None,
         arguments={"split": split, "protocol": protocol} | ({"version": 2} if version == 2 else {}),
     )
+
+
+def expressions_file(split: str, version: int) -> str:
+    """The name of a split's file of expressions."""
+    if version == 1:
+        return "meta_expressions.json"
+    return f"meta_expressions_v2{'_release' if split == 'valid' else ''}.json"
 
 
 def _samples(layout: Layout) -> Iterator[Sample]:

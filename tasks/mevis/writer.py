@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from harness.tasks.mevis.task import expressions_file
 from harness.tasks.revos.writer import ABSENT, absent_phrase
 from harness.tasks.rvos.writing import (
     frame_name,
@@ -36,13 +37,14 @@ def write(world: World, root: Path) -> None:
     Each holds JPEGImages and the two JSON files.
     """
     write_splits(world, root / "mevis", SPLIT_NAMES)
-    write_splits(world, root / "mevis" / "v2", {"valid_u": "val"}, absent=ABSENT)
+    write_splits(world, root / "mevis" / "v2", {"valid_u": "val"}, version=2)
 
 
 def write_splits(
-    world: World, root: Path, splits: Mapping[str, Split], *, absent: int | None = None
+    world: World, root: Path, splits: Mapping[str, Split], *, version: int = 1
 ) -> None:
-    """Write some splits below `root`; the expression number `absent` of a video means nothing."""
+    """Write some splits below `root`; in version 2 an expression of each video means nothing."""
+    absent = ABSENT if version == 2 else None
     for name, split in splits.items():
         folder = root / name
         folder.mkdir(parents=True)
@@ -57,7 +59,7 @@ def write_splits(
             if annotated is not None:
                 tracks = enumerate(mask_tracks(scene), start=annotated)
                 masks.update((str(anno_id), track) for anno_id, track in tracks)
-        write_json(folder / "meta_expressions.json", {"videos": videos})
+        write_json(folder / expressions_file(name, version), {"videos": videos})
         if name not in WITHOUT_GROUND_TRUTH:
             write_json(folder / "mask_dict.json", masks)
 

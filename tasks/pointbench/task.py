@@ -2,10 +2,11 @@
 
 An entry of `data.json`, with `images/<category>/<image_filename>` and `masks/<mask_filename>`:
 
-    {"image_filename": "a.jpg", "mask_filename": "a.png", "category": "counting", "count": 3,
-     "user_input": "Point to every cup"}
+    {"image_filename": "a.jpg", "user_input": "Point to every cup", "category": "counting",
+     "count": 3, "mask_filename": "a_mask.png"}
 """
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,12 +55,20 @@ def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
     if type(count) is not int or count < 1:
         raise DataError(f"{where}: 'count'", expected="a number from 1", found=repr(count)[:40])
     counted = count if category == COUNTING else None
-    image = f"images/{category}/{text(row, 'image_filename', where)}"
-    mask = path_inside(place / "masks", text(row, "mask_filename", where))
-    question = FIELDS.read_record({**row, "image_filename": image}, where, place)
+    image = _find(place / "images", f"{category}/{text(row, 'image_filename', where)}")
+    mask = _find(place / "masks", text(row, "mask_filename", where))
+    named = {"image_filename": image.relative_to(place).as_posix()}
+    question = FIELDS.read_record({**row, **named}, where, place)
     question = replace(question, extra={"count": counted})
     levels = read_levels(mask, str(mask), any_channel=True)
     return with_region(question, levels, where, count=counted or 1)
+
+
+def _find(folder: Path, name: str) -> Path:
+    """Return the file of a name, in whichever of Unicode's forms: data.json and archives differ."""
+    path = path_inside(folder, name)
+    forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
+    return next((one for one in (path, *forms) if one.is_file()), path)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:

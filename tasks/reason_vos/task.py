@@ -1,7 +1,8 @@
 """ReasonVOS (Bai et al., 2024): expressions that need reasoning, on videos of four data sets.
 
 `meta_expressions.json` names videos, frames and expressions; the masks of an object are the PNG
-files of `Annotations/<source>_<video>_<obj_id>`, of which not every frame has one:
+files of `Annotations/<source>_<video>_<obj_id>`, of which not every frame has one. They are of any
+mode: what is not black is the object, as for the official script, which reads them as grey.
 
     {"videos": {"0a1b": {"source": "BURST", "frames": ["00000", "00001"], "expressions": [
        {"obj_id": 1, "exp_id": 0, "exp_text": "the one that gets away", "is_sent": false}]}}}
@@ -19,16 +20,18 @@ from harness.media import Media
 from harness.scores import Scores
 from harness.task import Problem, Task, choose, official_and_strict, single_answer
 from harness.tasks.rvos import scoring as rvos
-from harness.tasks.rvos.labels import BACKGROUND, first_size_of, sized_labels
+from harness.tasks.rvos.tracks import sized
 from harness.tasks.rvos.videos import (
     VideoList,
     check_videos,
     expression_sample,
     faults_of,
     film,
+    first_size_of,
     of_each,
     videos_of,
 )
+from harness.tasks.segmentation.task import read_mask_image
 from harness.types import Answer, AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks reason_vos` says where the data is had."
@@ -127,7 +130,7 @@ def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target
         if path.stem not in numbers:
             raise DataError(f"annotation {path}", expected="a frame of the video", found=path.stem)
         counted.append(numbers[path.stem])
-        masks[counted[-1]] = Rle.from_array(sized_labels(path, media.size) != BACKGROUND)
+        masks[counted[-1]] = sized(read_mask_image(path), media.size, f"annotation {path}")
     whole = tuple(masks)
     return Target(answer=Answer(masks=whole, instances=(whole,)), extra={"counted": tuple(counted)})
 

@@ -20,7 +20,7 @@ from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.ref_davis17.scoring import FOUR, PROTOCOLS
-from harness.tasks.rvos.labels import BACKGROUND, VOID, first_size_of, label_tracks, read_labels
+from harness.tasks.rvos.labels import BACKGROUND, VOID, label_tracks, read_labels
 from harness.tasks.rvos.png_tree import ANNOTATORS
 from harness.tasks.rvos.videos import (
     UNSEEN,
@@ -29,6 +29,7 @@ from harness.tasks.rvos.videos import (
     expression_sample,
     faults_of,
     film,
+    first_size_of,
     of_each,
     unseen,
     videos_of,

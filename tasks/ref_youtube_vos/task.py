@@ -20,7 +20,7 @@ from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.ref_youtube_vos.splits import Split, choose_videos
-from harness.tasks.rvos.labels import first_size_of, label_tracks
+from harness.tasks.rvos.labels import label_tracks
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.submission import write_submission
 from harness.tasks.rvos.videos import (
@@ -30,6 +30,7 @@ from harness.tasks.rvos.videos import (
     expression_sample,
     faults_of,
     film,
+    first_size_of,
     of_each,
     unseen,
     videos_of,

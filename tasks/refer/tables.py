@@ -27,8 +27,8 @@ def write_table(
         folder: The copy's folder.
         split: The name that its file begins with.
         rows: The cells of each row by column.
-        columns: The type of each column: `image`, `string`, `int64`, `int8`, `masks` (rows of
-            booleans), `strings`, `floats`, `box` or `boxes`.
+        columns: The type of each column: `image`, `string`, `int64`, `int32`, `int8`, `masks`
+            (rows of booleans), `strings`, `floats`, `box` (whole numbers) or `boxes`.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -54,15 +54,15 @@ def _types() -> "dict[str, tuple[pa.DataType, object]]":
     def list_type(inner: object) -> dict[str, object]:
         return {"feature": inner, "_type": "List"}
 
-    floats = pa.list_(pa.float64())
     return {
         "image": (pa.struct([("bytes", pa.binary()), ("path", pa.string())]), {"_type": "Image"}),
         "string": (pa.string(), value("string")),
         "int64": (pa.int64(), value("int64")),
+        "int32": (pa.int32(), value("int32")),
         "int8": (pa.int8(), value("int8")),
         "strings": (pa.list_(pa.string()), list_type(value("string"))),
         "floats": (pa.list_(pa.float32()), list_type(value("float32"))),
-        "box": (floats, list_type(value("float64"))),
-        "boxes": (pa.list_(floats), list_type(list_type(value("float64")))),
+        "box": (pa.list_(pa.int32()), list_type(value("int32"))),
+        "boxes": (pa.list_(pa.list_(pa.float64())), list_type(list_type(value("float64")))),
         "masks": (pa.list_(pa.list_(pa.bool_())), list_type(list_type(value("bool")))),
     }

@@ -44,8 +44,8 @@ COPY = {
     "bbox": "box",
     "image_id": "string",
     "ann_id": "string",
-    "img_height": "int64",
-    "img_width": "int64",
+    "img_height": "int32",
+    "img_width": "int32",
 }
 LMMS = {
     "question_id": "string",
@@ -159,7 +159,7 @@ def _copy_row(one: Mention, text: str) -> dict[str, object]:
         "image": image(scene, file_name(scene)),
         "text": text,
         "mask": mask.tolist(),
-        "bbox": list(map(float, edges(mask))),
+        "bbox": list(edges(mask)),
         "image_id": str(number_of(scene)),
         "ann_id": str(thing_number(scene, thing)),
         "img_height": scene.height,

@@ -104,14 +104,3 @@ def _unknown_label(path: Path, number: int, known: Collection[int]) -> DataError
         expected=f"values 0 and those of the video's objects ({objects})",
         found=str(number),
     )
-
-
-def first_size_of(paths: Sequence[Path]) -> tuple[int, int]:
-    """(width, height) of the first annotation that can be read; 1 × 1 if none can."""
-    for path in paths:
-        try:
-            height, width = read_labels(path).shape
-        except DataError:
-            continue
-        return width, height
-    return 1, 1

@@ -110,6 +110,11 @@ def first_size(paths: Iterable[Path]) -> tuple[int, int] | None:
     return None
 
 
+def first_size_of(paths: Iterable[Path]) -> tuple[int, int]:
+    """(width, height) of the first image that can be read; 1 × 1 if none can."""
+    return first_size(paths) or (1, 1)
+
+
 def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
     """A problem for each file that is not there."""
     yield from (Problem(str(path), "is missing") for path in paths if not path.is_file())

@@ -27,6 +27,8 @@ __all__ = ["PROTOCOLS", "saco"]
 
 FIX = "`harness list tasks saco` says where the data is had."
 ANNOTATORS = "abc"
+FOLDERS = {"nga_art": "nga"}
+"""Folders of images that are not called as their domain, in SAM 3's evaluation."""
 Key = TypeVar("Key")
 Domain = Literal[
     "metaclip",
@@ -69,7 +71,8 @@ def saco(
     ends = [f"{one}_release_test" for one in ANNOTATORS] if split == "gold" else ["test"]
     named = domain if domain == "fathomnet" else f"{domain}_merged"
     files = [file(place / split / f"{split}_{named}_{end}.json", fix=FIX) for end in ends]
-    samples = partial(_samples, files, place / "images")
+    own = place / "images" / FOLDERS.get(domain, domain)
+    samples = partial(_samples, files, own if own.is_dir() else own.parent)
     return Task(
         name="saco",
         split=split,

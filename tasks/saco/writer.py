@@ -15,6 +15,7 @@ FILES = {
     "gold": [f"gold_metaclip_merged_{one}_release_test.json" for one in "abc"],
     "silver": ["silver_geode_merged_test.json"],
 }
+IMAGES = ("images", "images/geode")  # of Gold, and of a domain of Silver
 
 
 def write(world: World, root: Path) -> None:
@@ -45,7 +46,8 @@ def write(world: World, root: Path) -> None:
             plain = {"images": images, "annotations": annotations}
             plain["categories"] = [{"id": 1, "name": "object"}]
             write_json(place / split / name, plain)
-    (place / "images" / "1").mkdir(parents=True)
-    for example in world.examples_of("referring", "test"):
-        path = place / "images" / "1" / f"{example.scene.index:04d}.jpeg"
-        write_jpeg(path, render(example.scene))
+    for folder in IMAGES:
+        (place / folder / "1").mkdir(parents=True)
+        for example in world.examples_of("referring", "test"):
+            path = place / folder / "1" / f"{example.scene.index:04d}.jpeg"
+            write_jpeg(path, render(example.scene))
