@@ -51,7 +51,7 @@ class RememberedJudge:
                 {
                     "judge": self.name,
                     "rubric": {"name": by.name, "version": by.version, "digest": by.digest},
-                    "prompt": storable(by.prompt(case)),
+                    "prompt": storable(by.prompt_for(case)),
                     "question": storable(question),
                     "answer": storable(answer),
                     "ground_truth": storable(ground_truth),

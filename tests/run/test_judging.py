@@ -38,7 +38,7 @@ def test_every_rubric_of_harness_can_be_loaded_and_asks_about_one_answer():
     for name in sorted(path.stem for path in FOLDER.glob("*.toml")):
         by = rubric(name)
         assert by.name == name and by.version >= 1
-        prompt = by.prompt(Case("Why {x}?", "{answer} %s", "because"))
+        prompt = by.prompt_for(Case("Why {x}?", "{answer} %s", "because"))
         assert "Why {x}?" in prompt and "{answer} %s" in prompt
         assert ("because" in prompt) == (by.scale is not None), (
             "who chooses is not told the ground truth"
