@@ -64,9 +64,11 @@ def raised_as(
         yield
     except of as error:
         why = getattr(error, "strerror", None) or str(error)
+        why = "none" if isinstance(error, FileNotFoundError) else why
         if not isinstance(error, (OSError, ValueError, HarnessError)) or not why:
             why = f"{type(error).__name__}: {error}"
-        raise kind(thing, expected=expected, found=why[:200], fix=fix) from error
+        found = why.partition("\n")[0][:200]
+        raise kind(thing, expected=expected, found=found, fix=fix) from error
 
 
 class UsageError(HarnessError):

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.errors import DataError, MaskError, ParseError, UsageError
-from harness.files import open_regular
+from harness.errors import DataError, MaskError, ParseError, UsageError, raised_as
+from harness.files import lines_of, open_regular
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
 from harness.responses import finite_numbers, refuse_duplicate_keys, storable
@@ -141,7 +141,7 @@ class RowFile(Mapping[str, Row]):
 def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
     """Yield each row, its line's number from 1, and the byte at which the line begins."""
     seen: set[str] = set()
-    for number, offset, line in _lines(path):
+    for number, offset, line in json_lines(path):
         row = _row(line, f"{path}, line {number}")
         if row.id in seen:
             raise DataError(
@@ -151,18 +151,14 @@ def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
         yield row, number, offset
 
 
-def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """(number from 1, offset, content) of each line that is not blank."""
-    try:
-        lines = open_regular(path)
-    except OSError as error:
-        raise DataError(
-            f"predictions {path}", expected="a readable file", found=str(error.strerror)
-        ) from error
-    offset = 0
-    with lines:
-        # Not by iteration: a line without an end would be read whole before it can be refused.
-        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
+def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number (from 1), place and content of each line of predictions that is not blank.
+
+    Raises:
+        DataError: the file is missing or packed.
+    """
+    with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
+        for number, offset, line in lines_of(path, MAX_LINE):
             if number == 1 and line.startswith(PACKED):
                 raise DataError(
                     f"predictions {path}",
@@ -173,7 +169,6 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
-            offset += len(line)
 
 
 def _row(line: bytes, where: str) -> Row:
@@ -184,11 +179,9 @@ def _row(line: bytes, where: str) -> Row:
             found="a longer line",
             fix="Give masks as compressed run-lengths.",
         )
-    try:
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         text = line.decode("utf-8")
         plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
-    except (ValueError, RecursionError) as error:
-        raise DataError(where, expected="one JSON object", found=str(error)) from error
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
         raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
     if plain["id"] != storable(plain["id"]):

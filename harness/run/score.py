@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import DataError, StoreError
+from harness.files import content_hash
 from harness.formats import Matched, read_format
 from harness.interchange import Row, prediction_from_json, prediction_to_json
 from harness.interchange import row_to_prediction as read_row
@@ -24,7 +25,7 @@ from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
 from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS, changed_files
 from harness.store.journal import Writer, files
 from harness.store.lease import lease
@@ -233,17 +234,12 @@ def _manifest(
 def _content(path: Path) -> str:
     """Return a hash of a file, of a run's journal, or of all files in a folder with their names."""
     if path.is_file():
-        return _hash(path)
+        return content_hash(path).hex()
     whole = hashlib.blake2b(digest_size=16)
     inside = files(path) if (path / MANIFEST).is_file() else path.rglob("*")
     for file in sorted(one for one in inside if one.is_file()):
-        whole.update(f"{file.relative_to(path)}\0{_hash(file)}\n".encode())
+        whole.update(f"{file.relative_to(path)}\0{content_hash(file).hex()}\n".encode())
     return whole.hexdigest()
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
 
 
 @contextmanager
@@ -261,10 +257,8 @@ def _run_folder(folder: Path) -> Iterator[Writer]:
             found="a run",
             fix="Choose another --out or --name.",
         )
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     journal: Writer | None = None
     try:
         with lease(folder):

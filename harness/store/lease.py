@@ -17,7 +17,7 @@ from time import time
 from typing import Any
 
 from harness.errors import Locked
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 
 HEARTBEAT = 10.0  # seconds between signs of life
 STALE = 60.0  # a lease of another machine without a sign of life for so long is void
@@ -33,17 +33,13 @@ def lease(folder: Path) -> Iterator[None]:
         StoreError: the folder cannot be written.
     """
     path = folder / "lease.json"
-    try:
+    with writing(folder / ".lock"):
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise cannot_write(folder / ".lock", error) from error
     try:
         stop = threading.Event()
-        try:
+        with writing(path):
             _take_lock(handle, folder, path)
             _write(path)
-        except OSError as error:
-            raise cannot_write(path, error) from error
         beat = threading.Thread(target=_beat_until, args=(path, stop), daemon=True)
         beat.start()
         try:
