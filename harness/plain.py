@@ -59,7 +59,7 @@ def _reader(kind: Any) -> Read:
     if origin in (tuple, frozenset):
         every, length = _reader(parts[0]), len(parts) if origin is tuple else None
         return lambda plain: origin(_items(plain, every, None if ... in parts else length))
-    if origin is Mapping:
+    if origin in (Mapping, dict):
         value = _reader(parts[1])
         return lambda plain: {key: value(one) for key, one in _typed(plain, (dict,)).items()}
     if hasattr(kind, "from_json"):

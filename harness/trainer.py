@@ -35,31 +35,23 @@ class TrainingProgress(Protocol):
         """Report the start of steps (or of a pass over samples); `done` of `total` were made
         before.
         """
+        return
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Report that `done` steps are made; `numbers` are the logged numbers of the last one."""
+        return
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
+        return
 
     def end(self) -> None:
         """Report the end of what `start` began."""
+        return
 
 
-class NullProgress:
+class NullProgress(TrainingProgress):
     """Progress that nobody watches."""
-
-    def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
-        return
-
-    def step(self, done: int, numbers: Mapping[str, float]) -> None:  # noqa: D102
-        return
-
-    def note(self, text: str) -> None:  # noqa: D102
-        return
-
-    def end(self) -> None:  # noqa: D102
-        return
 
 
 class Trainer(ABC):
