@@ -2,21 +2,18 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Required, TypedDict
 
-from harness.errors import DataError
-
-LISTS = frozenset({"forms", "counts"})
-TABLES = frozenset({"protocols", "splits", "videos", "hub"})
-"""Fields of `card.toml` that are lists and tables; the others are texts."""
+from harness.errors import DataError, raised_as
+from harness.plain import from_plain
 
 
 class Counts(TypedDict, total=False):
     """Published numbers by split, and the arguments with which they hold."""
 
-    when: Mapping[str, object]
+    when: Required[Mapping[str, object]]
     splits: Mapping[str, int]
     videos: Mapping[str, int]
 
@@ -77,15 +74,10 @@ class Card:
         Raises:
             DataError: it is no TOML, or a field is missing, unknown or of another type.
         """
-        try:
+        form = raised_as(DataError, f"card {path}", "a card's fields, UTF-8", OSError, ValueError)
+        with form:  # TOMLDecodeError, UnicodeDecodeError
             plain = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:  # TOMLDecodeError, UnicodeDecodeError
-            raise DataError(f"card {path}", expected="TOML in UTF-8", found=str(error)) from error
-        _check_fields(path, plain)
-        plain["forms"] = tuple(plain["forms"])
-        plain["counts"] = tuple(plain.get("counts", ()))
-        plain.setdefault("folder", plain["name"])
-        return cls(**plain)
+            return from_plain(cls, {"folder": plain.get("name"), **plain})
 
     def published_counts(self, split: str, arguments: Mapping[str, object]) -> tuple[int, int]:
         """Return the published numbers of samples and of videos of a split; 0 where one is not
@@ -95,40 +87,12 @@ class Card:
             split: The split's name.
             arguments: The task's arguments, as its record has them.
         """
-        published: Counts = {"splits": self.splits, "videos": self.videos}
+        published: Counts = {"when": {}, "splits": self.splits, "videos": self.videos}
         for table in self.counts:
             if all(_matches(arguments.get(key), value) for key, value in table["when"].items()):
                 published = table
         samples = published.get("splits", {}).get(split, 0)
         return samples, published.get("videos", {}).get(split, 0)
-
-
-def _check_fields(path: Path, plain: Mapping[str, Any]) -> None:
-    required = {
-        one.name
-        for one in fields(Card)
-        if one.default is MISSING and one.default_factory is MISSING
-    }
-    if lacking := sorted(required - plain.keys()):
-        raise DataError(f"card {path}", expected=f"fields {', '.join(lacking)}", found="none")
-    if unknown := sorted(plain.keys() - {one.name for one in fields(Card)}):
-        raise DataError(
-            f"card {path}",
-            expected=f"fields among {', '.join(one.name for one in fields(Card))}",
-            found=", ".join(unknown),
-        )
-    for name, value in plain.items():
-        kind = list if name in LISTS else dict if name in TABLES else str
-        if not isinstance(value, kind):
-            words = {list: "a list", dict: "a table", str: "a text"}
-            raise DataError(f"card {path}: {name!r}", expected=words[kind], found=repr(value)[:60])
-    if not all(isinstance(form, str) for form in plain["forms"]):
-        raise DataError(f"card {path}: 'forms'", expected="texts", found=repr(plain["forms"])[:60])
-    for table in plain.get("counts", ()):
-        if not isinstance(table, dict) or not isinstance(table.get("when"), dict):
-            raise DataError(
-                f"card {path}: 'counts'", expected="tables with `when`", found=repr(table)[:60]
-            )
 
 
 def _matches(argument: object, allowed: object) -> bool:

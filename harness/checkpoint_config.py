@@ -11,7 +11,7 @@ import inspect
 from pathlib import Path
 
 from harness import plugins
-from harness.errors import HarnessError, ModelError
+from harness.errors import HarnessError, ModelError, raised_as
 from harness.options import carried_names
 from harness.spec import Spec, Value, parse
 from harness.store.atomic import read_json, write_json
@@ -44,20 +44,19 @@ def read(folder: Path) -> Spec | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    try:
+    with raised_as(
+        ModelError,
+        f"checkpoint file {path}",
+        f'an object with "version": {VERSION} and a SPEC as its "model"',
+        *(HarnessError, OSError, RuntimeError, ValueError, KeyError, TypeError),
+        fix="Delete it, and give the model with all its arguments.",
+    ):
         if path.stat().st_size > LARGEST:
             raise ValueError(f"more than {LARGEST} bytes")
         plain = read_json(path)
         if plain["version"] != VERSION:
             raise ValueError(f"version {plain['version']!r}")
         return parse(plain["model"])
-    except (HarnessError, OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(
-            f"checkpoint file {path}",
-            expected=f'an object with "version": {VERSION} and a SPEC as its "model"',
-            found=f"{type(error).__name__}: {error}",
-            fix="Delete it, and give the model with all its arguments.",
-        ) from error
 
 
 def unusual(model: Spec) -> Spec:

@@ -23,6 +23,8 @@ An error names the thing, what was expected, what was found, and what to do.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -51,6 +53,22 @@ class HarnessError(Exception):
         if fix:
             message = f"{message.rstrip('.')}. {fix}"
         super().__init__(printable(message))
+
+
+@contextmanager
+def raised_as(
+    kind: type[HarnessError], thing: str, expected: str, *of: type[BaseException], fix: str = ""
+) -> Iterator[None]:
+    """Turn exceptions of some classes into an error that names the thing, and says why."""
+    try:
+        yield
+    except of as error:
+        why = getattr(error, "strerror", None) or str(error)
+        why = "none" if isinstance(error, FileNotFoundError) else why
+        if not isinstance(error, (OSError, ValueError, HarnessError)) or not why:
+            why = f"{type(error).__name__}: {error}"
+        found = why.partition("\n")[0][:200]
+        raise kind(thing, expected=expected, found=found, fix=fix) from error
 
 
 class UsageError(HarnessError):

@@ -13,7 +13,9 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from harness.errors import HarnessError
@@ -65,6 +67,25 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
     """
     with io.TextIOWrapper(open_regular(path), encoding=encoding) as file:
         return file.read()
+
+
+def lines_of(path: Path, limit: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number, from 1, the first byte's place and the bytes of each line.
+
+    Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
+    held whole. Raises as `open_regular` does.
+    """
+    offset = 0
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
+            yield number, offset, line
+            offset += len(line)
+
+
+def content_hash(path: Path) -> bytes:
+    """BLAKE2b (16 bytes) of a file's content; raises as `open_regular` does."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).digest()
 
 
 def refuse_kind(path: Path, status: os.stat_result) -> None:

@@ -11,6 +11,7 @@ A rule is named by a SPEC, which is kept in the run's record: `uniform(n=8)`,
 (0, 3, 6, 9)
 """
 
+import inspect
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -262,13 +263,10 @@ class FramePolicy:
         return None if budget is None else budget.size(size, frames)
 
 
-COUNTED: Mapping[str, Callable[..., Indices]] = MappingProxyType(
-    {"uniform": uniform, "linspace": linspace, "centres": centres, "stride": stride, "qwen": qwen}
-)
-TIMED: Mapping[str, tuple[Callable[..., Indices], tuple[str, ...]]] = MappingProxyType(
+RULES: Mapping[str, Callable[..., Indices]] = MappingProxyType(
     {
-        "fps": (fps, ("rate", "min_frames", "max_frames")),
-        "seconds": (seconds, ("every", "max_frames")),
+        **{"uniform": uniform, "linspace": linspace, "centres": centres, "stride": stride},
+        **{"qwen": qwen, "fps": fps, "seconds": seconds},
     }
 )
 BUDGET = ("max_pixels", "min_pixels", "factor")
@@ -311,18 +309,16 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
     if spec.name in PUBLISHED:
         published = parse(PUBLISHED[spec.name])
         spec = Spec(published.name, {**published.arguments, **spec.arguments})
-    known: tuple[str, ...] = ("n",)
-    if spec.name in COUNTED:
-        rule = COUNTED[spec.name]
-    elif spec.name in TIMED:
-        rule, known = TIMED[spec.name]
-    else:
+    if spec.name not in RULES:
         raise UsageError(
             f"frames={spec}",
             found=spec.name,
-            expected=f"a number, or one of {', '.join([*COUNTED, *TIMED, *PUBLISHED])}",
+            expected=f"a number, or one of {', '.join([*RULES, *PUBLISHED])}",
         )
-    _check(spec, known, required=("n",) if spec.name in COUNTED else ())
+    rule = RULES[spec.name]
+    _, *parameters = inspect.signature(rule).parameters.values()  # the first one is the times
+    known = [one.name for one in parameters]
+    _check(spec, known, required=[one.name for one in parameters if one.default is one.empty])
     numbers = {key: value for key, value in spec.arguments.items() if key in known}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
     total = {key: value for key, value in spec.arguments.items() if key == TOTAL}
@@ -336,7 +332,7 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
     )
 
 
-def _check(spec: Spec, known: tuple[str, ...], *, required: tuple[str, ...]) -> None:
+def _check(spec: Spec, known: Sequence[str], *, required: Sequence[str]) -> None:
     real = {"rate", "every"}
     pixels = (*BUDGET, TOTAL, *IMAGE)
     unknown = sorted(set(spec.arguments) - {*known, *pixels})

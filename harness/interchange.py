@@ -13,39 +13,32 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from harness.errors import DataError, MaskError, ParseError, UsageError
-from harness.files import open_regular
-from harness.masks import Rle, SoftMask
+from harness.errors import DataError, MaskError, ParseError, UsageError, raised_as
+from harness.files import lines_of, open_regular
+from harness.masks import Rle
+from harness.plain import from_plain, to_plain
 from harness.responses import finite_numbers, refuse_duplicate_keys, storable
 from harness.types import (
     Adaptation,
-    AdaptationStep,
     Answer,
     AnswerForm,
     Box,
-    Box3D,
     Call,
-    EarlierTurn,
     Failure,
     FailureKind,
-    GenerationSettings,
     Interval,
     Parsed,
-    ParsedObject,
     Point,
     Prediction,
     Query,
     Request,
-    Shown,
     Usage,
 )
-
-T = TypeVar("T")
 
 KINDS = ("response", "boxes", "points", "masks", "instances", "answer", "no_target")
 FITTING = {
@@ -148,7 +141,7 @@ class RowFile(Mapping[str, Row]):
 def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
     """Yield each row, its line's number from 1, and the byte at which the line begins."""
     seen: set[str] = set()
-    for number, offset, line in _lines(path):
+    for number, offset, line in json_lines(path):
         row = _row(line, f"{path}, line {number}")
         if row.id in seen:
             raise DataError(
@@ -158,18 +151,14 @@ def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
         yield row, number, offset
 
 
-def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """(number from 1, offset, content) of each line that is not blank."""
-    try:
-        lines = open_regular(path)
-    except OSError as error:
-        raise DataError(
-            f"predictions {path}", expected="a readable file", found=str(error.strerror)
-        ) from error
-    offset = 0
-    with lines:
-        # Not by iteration: a line without an end would be read whole before it can be refused.
-        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
+def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number (from 1), place and content of each line of predictions that is not blank.
+
+    Raises:
+        DataError: the file is missing or packed.
+    """
+    with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
+        for number, offset, line in lines_of(path, MAX_LINE):
             if number == 1 and line.startswith(PACKED):
                 raise DataError(
                     f"predictions {path}",
@@ -180,7 +169,6 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
-            offset += len(line)
 
 
 def _row(line: bytes, where: str) -> Row:
@@ -191,11 +179,9 @@ def _row(line: bytes, where: str) -> Row:
             found="a longer line",
             fix="Give masks as compressed run-lengths.",
         )
-    try:
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         text = line.decode("utf-8")
         plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
-    except (ValueError, RecursionError) as error:
-        raise DataError(where, expected="one JSON object", found=str(error)) from error
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
         raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
     if plain["id"] != storable(plain["id"]):
@@ -394,58 +380,14 @@ def as_requested(query: Query, answer: Answer) -> Answer:
 
 
 def answer_to_json(answer: Answer) -> dict[str, object]:
-    """Plain data with the fields that are not None."""
-    plain: dict[str, object] = {}
-    if answer.instances is not None:
-        plain["instances"] = [[mask.to_json() for mask in track] for track in answer.instances]
-    for name in ("masks", "soft_masks"):
-        if (masks := getattr(answer, name)) is not None:
-            plain[name] = [mask.to_json() for mask in masks]
-    for name in ("boxes", "points", "boxes_3d"):
-        if (places := getattr(answer, name)) is not None:
-            plain[name] = [list(place) for place in places]
-    if answer.box_track is not None:
-        plain["box_track"] = [None if box is None else list(box) for box in answer.box_track]
-    if answer.interval is not None:
-        plain["interval"] = list(answer.interval)
-    for name in ("count", "number"):
-        if (value := getattr(answer, name)) is not None:
-            plain[name] = value
-    for name in ("choice", "text"):
-        if (value := getattr(answer, name)) is not None:
-            plain[name] = storable(value)
-    if answer.box_scores is not None:
-        plain["box_scores"] = list(answer.box_scores)
-    if answer.no_target:
-        plain["no_target"] = True
+    """Plain data with the fields that were given."""
+    plain: dict[str, object] = to_plain(answer)
     return plain
 
 
 def answer_from_json(plain: Mapping[str, Any]) -> Answer:
     """The inverse of `answer_to_json`."""
-    return Answer(
-        instances=_read_list(plain, "instances", lambda track: tuple(map(Rle.from_json, track))),
-        masks=_read_list(plain, "masks", Rle.from_json),
-        soft_masks=_read_list(plain, "soft_masks", SoftMask.from_json),
-        boxes=_read_list(plain, "boxes", lambda item: Box(*item)),
-        box_scores=_read_list(plain, "box_scores", float),
-        points=_read_list(plain, "points", lambda item: Point(*item)),
-        box_track=_read_list(plain, "box_track", lambda item: None if item is None else Box(*item)),
-        boxes_3d=_read_list(plain, "boxes_3d", lambda item: Box3D(*item)),
-        interval=None if plain.get("interval") is None else Interval(*plain["interval"]),
-        count=plain.get("count"),
-        choice=plain.get("choice"),
-        number=plain.get("number"),
-        text=plain.get("text"),
-        no_target=bool(plain.get("no_target")),
-    )
-
-
-def _read_list(
-    plain: Mapping[str, Any], name: str, read: Callable[[Any], T]
-) -> tuple[T, ...] | None:
-    items = plain.get(name)
-    return None if items is None else tuple(read(item) for item in items)
+    return from_plain(Answer, plain)
 
 
 def prediction_to_json(prediction: Prediction) -> dict[str, object]:
@@ -464,7 +406,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     if prediction.responses != tuple(call.response for call in prediction.calls):
         plain["responses"] = _responses_to_json(prediction)
     if prediction.parsed:
-        plain["parsed"] = [_parsed_to_json(one) for one in prediction.parsed]
+        plain["parsed"] = to_plain(prediction.parsed)
     usage = prediction.usage
     plain["usage"] = [
         usage.prompt_tokens,
@@ -473,9 +415,9 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
         usage.frames,
     ]
     if prediction.notes:
-        plain["notes"] = [storable(note) for note in prediction.notes]
+        plain["notes"] = to_plain(prediction.notes)
     if prediction.adaptation is not None:
-        plain["adaptation"] = _adaptation_to_json(prediction.adaptation)
+        plain["adaptation"] = to_plain(prediction.adaptation)
     return plain
 
 
@@ -496,7 +438,7 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
             for response in plain.get("responses", range(len(calls)))
         ),
         calls=calls,
-        parsed=tuple(_parsed_from_json(one) for one in plain.get("parsed", ())),
+        parsed=tuple(from_plain(Parsed, one) for one in plain.get("parsed", ())),
         usage=Usage(
             prompt_tokens=prompt,
             completion_tokens=completion,
@@ -504,32 +446,8 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
             frames=frames,
         ),
         notes=tuple(plain.get("notes", ())),
-        adaptation=_adaptation_from_json(plain["adaptation"]) if "adaptation" in plain else None,
+        adaptation=from_plain(Adaptation, plain["adaptation"]) if "adaptation" in plain else None,
     )
-
-
-def _adaptation_to_json(adaptation: Adaptation) -> dict[str, Any]:
-    """Plain data; numbers of a step that are as by default are left out."""
-    usual = AdaptationStep()
-    return {
-        "method": adaptation.method,
-        "steps": [
-            {
-                field.name: list(value) if isinstance(value, tuple) else value
-                for field in fields(step)
-                if (value := getattr(step, field.name)) != getattr(usual, field.name)
-            }
-            for step in adaptation.steps
-        ],
-    }
-
-
-def _adaptation_from_json(plain: Mapping[str, Any]) -> Adaptation:
-    steps = (
-        AdaptationStep(**{**step, "rewards": tuple(step.get("rewards", ()))})
-        for step in plain["steps"]
-    )
-    return Adaptation(method=plain["method"], steps=tuple(steps))
 
 
 def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
@@ -537,9 +455,7 @@ def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
     plain = []
     for number, call in enumerate(calls):
         first = numbers.setdefault(call.request, number)
-        one: dict[str, object] = {
-            "request": _request_to_json(call.request) if first == number else first
-        }
+        one: dict[str, object] = {"request": to_plain(call.request) if first == number else first}
         if call.key:
             one["key"] = call.key
         if call.response is not None:
@@ -553,73 +469,12 @@ def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
     for one in plain:
         request = one["request"]
         requests.append(
-            requests[request] if isinstance(request, int) else _request_from_json(request)
+            requests[request] if isinstance(request, int) else from_plain(Request, request)
         )
     return tuple(
         Call(request=request, key=one.get("key", ""), response=one.get("response"))
         for request, one in zip(requests, plain, strict=True)
     )
-
-
-def _request_to_json(request: Request) -> dict[str, object]:
-    plain: dict[str, object] = {"text": storable(request.text)}
-    if request.system is not None:
-        plain["system"] = storable(request.system)
-    if request.shown:
-        plain["shown"] = [_shown_to_json(one) for one in request.shown]
-    if request.prefix:
-        plain["prefix"] = storable(request.prefix)
-    if request.temperature is not None:
-        plain["temperature"] = request.temperature
-    if request.earlier:
-        plain["earlier"] = [
-            {"text": storable(one.text), "response": storable(one.response), "media": one.media}
-            for one in request.earlier
-        ]
-    if request.generation is not None:
-        given = asdict(request.generation)
-        plain["generation"] = {name: one for name, one in given.items() if one not in (None, ())}
-    return plain
-
-
-def _request_from_json(plain: Mapping[str, Any]) -> Request:
-    return Request(
-        text=plain["text"],
-        system=plain.get("system"),
-        shown=tuple(
-            Shown(
-                medium=one.get("medium", 0),
-                frames=tuple(one["frames"]),
-                times=tuple(one.get("times", ())),
-                resize=_size(one.get("resize")),
-                canvas=_size(one.get("canvas")),
-            )
-            for one in plain.get("shown", ())
-        ),
-        prefix=plain.get("prefix", ""),
-        temperature=plain.get("temperature"),
-        earlier=tuple(EarlierTurn(**one) for one in plain.get("earlier", ())),
-        generation=_generation(plain["generation"]) if "generation" in plain else None,
-    )
-
-
-def _generation(plain: Mapping[str, Any]) -> GenerationSettings:
-    return GenerationSettings(**{**plain, "stop": tuple(plain.get("stop", ()))})
-
-
-def _shown_to_json(shown: Shown) -> dict[str, object]:
-    plain: dict[str, object] = {"medium": shown.medium} if shown.medium != 0 else {}
-    plain["frames"] = list(shown.frames)
-    if shown.times:
-        plain["times"] = list(shown.times)
-    for name in ("resize", "canvas"):
-        if (size := getattr(shown, name)) is not None:
-            plain[name] = list(size)
-    return plain
-
-
-def _size(plain: Sequence[int] | None) -> tuple[int, int] | None:
-    return None if plain is None else (plain[0], plain[1])
 
 
 def _responses_to_json(prediction: Prediction) -> list[int | str]:
@@ -634,51 +489,3 @@ def _responses_to_json(prediction: Prediction) -> list[int | str]:
         else:  # a frame was named before it, or nothing was called
             plain.append(storable(response))
     return plain
-
-
-def _parsed_to_json(parsed: Parsed) -> dict[str, object]:
-    plain: dict[str, object] = {"form": parsed.form}
-    if parsed.objects:
-        plain["objects"] = [
-            {
-                **({} if one.box is None else {"box": list(one.box)}),
-                **({"positive": [list(point) for point in one.positive]} if one.positive else {}),
-                **({"negative": [list(point) for point in one.negative]} if one.negative else {}),
-                **({"phrase": storable(one.phrase)} if one.phrase else {}),
-            }
-            for one in parsed.objects
-        ]
-    if parsed.phrase:
-        plain["phrase"] = storable(parsed.phrase)
-    if parsed.frame is not None:
-        plain["frame"] = parsed.frame
-    if parsed.error:
-        plain["error"] = storable(parsed.error)
-    if parsed.cut:
-        plain["cut"] = True
-    if parsed.outside:
-        plain["outside"] = parsed.outside
-    if parsed.repairs:
-        plain["repairs"] = [storable(one) for one in parsed.repairs]
-    return plain
-
-
-def _parsed_from_json(plain: Mapping[str, Any]) -> Parsed:
-    return Parsed(
-        form=AnswerForm(plain["form"]),
-        objects=tuple(
-            ParsedObject(
-                box=None if one.get("box") is None else Box(*one["box"]),
-                positive=tuple(Point(*point) for point in one.get("positive", ())),
-                negative=tuple(Point(*point) for point in one.get("negative", ())),
-                phrase=one.get("phrase", ""),
-            )
-            for one in plain.get("objects", ())
-        ),
-        phrase=plain.get("phrase", ""),
-        frame=plain.get("frame"),
-        error=plain.get("error", ""),
-        cut=bool(plain.get("cut")),
-        outside=plain.get("outside", 0),
-        repairs=tuple(plain.get("repairs", ())),
-    )

@@ -16,17 +16,15 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness.errors import DataError, ModelError, UsageError
+from harness.errors import DataError, ModelError, UsageError, raised_as
 from harness.model import Judge, Verdict
+from harness.plain import from_plain
 from harness.responses import storable
 from harness.scores import Mean, Metric, Statistic
 
 FOLDER = Path(__file__).parent / "rubrics"
-FIELDS = frozenset({"question", "answer", "ground_truth"})
-KEYS = frozenset({"name", "version", "about", "exact_match", "max_new_tokens", "prompt", "scale"})
 MARKS = " \t\r\n.*'\"`"
 """Characters that a response may have around its grade."""
-LEVELS = ("lowest", "highest", "correct_from", "unreadable")
 
 
 class Case(NamedTuple):
@@ -50,6 +48,17 @@ class GradeScale:
     words: Mapping[str, int] = field(default_factory=dict)
     """Grades that are written as words."""
 
+    def __post_init__(self) -> None:
+        """Refuse a scale on which no answer, or every one, is right, or a grade that is not on it.
+
+        Raises:
+            ValueError: it is such a scale.
+        """
+        least, most = self.lowest, self.highest
+        if not (least < self.correct_from <= most and least <= self.unreadable <= most):
+            raise ValueError(f"expected lowest < correct_from ≤ highest, found {self}")
+        object.__setattr__(self, "words", {word.lower(): one for word, one in self.words.items()})
+
     def share(self, grade: int) -> float:
         """A grade on the scale from 0 to 1."""
         return (grade - self.lowest) / (self.highest - self.lowest)
@@ -68,19 +77,41 @@ class Rubric:
     name: str
     version: int
     """Raised when the prompt or the scale changes."""
-    prompt_template: str
+    prompt: str
     """Template of the prompt, with the fields {answer}, {ground_truth} and perhaps {question};
     without a scale with {answer} and {question}.
     """
-    scale: GradeScale | None
+    scale: GradeScale | None = None
     exact_match: bool = False
     """True if an answer in the words of the ground truth is right without asking the judge."""
-    max_new_tokens: int = 0
+    max_new_tokens: int | None = None
     """Number of tokens that a response needs, where that is more than a judge's default."""
+    about: str = ""
 
-    def prompt(self, case: Case) -> str:
+    def __post_init__(self) -> None:
+        """Refuse a prompt with other fields.
+
+        To grade an answer is to compare it with the ground truth; without a scale the judge is to
+        answer the question from the answer alone, and the ground truth would give it away.
+
+        Raises:
+            ValueError: the prompt is no template, or has other fields; or a limit below 0.
+        """
+        parts = string.Formatter().parse(self.prompt)
+        found = {name for _, name, _, _ in parts if name is not None}
+        needed = {"answer", "question" if self.scale is None else "ground_truth"}
+        if not needed <= found <= {*needed, "question"}:
+            kind = "without a scale" if self.scale is None else "with a scale"
+            raise ValueError(
+                f"prompt {kind} with the fields {sorted(found)}: needs {sorted(needed)}, "
+                f"may have {sorted({*needed, 'question'})}"
+            )
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens: expected at least 1, found {self.max_new_tokens}")
+
+    def prompt_for(self, case: Case) -> str:
         """Return the prompt for the judge."""
-        return self.prompt_template.format(**case._asdict()).strip()
+        return self.prompt.format(**case._asdict()).strip()
 
     def grade_scale(self) -> GradeScale:
         """The scale.
@@ -129,7 +160,7 @@ class Rubric:
     @cached_property
     def digest(self) -> str:
         """Return a hash of all that can change a verdict; the file's place cannot."""
-        plain: list[object] = [self.name, self.version, self.prompt_template]
+        plain: list[object] = [self.name, self.version, self.prompt]
         if self.scale is not None:
             plain += [
                 self.scale.lowest,
@@ -250,82 +281,10 @@ def rubric(reference: str) -> Rubric:
 
 @lru_cache(maxsize=64)
 def _load_rubric(path: Path, reference: str) -> Rubric:
-    try:
+    expected = "a TOML file with name, version and prompt, and a scale if it grades"
+    with raised_as(DataError, f"rubric {path}", expected, OSError, ValueError):
         plain = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"rubric {path}", expected="a TOML file", found=str(error)) from error
-    problem = "; ".join(_problems(plain))
-    if problem:
-        raise DataError(
-            f"rubric {path}",
-            expected="name, version and prompt of a rubric, and its scale if it grades",
-            found=problem,
-        )
-    scale = plain.get("scale")
-    return Rubric(
-        reference=reference,
-        name=plain["name"],
-        version=plain["version"],
-        prompt_template=plain["prompt"],
-        exact_match=plain.get("exact_match", False),
-        max_new_tokens=plain.get("max_new_tokens", 0),
-        scale=None
-        if scale is None
-        else GradeScale(
-            **{level: scale[level] for level in LEVELS},
-            words={word.lower(): grade for word, grade in scale.get("words", {}).items()},
-        ),
-    )
-
-
-def _problems(plain: Mapping[str, object]) -> Iterable[str]:
-    """Yield the faults of a rubric's file."""
-    if unknown := sorted(plain.keys() - KEYS):
-        yield f"unknown: {', '.join(unknown)}"
-    for key, kind in (("name", str), ("version", int), ("prompt", str)):
-        if type(plain.get(key)) is not kind:
-            yield f"{key}: {plain.get(key)!r}"
-    tokens = plain.get("max_new_tokens", 1)
-    if type(tokens) is not int or tokens < 1:
-        yield f"max_new_tokens: {tokens!r}"
-    if isinstance(prompt := plain.get("prompt"), str):
-        yield from _prompt_problems(prompt, graded="scale" in plain)
-    if "scale" in plain:
-        yield from _scale_problems(plain["scale"])
-
-
-def _prompt_problems(template: str, *, graded: bool) -> Iterable[str]:
-    """Yield the faults of a prompt.
-
-    To grade an answer is to compare it with the ground truth; without a scale the judge is to
-    answer the question from the answer alone, and the ground truth would give it away.
-    """
-    try:
-        fields = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
-    except ValueError as error:
-        yield f"prompt: {error}"
-        return
-    needed = {"answer", "ground_truth"} if graded else {"answer", "question"}
-    allowed = FIELDS if graded else needed
-    if not needed <= fields <= allowed:
-        kind = "with a scale" if graded else "without a scale"
-        found = f"prompt {kind} with the fields {sorted(fields)}"
-        yield f"{found}: needs {sorted(needed)}, may have {sorted(allowed)}"
-
-
-def _scale_problems(scale: object) -> Iterable[str]:
-    if not isinstance(scale, dict):
-        yield f"scale: {scale!r}"
-        return
-    levels = [scale.get(level) for level in LEVELS]
-    if any(type(level) is not int for level in levels) or not (
-        scale["lowest"] < scale["correct_from"] <= scale["highest"]
-        and scale["lowest"] <= scale["unreadable"] <= scale["highest"]
-    ):
-        yield f"scale: {dict(zip(LEVELS, levels, strict=True))}"
-    words = scale.get("words", {})
-    if not isinstance(words, dict) or any(type(grade) is not int for grade in words.values()):
-        yield f"words: {words!r}"
+        return from_plain(Rubric, {**plain, "reference": reference})
 
 
 def _hash(plain: object) -> str:

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -19,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from harness.errors import MaskError, MediaError
-from harness.files import NoFile, open_regular
+from harness.errors import MaskError, MediaError, raised_as
+from harness.files import content_hash, open_regular
 from harness.masks import check_size
 
 Frame = NDArray[np.uint8]
@@ -120,13 +121,13 @@ class Media:
 
     def frame(self, index: int) -> Frame:
         """Decode one frame (or take it from the cache). The array must not be written to."""
-        if not 0 <= index < len(self._load):
+        if not 0 <= index < len(self):
             raise MediaError(
                 f"frame {index}",
-                expected=f"0 to {len(self._load) - 1}",
+                expected=f"0 to {len(self) - 1}",
                 found="a frame that the video does not have",
             )
-        frame = CACHE.get(self._load[index])
+        frame = CACHE.get(self._loader(index))
         if (frame.shape[1], frame.shape[0]) != self._size:
             raise MediaError(
                 f"frame {index} of a video",
@@ -134,6 +135,9 @@ class Media:
                 found=f"{frame.shape[1]} × {frame.shape[0]}",
             )
         return frame
+
+    def _loader(self, index: int) -> "Loader":
+        return self._load[index]
 
     def frames(self, indices: Sequence[int] | None = None) -> list[Frame]:
         """Decode these frames, or all of them."""
@@ -151,17 +155,14 @@ class Media:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (self._load, self._size, self._times, self._digest, self.is_video))
-
-
-def _rebuild(
-    loaders: Sequence["Loader"],
-    size: tuple[int, int],
-    times: Sequence[float],
-    digest: Digest,
-    is_video: bool,
-) -> Media:
-    return Media(loaders, size=size, times=times, digest=digest, is_video=is_video)
+        made = partial(
+            Media,
+            size=self._size,
+            times=self._times,
+            digest=self._digest,
+            is_video=self.is_video,
+        )
+        return made, (self._load,)
 
 
 def open_image(path: Path) -> Media:
@@ -250,7 +251,7 @@ def placeholder_media(error: MediaError, *, size: tuple[int, int], frames: int =
         [_Lost(str(error))] * frames,
         size=size,
         times=range(frames),
-        digest=_Known(hashlib.blake2b(str(error).encode(), digest_size=16).hexdigest()),
+        digest=_Known(_hash(str(error).encode())),
         is_video=frames > 1,
     )
 
@@ -276,21 +277,19 @@ def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
     _header_size(source, name)
     if isinstance(source, io.BytesIO):
         source.seek(0)
-    try:
-        with _file(source) as file, Image.open(file, formats=FORMATS) as found:
-            image = ImageOps.exif_transpose(found)
-            if image.mode.startswith("I"):
-                grey = np.asarray(image).astype(np.int64)
-                high = np.clip(grey >> 8, 0, 255).astype(np.uint8)
-                return np.repeat(high[:, :, None], 3, axis=2)
-            return np.ascontiguousarray(np.asarray(image.convert("RGB")))
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise MediaError(
-            f"image {name}",
-            expected="a complete image",
-            found=str(error) or type(error).__name__,
-            fix="Fetch the file again; a cut image is never scored.",
-        ) from error
+    what, fix = f"image {name}", "Fetch the file again; a cut image is never scored."
+    unfit = (OSError, SyntaxError, ValueError, EOFError)
+    with (
+        raised_as(MediaError, what, "a complete image", *unfit, fix=fix),
+        _file(source) as file,
+        Image.open(file, formats=FORMATS) as found,
+    ):
+        image = ImageOps.exif_transpose(found)
+        if image.mode.startswith("I"):
+            grey = np.asarray(image).astype(np.int64)
+            high = np.clip(grey >> 8, 0, 255).astype(np.uint8)
+            return np.repeat(high[:, :, None], 3, axis=2)
+        return np.ascontiguousarray(np.asarray(image.convert("RGB")))
 
 
 def header_size(path: Path) -> tuple[int, int]:
@@ -299,32 +298,20 @@ def header_size(path: Path) -> tuple[int, int]:
 
 
 def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
-    try:
-        with _file(source) as file, Image.open(file, formats=FORMATS) as found:
-            check_size(found.height, found.width, f"image {name}")
-            turned = _orientation(found) in TURNED
-            return (found.height, found.width) if turned else (found.width, found.height)
-    except FileNotFoundError as error:
-        raise MediaError(
-            f"image {name}",
-            expected="a file",
-            found="none",
-            fix="`harness list tasks NAME` says where a benchmark's data is had.",
-        ) from error
-    except NoFile as error:
-        raise MediaError(
-            f"image {name}", expected="a PNG or JPEG file", found=error.strerror or "no file"
-        ) from error
-    except MaskError as error:
-        raise MediaError(str(error)) from error
-    except UnidentifiedImageError as error:
-        raise MediaError(
-            f"image {name}", expected="a PNG or JPEG file", found="a file that is not an image"
-        ) from error
-    except (OSError, SyntaxError, ValueError) as error:
-        raise MediaError(
-            f"image {name}", expected="a PNG or JPEG file", found=str(error)
-        ) from error
+    what, fix = f"image {name}", "`harness list tasks NAME` says where a benchmark's data is had."
+    with (
+        raised_as(MediaError, what, "a PNG or JPEG file", OSError, SyntaxError, ValueError),
+        raised_as(MediaError, what, "a file", FileNotFoundError, fix=fix),
+    ):
+        try:
+            with _file(source) as file, Image.open(file, formats=FORMATS) as found:
+                check_size(found.height, found.width, what)
+                turned = _orientation(found) in TURNED
+                return (found.height, found.width) if turned else (found.width, found.height)
+        except MaskError as error:
+            raise MediaError(str(error)) from error
+        except UnidentifiedImageError as error:
+            raise OSError("a file that is not an image") from error
 
 
 def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
@@ -338,119 +325,97 @@ def _orientation(found: Image.Image) -> int | None:
     return found.getexif().get(EXIF_ORIENTATION)
 
 
+@dataclass(frozen=True, slots=True)
 class _FileLoader:
-    __slots__ = ("_path",)
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    path: Path
 
     @property
     def key(self) -> str:
-        return f"file:{self._path}"
+        return f"file:{self.path}"
 
     def __call__(self) -> Frame:
-        return decode_image(self._path, str(self._path))
+        return decode_image(self.path, str(self.path))
 
 
-class _BytesLoader:
-    __slots__ = ("_data", "_name")
+class _NotKept:
+    """A loader whose frame is not worth keeping in the cache."""
 
-    def __init__(self, data: bytes, name: str) -> None:
-        self._data, self._name = data, name
-
-    @property
-    def key(self) -> None:
-        return None
-
-    def __call__(self) -> Frame:
-        return decode_image(io.BytesIO(self._data), self._name)
+    __slots__ = ()
+    key = None
 
 
-class _Held:
-    __slots__ = ("_frame",)
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-
-    @property
-    def key(self) -> None:
-        return None
+@dataclass(frozen=True, slots=True)
+class _BytesLoader(_NotKept):
+    data: bytes
+    name: str
 
     def __call__(self) -> Frame:
-        return self._frame
+        return decode_image(io.BytesIO(self.data), self.name)
 
 
-class _Lost:
-    __slots__ = ("fault",)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held(_NotKept):
+    frame: Frame
 
-    def __init__(self, fault: str) -> None:
-        self.fault = fault
+    def __call__(self) -> Frame:
+        return self.frame
 
-    @property
-    def key(self) -> None:
-        return None
+
+@dataclass(frozen=True, slots=True)
+class _Lost(_NotKept):
+    fault: str
 
     def __call__(self) -> Frame:
         raise MediaError(self.fault)
 
 
+@dataclass(frozen=True, slots=True)
 class _FilesDigest:
-    __slots__ = ("paths",)
-
-    def __init__(self, paths: tuple[Path, ...]) -> None:
-        self.paths = paths
+    paths: tuple[Path, ...]
 
     def __call__(self) -> str:
-        whole = hashlib.blake2b(digest_size=16)
-        for path in self.paths:
-            with open_regular(path) as file:
-                content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16))
-            whole.update(content.digest())
-        return whole.hexdigest()
+        return _hash(b"".join(map(content_hash, self.paths)))
 
     def weight(self) -> int:
         return sum(path.stat().st_size for path in self.paths)
 
 
+@dataclass(frozen=True, slots=True)
 class _BytesDigest:
-    __slots__ = ("_data",)
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    data: bytes
 
     def __call__(self) -> str:
-        inner = hashlib.blake2b(self._data, digest_size=16).digest()
-        return hashlib.blake2b(inner, digest_size=16).hexdigest()
+        return _hash(hashlib.blake2b(self.data, digest_size=16).digest())
 
     def weight(self) -> int:
-        return len(self._data)
+        return len(self.data)
 
 
+@dataclass(frozen=True, slots=True)
 class _SelectionDigest:
-    __slots__ = ("_places", "_video")
-
-    def __init__(self, video: Media, places: tuple[int, ...]) -> None:
-        self._video, self._places = video, places
+    video: Media
+    places: tuple[int, ...]
 
     def __call__(self) -> str:
-        source = f"{self._video.id} {self._places}".encode()
-        return hashlib.blake2b(source, digest_size=16).hexdigest()
+        return _hash(f"{self.video.id} {self.places}".encode())
 
     def weight(self) -> int:
-        return self._video.weight
+        return self.video.weight
 
 
+@dataclass(frozen=True, slots=True)
 class _Known:
-    __slots__ = ("_id",)
-
-    def __init__(self, id: str) -> None:
-        self._id = id
+    id: str
 
     def __call__(self) -> str:
-        return self._id
+        return self.id
 
     def weight(self) -> int:
         return 0
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 class FrameCache:

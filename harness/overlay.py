@@ -121,19 +121,6 @@ def strip(frames: Sequence[Frame], *, width: int = 160, gap: int = 4) -> Frame:
     return side_by_side([thumbnail(frame, width=width) for frame in frames], gap=gap)
 
 
-def spread(frames: int, limit: int = 6) -> tuple[int, ...]:
-    """Indices of at most `limit` frames, evenly spread from the first to the last.
-
-    >>> spread(11, 3)
-    (0, 5, 10)
-    >>> spread(2, 6)
-    (0, 1)
-    """
-    if frames <= limit:
-        return tuple(range(frames))
-    return tuple(int(index) for index in np.linspace(0, frames - 1, limit).round())
-
-
 def _check(image: Frame, mask: BoolArray) -> None:
     if mask.shape != image.shape[:2]:
         raise MaskError(

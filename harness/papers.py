@@ -29,15 +29,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from harness import plugins
-from harness.errors import DataError, HarnessError
+from harness.errors import DataError, HarnessError, raised_as
+from harness.plain import from_plain
 from harness.spec import Spec, Value, parse
 from harness.types import AnswerForm
 
 FILE = "paper.toml"
 SHOWN = 200  # characters of a value, such as a system message
-KEYS = frozenset(
-    {"setting", "forms", "tasks", "other_than", "where", "paper", "published", "record"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class Setting:
     setting: str
     paper: tuple[object, ...] = ()
     """Values of the paper; empty: the paper has no such thing."""
-    forms: frozenset[str] = frozenset()
+    forms: frozenset[AnswerForm] = frozenset()
     tasks: frozenset[str] = frozenset()
     other_than: frozenset[str] = frozenset()
     where: Mapping[str, object] | None = None
@@ -81,37 +79,21 @@ def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
     known = _read_paper(place / FILE).get(model) if place is not None else None
     if known is None:
         return "", ()
-    try:
-        settings = tuple(_setting(one) for one in known["settings"])
-        return str(known["paper"]), settings
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(
-            f"{FILE} of {model}",
-            expected="the form in harness/papers.py",
-            found=f"{type(error).__name__}: {error}",
-        ) from error
-
-
-def _setting(plain: Mapping[str, Any]) -> Setting:
-    if unknown := set(plain) - KEYS:
-        raise ValueError(f"unknown key {min(unknown)}")
-    lists = {
-        "paper": tuple(plain.get("paper", ())),
-        "forms": frozenset(AnswerForm(form) for form in plain.get("forms", ())),
-        "tasks": frozenset(plain.get("tasks", ())),
-        "other_than": frozenset(plain.get("other_than", ())),
-    }
-    return Setting(**{**plain, **lists})
+    with raised_as(
+        DataError,
+        f"{FILE} of {model}",
+        "the form in harness/papers.py",
+        *(KeyError, TypeError, ValueError),
+    ):
+        return str(known["paper"]), tuple(from_plain(Setting, one) for one in known["settings"])
 
 
 @lru_cache
 def _read_paper(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"file {path}", expected="TOML", found=str(error)) from error
+    with raised_as(DataError, f"file {path}", "TOML", OSError, ValueError):
+        return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def deviations(

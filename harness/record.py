@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
 
-from harness.errors import StoreError
+from harness.errors import StoreError, raised_as
 from harness.files import open_regular
 from harness.interchange import prediction_from_json
 from harness.scores import Totals, UnitScore
@@ -64,10 +64,7 @@ RESCORE = (
 
 def _fields(path: Path, names: Sequence[str], fix: str) -> dict[str, Any]:
     """Read the object in a JSON file and check that it has the fields; a dot goes into a field."""
-    try:
-        plain = read_json(path)
-    except StoreError as error:
-        raise StoreError(str(error), fix=fix) from error
+    plain = read_json(path, fix=fix)
     for name in names:
         inner = plain
         for part in name.split("."):
@@ -136,24 +133,18 @@ class Run:
     def units(self) -> Iterator[UnitScore]:
         """Scores of all units, in the task's order."""
         path = self.folder / SCORES
-        try:
-            with open_regular(path) as lines:
-                for line in lines:
-                    yield UnitScore.from_json(json.loads(line))
-        except OSError as error:
-            raise StoreError(
+        with (
+            raised_as(
+                StoreError,
                 f"file {path}",
-                expected="scores, one unit a line",
-                found=error.strerror or str(error),
+                "scores, one unit a line",
+                *(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError),
                 fix=SCORE_AGAIN,
-            ) from error
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise StoreError(
-                f"file {path}",
-                expected="scores, one unit a line",
-                found=f"{type(error).__name__}: {error}",
-                fix=SCORE_AGAIN,
-            ) from error
+            ),
+            open_regular(path) as lines,
+        ):
+            for line in lines:
+                yield UnitScore.from_json(json.loads(line))
 
     def check_files(self) -> None:
         """Raise StoreError if a file of the finished run is not what the run wrote."""

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from harness.errors import StoreError
+from harness.errors import StoreError, raised_as
 from harness.spec import Spec
-from harness.store.atomic import cannot_write, write_bytes
+from harness.store.atomic import write_bytes, writing
 from harness.task import Task
 
 CHECKPOINT, CURVE, STATE, EVALUATIONS = "checkpoint", "curve.jsonl", "state", "eval"
@@ -35,31 +35,23 @@ class TrainingProgress(Protocol):
         """Report the start of steps (or of a pass over samples); `done` of `total` were made
         before.
         """
+        return
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Report that `done` steps are made; `numbers` are the logged numbers of the last one."""
+        return
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
+        return
 
     def end(self) -> None:
         """Report the end of what `start` began."""
+        return
 
 
-class NullProgress:
+class NullProgress(TrainingProgress):
     """Progress that nobody watches."""
-
-    def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
-        return
-
-    def step(self, done: int, numbers: Mapping[str, float]) -> None:  # noqa: D102
-        return
-
-    def note(self, text: str) -> None:  # noqa: D102
-        return
-
-    def end(self) -> None:  # noqa: D102
-        return
 
 
 class Trainer(ABC):
@@ -167,11 +159,8 @@ class Curve:
     def append(self, step: int, numbers: Mapping[str, float]) -> None:
         """Add a step's numbers."""
         line = json.dumps({"step": step, **numbers}, allow_nan=True)
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
+        with writing(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
     def cut(self, step: int) -> None:
         """Drop the lines logged after `step`: a resumed training logs those steps again."""
@@ -185,23 +174,15 @@ class Curve:
         Raises:
             StoreError: another line is no record.
         """
-        try:
+        with raised_as(StoreError, f"file {self.path}", "text", OSError, UnicodeDecodeError):
             lines = self.path.read_text("utf-8").split("\n") if self.path.exists() else []
-        except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"file {self.path}", expected="text", found=str(error)) from error
         whole = [line for line in lines[:-1] if line]  # what follows the last newline is cut off
         return [self._row(line, number) for number, line in enumerate(whole, start=1)]
 
     def _row(self, line: str, number: int) -> dict[str, object]:
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise self._damage_error(number, str(error)) from error
-        if not isinstance(row, dict) or type(row.get("step")) is not int:
-            raise self._damage_error(number, repr(row)[:60])
+        where = f"file {self.path}, line {number}"
+        with raised_as(StoreError, where, "an object with its step", ValueError):
+            row: dict[str, object] = json.loads(line)
+            if not isinstance(row, dict) or type(row.get("step")) is not int:
+                raise ValueError(repr(row)[:60])
         return row
-
-    def _damage_error(self, number: int, found: str) -> StoreError:
-        return StoreError(
-            f"file {self.path}, line {number}", expected="an object with its step", found=found
-        )

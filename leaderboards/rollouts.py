@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import overlay
 from harness.errors import HarnessError, StoreError
+from harness.frames import uniform
 from harness.leaderboards.images import WIDTH, data_uri, draw
 from harness.leaderboards.transcripts import Block, blocks_of
 from harness.masks import Rle
@@ -156,7 +157,7 @@ def choose_groups(groups: Sequence[Group], *, limit: int, sample: str | None = N
             else f"a sample whose rollouts were kept, such as {some}",
             found="none" if sample is None else repr(sample),
         )
-    return [kept[index] for index in overlay.spread(len(kept), limit)]
+    return [kept[index] for index in uniform(range(len(kept)), limit)]
 
 
 def with_images(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import StoreError
-from harness.store.atomic import cannot_write, sync
+from harness.store.atomic import sync, writing
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -52,7 +52,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         StoreError: the disk is full or read-only.
     """
     partial, replaced = folder.with_name(PARTIAL), folder.with_name(REPLACED)
-    try:
+    with writing(folder):
         for left in (partial, replaced):
             shutil.rmtree(left, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -63,8 +63,6 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
             folder.rename(replaced)
         partial.rename(folder)
         sync(folder.parent)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     shutil.rmtree(replaced, ignore_errors=True)
 
 

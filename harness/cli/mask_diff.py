@@ -6,9 +6,9 @@ from typing import TypedDict
 import numpy as np
 from scipy import ndimage
 
+from harness.frames import uniform
 from harness.masks import BoolArray, Rle
 from harness.models.tracks import extent
-from harness.overlay import spread
 from harness.types import Answer
 
 MAX_FRAMES = 8  # of a video that are described
@@ -59,7 +59,7 @@ def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> MaskTab
         "of_frames": total,
         "frames": [
             _frame(frame, _mask_at(predicted, frame), _mask_at(target, frame))
-            for frame in spread(total, MAX_FRAMES)
+            for frame in uniform(range(total), MAX_FRAMES)
         ],
     }
 

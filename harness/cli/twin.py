@@ -13,6 +13,7 @@ from harness.cli.output import tell
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, StoreError, UsageError
 from harness.files import read_text
+from harness.frames import uniform
 from harness.leaderboards.render import twins as page
 from harness.leaderboards.twin_view import MAX_FRAMES, draw_frame, frame_view, stacked
 from harness.media import Media, frame_files, open_image
@@ -21,7 +22,6 @@ from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.output_cache import OUTPUTS, OutputCache
 from harness.models.dt_r1.plan import Plan, parse_plan
 from harness.models.dt_r1.twin import Twin
-from harness.overlay import spread
 from harness.run.batching import select
 from harness.spec import parse
 from harness.store.atomic import write_bytes, writing
@@ -89,7 +89,7 @@ def show(arguments: Namespace) -> int:
         builder.close()
     described = [int(frame["frame"]) for frame in twin.data["frames"]]
     images = {}
-    for index in (described[place] for place in spread(len(described), MAX_FRAMES)):
+    for index in (described[place] for place in uniform(range(len(described)), MAX_FRAMES)):
         masks = {path: track[index] for path, track in twin.masks.items()}
         depth = twin.depth.maps.get(index) if twin.depth is not None else None
         images[index] = draw_frame(frame_view(index, media.frame(index), twin.data, masks, depth))

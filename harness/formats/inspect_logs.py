@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
 from harness.interchange import MAX_LINE
@@ -117,36 +117,36 @@ def _samples(path: Path) -> Iterator[Any]:
 
 def _unpacked(path: Path) -> Iterator[Any]:
     """The samples of a `.eval` file, each read whole, and no more of it than is allowed."""
-    try:
-        with open_regular(path) as raw, ZipFile(raw) as log:
-            # Of members with one name the last is the file: a log is appended to.
-            members = {one.filename: one for one in log.infolist()}
-            files = (name for name, one in members.items() if not one.is_dir())
-            names = [name for name in files if name.startswith(SAMPLES)]
-            if not names:
-                raise DataError(f"predictions {path}", expected="samples in the log", found="none")
-            left = MAX_LOG
-            for name in names:
-                with _open(log, members[name]) as file:
-                    data = file.read(min(MAX_LINE, left) + 1)
-                left -= len(data)
-                if len(data) > MAX_LINE or left < 0:
-                    raise DataError(
-                        f"predictions {path}, {name}",
-                        expected=f"at most {MAX_LINE} bytes a sample, {MAX_LOG} in all",
-                        found="more",
-                    )
-                yield json.loads(data, object_pairs_hook=refuse_duplicate_keys)
-    except (
-        *(OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError),
-        *(zlib.error, ValueError, RecursionError),
-    ) as error:
-        raise DataError(
+    with (
+        raised_as(
+            DataError,
             f"predictions {path}",
-            expected="a log of inspect_ai",
-            found=str(error)[:200],
+            "a log of inspect_ai",
+            *(OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError),
+            *(zlib.error, ValueError, RecursionError),
             fix="`inspect log convert LOG --to json --output-dir DIR` writes it as JSON.",
-        ) from error
+        ),
+        open_regular(path) as raw,
+        ZipFile(raw) as log,
+    ):
+        # Of members with one name the last is the file: a log is appended to.
+        members = {one.filename: one for one in log.infolist()}
+        files = (name for name, one in members.items() if not one.is_dir())
+        names = [name for name in files if name.startswith(SAMPLES)]
+        if not names:
+            raise DataError(f"predictions {path}", expected="samples in the log", found="none")
+        left = MAX_LOG
+        for name in names:
+            with _open(log, members[name]) as file:
+                data = file.read(min(MAX_LINE, left) + 1)
+            left -= len(data)
+            if len(data) > MAX_LINE or left < 0:
+                raise DataError(
+                    f"predictions {path}, {name}",
+                    expected=f"at most {MAX_LINE} bytes a sample, {MAX_LOG} in all",
+                    found="more",
+                )
+            yield json.loads(data, object_pairs_hook=refuse_duplicate_keys)
 
 
 def _open(log: ZipFile, member: ZipInfo) -> IO[bytes]:

@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError
-from harness.files import open_regular
+from harness.errors import DataError, raised_as
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
-from harness.interchange import MAX_LINE, PACKED
+from harness.interchange import json_lines
 from harness.layout import read_json
 from harness.responses import refuse_duplicate_keys
 
@@ -213,31 +212,11 @@ def tempcompass(path: Path) -> Iterator[Entry]:
 
 def _lines(path: Path) -> Iterator[dict[str, object]]:
     """The objects of a file of JSON lines."""
-    try:
-        file = open_regular(path)
-    except OSError as error:
-        raise DataError(
-            f"predictions {path}", expected="a readable file", found=error.strerror or str(error)
-        ) from error
-    with file:
-        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
-            if number == 1 and line.startswith(PACKED):
-                raise DataError(
-                    f"predictions {path}",
-                    expected="JSON lines",
-                    found="a packed file",
-                    fix="Unpack it first.",
-                )
-            if line.strip():
-                try:
-                    plain = json.loads(
-                        line.decode("utf-8"), object_pairs_hook=refuse_duplicate_keys
-                    )
-                except (ValueError, RecursionError) as error:
-                    raise DataError(
-                        f"{path}, line {number}", expected="one JSON object", found=str(error)
-                    ) from error
-                yield plain
+    for number, _, line in json_lines(path):
+        where = f"{path}, line {number}"
+        with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
+            plain = json.loads(line.decode("utf-8"), object_pairs_hook=refuse_duplicate_keys)
+        yield plain
 
 
 def _objects(plain: object, where: str) -> dict[str, object]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from harness.errors import DataError, MaskError
+from harness.errors import DataError, MaskError, raised_as
 from harness.files import open_regular
 from harness.masks import BoolArray, Rle, check_size
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
@@ -137,16 +137,10 @@ def _files(root: Path, sample: Sample) -> list[Path]:
         DataError: two files are called alike.
     """
     stem = root / file_name(sample.id)
-    try:
+    with raised_as(DataError, f"predictions {stem}", "a file that can be read", OSError):
         found = [path for end in ENDS if (path := stem.with_name(stem.name + end)).is_file()]
         if not found and stem.is_dir():
             found = [path for path in stem.iterdir() if path.suffix in ENDS and path.is_file()]
-    except OSError as error:
-        raise DataError(
-            f"predictions {stem}",
-            expected="a file that can be read",
-            found=error.strerror or str(error),
-        ) from error
     found.sort()
     if twice := [
         path for path in found if path.suffix == ".npy" and path.with_suffix(".png") in found
@@ -187,14 +181,12 @@ def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
 
 def _array(path: Path, what: str) -> Values:
     """The array of an .npy file; objects in it, which could run code, are never unpickled."""
-    try:
+    with raised_as(DataError, what, "a complete array of numbers", *UNREADABLE):
         with open_regular(path) as file:
             if file.read(len(NPY)) != NPY:
                 raise DataError(what, expected="an array that numpy.save wrote", found="others")
         # As a map, so that what the header claims is not reserved before the size is known.
         array: Values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except UNREADABLE as error:
-        raise DataError(what, expected="a complete array of numbers", found=str(error)) from error
     if array.dtype.kind not in "buif":
         raise DataError(
             what, expected="ground truth values or numbers", found=f"type {array.dtype}"

@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from harness.errors import DataError, MissingDependency
+from harness.errors import DataError, MissingDependency, raised_as
 from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
 
@@ -85,38 +85,35 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
             yield {name: "" if value is None else str(value) for name, value in one.items()}
         return
     csv.field_size_limit(MAX_CELL)
-    try:
-        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
-            comma = "\t" if path.suffix == ".tsv" else ","
-            rows = csv.reader(file, delimiter=comma, strict=True)
-            names = next(rows, [])
-            for row in filter(None, rows):
-                if len(row) != len(names):
-                    raise DataError(
-                        f"{path}, line {rows.line_num}",
-                        expected=f"{len(names)} cells",
-                        found=f"{len(row)}",
-                        fix="Is the file complete?",
-                    )
-                yield dict(zip(names, row, strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(
-            f"predictions {path}", expected="a table in UTF-8", found=str(error)
-        ) from error
+    unfit = (OSError, UnicodeDecodeError, csv.Error)
+    with (
+        raised_as(DataError, f"predictions {path}", "a table in UTF-8", *unfit),
+        TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file,
+    ):
+        comma = "\t" if path.suffix == ".tsv" else ","
+        rows = csv.reader(file, delimiter=comma, strict=True)
+        names = next(rows, [])
+        for row in filter(None, rows):
+            if len(row) != len(names):
+                raise DataError(
+                    f"{path}, line {rows.line_num}",
+                    expected=f"{len(names)} cells",
+                    found=f"{len(row)}",
+                    fix="Is the file complete?",
+                )
+            yield dict(zip(names, row, strict=True))
 
 
 def _sheet(path: Path) -> Iterator[dict[str, str]]:
-    try:
+    what, expected = f"predictions {path}", "a complete .xlsx file"
+    unfit = (OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error)
+    with raised_as(DataError, what, expected, *unfit):
         _refuse_bomb(path)
-    except (OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
-        raise DataError(
-            f"predictions {path}", expected="a complete .xlsx file", found=str(error)[:200]
-        ) from error
     try:
         openpyxl = import_module("openpyxl")
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            f"predictions {path}",
+            what,
             expected="the package openpyxl",
             found="it is not installed",
             fix="pip install openpyxl, or save the table as .tsv.",
@@ -135,11 +132,8 @@ def _sheet(path: Path) -> Iterator[dict[str, str]]:
     except DataError:
         raise
     except (Exception, RecursionError) as error:
-        raise DataError(
-            f"predictions {path}",
-            expected="a complete .xlsx file",
-            found=str(error)[:200] or type(error).__name__,
-        ) from error
+        found = str(error)[:200] or type(error).__name__
+        raise DataError(what, expected=expected, found=found) from error
 
 
 def _refuse_bomb(path: Path) -> None:

@@ -13,8 +13,8 @@ from harness.layout.files import (
     path_inside,
     read_json,
     read_lines,
+    readable,
     rows,
-    unreadable,
 )
 from harness.layout.json_file import Entry, JsonFile
 from harness.layout.json_index import JsonIndex
@@ -31,6 +31,6 @@ __all__ = [
     "path_inside",
     "read_json",
     "read_lines",
+    "readable",
     "rows",
-    "unreadable",
 ]

@@ -3,14 +3,15 @@
 import json
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from harness.errors import DataError
-from harness.files import open_regular, read_bytes, refuse_other
-from harness.responses import refuse_duplicate_keys
+from harness.errors import DataError, raised_as
+from harness.files import lines_of, read_bytes, refuse_other
+from harness.layout.json_scanner import parse
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -117,10 +118,8 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
         DataError: it is missing, cut off, or no JSON, a key occurs twice in one object (the first
             would be lost without a word), or a text is no Unicode.
     """
-    try:
+    with readable(path):
         raw = read_bytes(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
     text: str | None = None
     for encoding in encodings:
         try:
@@ -132,33 +131,17 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
         raise DataError(
             f"file {path}", expected=f"text in {' or '.join(encodings)}", found="other bytes"
         )
-    try:
-        plain = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=refuse_duplicate_keys)
-        if "\\ud" in text.lower():  # half a character, which no id and no file name can hold
-            json.dumps(plain, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"file {path}",
-            expected="complete JSON",
-            found=f"{error.msg} at byte {error.pos} of {len(raw)}",
-            fix="It may have been cut while it was copied: fetch it again.",
-        ) from error
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"file {path}",
-            expected="whole characters",
-            found=f"half of a surrogate pair, {error.object[error.start]!r}",
-        ) from error
-    except RecursionError as error:
-        raise DataError(f"file {path}", expected="JSON", found="too many levels") from error
-    except ValueError as error:
-        raise DataError(f"file {path}", expected="JSON", found=str(error)) from error
-    return plain
+    fix = "It may have been cut while it was copied: fetch it again."
+    with raised_as(DataError, f"file {path}", "complete JSON", ValueError, fix=fix):
+        try:
+            return parse(text.removeprefix("\ufeff"))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{error.msg} at byte {error.pos} of {len(raw)}") from error
 
 
-def unreadable(path: Path, error: OSError) -> DataError:
-    """The error for a file that cannot be read."""
-    return DataError(f"file {path}", expected="a readable file", found=error.strerror or str(error))
+def readable(path: Path) -> AbstractContextManager[None]:
+    """Turn an OSError into the DataError of a file that cannot be read."""
+    return raised_as(DataError, f"file {path}", "a readable file", OSError)
 
 
 def read_lines(path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
@@ -170,13 +153,8 @@ def read_lines(path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
     Raises:
         DataError: the file cannot be read.
     """
-    try:
-        with open_regular(path) as file:
-            for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with readable(path):
+        yield from ((number, line) for number, _, line in lines_of(path, limit) if line.strip())
 
 
 @overload
@@ -223,7 +201,8 @@ def rows(
     """
     from pyarrow import ArrowException, parquet
 
-    try:
+    unfit = (ArrowException, OSError, UnicodeDecodeError)
+    with raised_as(DataError, f"file {path}", "a complete Parquet file", *unfit):
         refuse_other(path, DataError, f"file {path}")
         with parquet.ParquetFile(path) as file:
             names = set(file.schema_arrow.names)
@@ -249,7 +228,3 @@ def rows(
                     )
             for batch in file.iter_batches(batch_size=16, columns=wanted):
                 yield from batch.to_pylist()
-    except (ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"file {path}", expected="a complete Parquet file", found=str(error).split("\n")[0]
-        ) from error

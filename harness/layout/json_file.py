@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.layout.files import unreadable
-from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, parse
+from harness.layout.files import readable
+from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, decoded, parse
 
 FIX = "It may have been cut while it was copied: fetch it again."
 KINDS = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
@@ -32,14 +32,9 @@ class Entry:
             DataError: a key occurs twice in one object of it, or a text is no Unicode. The entries
                 after it can be read all the same.
         """
-        try:
-            return parse(self.text)
-        except ValueError as error:
-            raise DataError(
-                f"file {self.path}, entry {self.key!r} at byte {self.place.start}",
-                expected="JSON",
-                found=str(error),
-            ) from error
+        where = f"file {self.path}, entry {self.key!r} at byte {self.place.start}"
+        with raised_as(DataError, where, "JSON", ValueError):
+            return parse(decoded(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +90,10 @@ class JsonFile:
             scanner.finish()
 
     def read_text(self, place: ByteSpan) -> str:
-        """The text at a place, for `json_scanner.parse`."""
-        try:
-            with open_regular(self.path) as file:
-                file.seek(place.start)
-                return file.read(place.end - place.start).decode("latin-1")
-        except OSError as error:
-            raise unreadable(self.path, error) from error
+        """The text at a place, for `json_scanner.decoded`."""
+        with readable(self.path), open_regular(self.path) as file:
+            file.seek(place.start)
+            return file.read(place.end - place.start).decode("latin-1")
 
     def _walk(
         self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool
@@ -137,23 +129,15 @@ class JsonFile:
     @contextmanager
     def _scanning(self) -> Iterator[Scanner]:
         """Open the file; turn a fault in it into a DataError that names the file and the byte."""
-        try:
-            with open_regular(self.path) as file:
-                try:
-                    yield Scanner(file)
-                except DuplicateKey as error:
-                    raise DataError(
-                        f"file {self.path}",
-                        expected="complete JSON, each key once",
-                        found=str(error),
-                    ) from error
-                except ValueError as error:
-                    size = self.path.stat().st_size
-                    raise DataError(
-                        f"file {self.path}",
-                        expected="complete JSON",
-                        found=f"{error} of {size}",
-                        fix=FIX,
-                    ) from error
-        except OSError as error:
-            raise unreadable(self.path, error) from error
+        with readable(self.path), open_regular(self.path) as file:
+            try:
+                yield Scanner(file)
+            except DuplicateKey as error:
+                raise DataError(
+                    f"file {self.path}", expected="complete JSON, each key once", found=str(error)
+                ) from error
+            except ValueError as error:
+                found = f"{error} of {self.path.stat().st_size}"
+                raise DataError(
+                    f"file {self.path}", expected="complete JSON", found=found, fix=FIX
+                ) from error

@@ -29,17 +29,14 @@ class ByteSpan(NamedTuple):
 
 
 def parse(text: str) -> Any:
-    """Return the value of a text whose bytes were read as characters; see `Scanner`.
+    """Return the value of a text.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, too deep, a key occurs twice in one object, or a text
+        ValueError: it is no JSON, too deep, a key occurs twice in one object, or a text
             holds half of a surrogate pair.
     """
     try:
-        plain = json.loads(
-            text if text.isascii() else text.encode("latin-1").decode("utf-8"),
-            object_pairs_hook=refuse_duplicate_keys,
-        )
+        plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys)
         if HALF.search(text):
             json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -50,11 +47,16 @@ def parse(text: str) -> Any:
     return plain
 
 
+def decoded(text: str) -> str:
+    """Return a text whose bytes were read as characters; see `Scanner`."""
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8")
+
+
 class Scanner:
     """Walks over the values of one open file; raises ValueError where it is no complete JSON.
 
     Bytes are taken for characters (latin-1), so that places in the text are places in the file:
-    all that JSON is made of is ASCII. `parse` decodes a value as UTF-8 afterwards.
+    all that JSON is made of is ASCII. `decoded` decodes a value as UTF-8 afterwards.
 
     A walk is a loop over `members` or `elements`, in whose body each value is taken or skipped.
     """
@@ -95,7 +97,7 @@ class Scanner:
             if self.peek() != '"':
                 raise self._fault(f"{self.peek()!r} in the place of a key")
             text, place = self.take_value()
-            key = str(parse(text))
+            key = str(parse(decoded(text)))
             if key in seen:
                 raise DuplicateKey(f"the key {key[:60]!r} twice, again at byte {place.start}")
             if once:
@@ -126,7 +128,7 @@ class Scanner:
                 raise self._fault("']' after a comma")
 
     def take_value(self) -> tuple[str, ByteSpan]:
-        """Return the text of the next value, for `parse`, and its place."""
+        """Return the text of the next value, for `decoded`, and its place."""
         self.peek()
         end = self._end()
         text = self._text[self._at : end]

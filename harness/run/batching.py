@@ -5,14 +5,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
 
 from harness.errors import DataError, UsageError
-from harness.files import read_text
+from harness.files import content_hash, read_text
 from harness.media import Media
 from harness.plugins import plugin_errors
 from harness.task import Task
@@ -154,9 +153,7 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
     """
     whole, images = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for path in task.annotations:
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16))
-        whole.update(content.digest())
+        whole.update(content_hash(path))
     ids: set[str] = set()
     closed: set[str] = set()
     forms: Counter[frozenset[AnswerForm]] = Counter()

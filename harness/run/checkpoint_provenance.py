@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import StoreError
+from harness.errors import StoreError, raised_as
+from harness.plain import from_plain
 from harness.store.atomic import json_bytes, read_json
 from harness.store.checksums import TRAININGS, write_later
 from harness.trainer import CHECKPOINT
@@ -33,18 +34,6 @@ class CheckpointProvenance:
     steps: int | None
     """Number of its training steps; None if the trainer counts none."""
     config_hash: str
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "CheckpointProvenance":
-        """Read the form of `dataclasses.asdict`; raise KeyError or TypeError for another one."""
-        made = cls(**{**plain, "tasks": tuple(plain["tasks"])})
-        texts = (made.name, made.folder, made.method, made.config_hash, *made.tasks)
-        numbers = (made.seed, 0 if made.steps is None else made.steps)
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"texts that are none: {texts}")
-        if not all(type(number) is int for number in numbers):
-            raise TypeError(f"whole numbers that are none: {numbers}")
-        return made
 
 
 def origin_of(checkpoint: Path, *, run: Path) -> CheckpointProvenance | None:
@@ -91,14 +80,9 @@ def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
     if not path.is_file():
         return ()
     plain = read_json(path)
-    try:
-        return tuple(map(CheckpointProvenance.from_json, plain["trainings"]))
-    except (KeyError, TypeError) as error:
-        raise StoreError(
-            f"file {path}",
-            expected="trainings, as a run records them",
-            found=f"{type(error).__name__}: {error}",
-        ) from error
+    expected = "trainings, as a run records them"
+    with raised_as(StoreError, f"file {path}", expected, KeyError, TypeError, ValueError):
+        return tuple(from_plain(CheckpointProvenance, one) for one in plain["trainings"])
 
 
 def training_record(path: Path) -> dict[str, object] | None:
@@ -115,7 +99,8 @@ def _origin(plain: Mapping[str, Any], folder: Path, run: Path) -> CheckpointProv
     result = plain.get("result")
     steps = result.get("steps") if isinstance(result, dict) else None
     try:
-        return CheckpointProvenance.from_json(
+        return from_plain(
+            CheckpointProvenance,
             {
                 "name": folder.name,
                 "folder": Path(os.path.relpath(folder, run.resolve())).as_posix(),
@@ -124,7 +109,7 @@ def _origin(plain: Mapping[str, Any], folder: Path, run: Path) -> CheckpointProv
                 "seed": plain["seed"],
                 "steps": steps if type(steps) is int else None,
                 "config_hash": plain["config_hash"],
-            }
+            },
         )
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         return None

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.errors import StoreError
+from harness.errors import StoreError, raised_as
 from harness.media import Media
+from harness.plain import from_plain
 from harness.record import Run
 from harness.run import checkpoint_provenance
 from harness.run.batching import Selection, samples_of
@@ -104,6 +105,16 @@ class Contamination:
     under another name, with other questions."""
     scans: int = 0
     """Further samples, which show a scan of ScanNet that was trained on, in other images."""
+
+    def __post_init__(self) -> None:
+        """Refuse a number above that of all samples, or below 0.
+
+        Raises:
+            ValueError: there is one.
+        """
+        counts = (self.samples, self.images, self.alike, self.scans)
+        if not all(0 <= count <= self.n_total for count in counts):
+            raise ValueError(f"expected numbers of {self.n_total} samples, found {counts}")
 
     @property
     def is_any(self) -> bool:
@@ -266,19 +277,8 @@ def read_contamination(run: Path) -> Contamination | None:
     path = run / TRAINED_ON
     if not path.is_file():
         return None
-    plain = read_json(path)
-    try:
-        found = Contamination(**{**plain, "examples": tuple(map(str, plain["examples"]))})
-        counts = (found.n_total, found.samples, found.images, found.alike, found.scans)
-    except (KeyError, TypeError) as error:
-        raise StoreError(
-            f"file {path}",
-            expected="how much was trained on",
-            found=f"{type(error).__name__}: {error}",
-        ) from error
-    if not all(type(count) is int and 0 <= count <= found.n_total for count in counts):
-        raise StoreError(f"file {path}", expected="numbers of samples", found=str(counts)[:60])
-    return found
+    with raised_as(StoreError, f"file {path}", "how much was trained on", ValueError):
+        return from_plain(Contamination, read_json(path))
 
 
 @dataclass(frozen=True)
@@ -345,32 +345,15 @@ def read_samples(path: Path) -> list[TrainedSample]:
     Raises:
         StoreError: the file is missing, or a line is something else.
     """
-    try:
-        lines = path.read_text("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(
-            f"file {path}", expected="samples, one a line", found=str(error)
-        ) from error
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    return [
-        _row(line, known, f"file {path}, line {number}")
-        for number, line in enumerate(lines, start=1)
-        if line
-    ]
-
-
-def _row(line: str, known: dict[tuple[str, ...], tuple[str, ...]], where: str) -> TrainedSample:
-    """Read a line; rows about one video share its hashes through `known`."""
-    try:
-        plain = json.loads(line)
-        size, images = tuple(map(int, plain["size"])), tuple(plain.get("images", ()))
-        images = known.setdefault(images, images)
-        row = TrainedSample(**{**plain, "size": size, "images": images})
-    except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(
-            where, expected="a sample that was trained on", found=f"{type(error).__name__}: {error}"
-        ) from error
-    texts = (row.task, row.split, row.id, row.group, row.question, *row.images)
-    if not all(isinstance(text, str) for text in texts):
-        raise StoreError(where, expected="texts", found=line[:60])
-    return row
+    rows = []
+    with raised_as(StoreError, f"file {path}", "samples, one a line", OSError, ValueError):
+        lines = path.read_text("utf-8").split("\n")
+    for number, line in enumerate(lines, start=1):
+        where = f"file {path}, line {number}"
+        with raised_as(StoreError, where, "a sample that was trained on", ValueError):
+            if line:
+                row = from_plain(TrainedSample, json.loads(line))
+                # Rows about one video share its hashes.
+                rows.append(replace(row, images=known.setdefault(row.images, row.images)))
+    return rows

@@ -9,13 +9,14 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from harness.errors import ResumeMismatch, StoreError
+from harness.errors import ResumeMismatch, StoreError, raised_as
 from harness.files import CONTENTS, digest
 from harness.media import Media, files_of
+from harness.plain import from_plain
 from harness.run.batching import Selection
 from harness.run.resume import is_done
 from harness.store.atomic import forget, write_bytes
@@ -82,9 +83,7 @@ def write_contents(
     if old is None and finished:
         _refuse_unknown(path, task, selection, finished)
     if old is None or changed or not path.exists():
-        lines = [
-            json.dumps({"sources": one.sources, "content": one.content}) for one in found.values()
-        ]
+        lines = [json.dumps(asdict(one)) for one in found.values()]
         write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
     for other in stored[1:]:
         forget(other)
@@ -224,16 +223,11 @@ def _read_contents(path: Path) -> dict[str, MediaContent] | None:
     Raises:
         StoreError: the file is damaged.
     """
-    try:
-        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-        held = [MediaContent(tuple(one["sources"]), tuple(one["content"])) for one in lines]
-        return {_key(one.sources): one for one in held}
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise StoreError(
-            f"file {path}",
-            expected="what the run's images hold",
-            found=str(error)[:80],
-            fix="`harness eval … --restart` sets the folder aside and begins anew.",
-        ) from error
+    fix = "`harness eval … --restart` sets the folder aside and begins anew."
+    expected = "what the run's images hold"
+    with raised_as(StoreError, f"file {path}", expected, OSError, ValueError, fix=fix):
+        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        held = [from_plain(MediaContent, one) for one in lines]
+        return {_key(one.sources): one for one in held}

@@ -27,7 +27,6 @@ then goes on, with any number of processes.
 import hashlib
 import os
 import secrets
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -38,12 +37,14 @@ from typing import Any
 
 from harness.errors import StoreError, Unavailable, UsageError
 from harness.model import Model
+from harness.plain import from_plain, to_plain
 from harness.run.batching import Batch
 from harness.run.predict import Outcome
-from harness.run.stage_timing import Stage, from_json, of_process, sum_stages, to_json
+from harness.run.stage_timing import Stage, of_process, sum_stages
 from harness.run.workers import LocalWorker, WorkerInfo
 from harness.store.atomic import forget, read_json, write_json
 from harness.store.journal import Journal, number
+from harness.store.lease import beating
 from harness.types import FailureKind
 
 MEETING = "launch"
@@ -225,7 +226,7 @@ class Leader:
         with suppress(StoreError, KeyError, TypeError, ValueError, AttributeError):
             message = read_json(self.folder / MEETING / f"stages.{rank}.json")
             if message["leader"] == self.number:
-                return from_json(message["stages"])
+                return {name: from_plain(Stage, one) for name, one in message["stages"].items()}
         return None
 
     def _pending_helpers(self, others: Iterable[int]) -> set[int]:
@@ -310,23 +311,16 @@ def heartbeat(launch: ProcessRank, out: Path) -> Iterator[ProcessRank]:
 @contextmanager
 def _beat_file(path: Path) -> Iterator[None]:
     """Write a sign of life to `path` every `BEAT` seconds until the block ends."""
-    stop = threading.Event()
+    beats = count()
 
     def write_beat() -> None:
-        for beats in count():
-            with suppress(StoreError, OSError):  # a full disk: the journal will say it
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_json(path, {"process": os.getpid(), "beats": beats})
-            if stop.wait(BEAT):
-                return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"process": os.getpid(), "beats": next(beats)})
 
-    thread = threading.Thread(target=write_beat, daemon=True)
-    thread.start()
-    try:
+    with suppress(StoreError, OSError):  # a full disk: the journal will say it
+        write_beat()
+    with beating(write_beat, BEAT):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _finished_outcomes(
@@ -394,6 +388,5 @@ def share(
             stages = sum_stages([stages, outcome.stages])
     with suppress(StoreError):  # the leader did not wait for it
         leader = read_json(there / f"seen.{launch.rank}.json")["leader"]
-        write_json(
-            there / f"stages.{launch.rank}.json", {"leader": leader, "stages": to_json(stages)}
-        )
+        plain = {name: to_plain(stage) for name, stage in stages.items()}
+        write_json(there / f"stages.{launch.rank}.json", {"leader": leader, "stages": plain})

@@ -39,7 +39,7 @@ from harness.run.submission import submit
 from harness.run.timing import add_attempt
 from harness.run.workers import LocalWorker, WorkerInfo, Workers, build_model, forms_of, worker_info
 from harness.spec import Spec
-from harness.store.atomic import cannot_write, forget
+from harness.store.atomic import forget, writing
 from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Journal, JournalPosition
 from harness.store.lease import lease
@@ -96,10 +96,8 @@ def evaluate(
         check_answerable(options.name or model.name, forms, task, found)
     if options.restart and (launch is None or launch.leads):
         set_aside(folder)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     evaluation = _Evaluation(
         task, model, folder, options, task_spec, model_spec, progress, selection, found, launch
     )
@@ -269,24 +267,9 @@ class _Evaluation:
                 expected="a model's SPEC, which they build themselves",
                 found="a ready model",
             )
-        given: dict[str, Any] = {
-            "attempt": attempt,
-            "count": options.workers,
-            "seed": options.seed,
-            "isolate": options.isolate,
-            "timeout": options.timeout,
-        }
         if options.ray is None:
-            return Processes(self.model, self.folder, **given)
-        return Actors(
-            self.model,
-            self.folder,
-            **given,
-            address=options.ray,
-            gpus=options.worker_gpus,
-            wait=options.worker_wait,
-            note=self.progress.note,
-        )
+            return Processes(self.model, self.folder, attempt, options)
+        return Actors(self.model, self.folder, attempt, options, note=self.progress.note)
 
     def _manifest(self, info: WorkerInfo) -> dict[str, Any]:
         task, options = self.task, self.options

@@ -9,6 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeAlias
+
+Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 @contextmanager
@@ -26,15 +29,8 @@ def interrupts() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         requested.set()
 
-    if threading.current_thread() is not threading.main_thread():
-        yield requested.is_set  # signals are the main thread's
-        return
-    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with _handled(notice, signal.SIGINT, signal.SIGTERM):
         yield requested.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -44,14 +40,22 @@ def terminable() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    with _handled(end, signal.SIGTERM):
+        yield
+
+
+@contextmanager
+def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
+    """Handle signals in the block, if this is the main thread, whose they are."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
+        yield
         return
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        for number, old in before.items():
+            signal.signal(number, old or signal.SIG_DFL)
 
 
 @contextmanager

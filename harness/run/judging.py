@@ -4,14 +4,14 @@ A verdict's key is the content of rubric, question, answer and ground truth and 
 that nothing that could change it goes unnoticed. With `stored(file=…)` no judge is asked at all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, UsageError
-from harness.judging import Case, Rubric, cases_to_judge
+from harness.judging import Case, Rubric
 from harness.judging import rubric as find
 from harness.model import Judge, Verdict
 from harness.record import Run
@@ -23,7 +23,6 @@ from harness.store.ledger import Ledger
 from harness.task import Task
 from harness.types import Prediction, Sample
 
-LISTED = 5  # missing verdicts that an error shows
 VERDICTS = "verdicts.jsonl"
 """The file in a run folder that has its judge's verdicts."""
 
@@ -51,7 +50,7 @@ class RememberedJudge:
                 {
                     "judge": self.name,
                     "rubric": {"name": by.name, "version": by.version, "digest": by.digest},
-                    "prompt": storable(by.prompt(case)),
+                    "prompt": storable(by.prompt_for(case)),
                     "question": storable(question),
                     "answer": storable(answer),
                     "ground_truth": storable(ground_truth),
@@ -77,32 +76,15 @@ class StoredJudge:
         """
         by, case = find(rubric), Case(question, answer, ground_truth)
         if (key := by.key(case, self.name)) not in self.ledger.records:
-            raise self._none_kept(by, [case], asked=1)
+            raise self._none_kept(by, case)
         return _verdict(self.ledger, key)
 
-    def missing_cases(self, by: Rubric, cases: Iterable[Case]) -> list[Case]:
-        """Return the cases that need a verdict and have none."""
-        return [
-            case
-            for case in cases_to_judge(by, cases)
-            if by.key(case, self.name) not in self.ledger.records
-        ]
-
-    def require(self, by: Rubric, cases: Sequence[Case]) -> None:
-        """Raise DataError if any verdict is missing, and list which."""
-        if missing := self.missing_cases(by, cases):
-            raise self._none_kept(by, missing, asked=len(cases))
-
-    def _none_kept(self, by: Rubric, missing: Sequence[Case], *, asked: int) -> DataError:
-        shown = "; ".join(
-            f"{case.answer[:40]!r} for {case.ground_truth[:40]!r}" for case in missing[:LISTED]
-        )
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+    def _none_kept(self, by: Rubric, case: Case) -> DataError:
         return DataError(
             f"verdicts {self.ledger.path}",
-            expected=f"{self.name} on {asked} answers by rubric {by.name}, version "
-            f"{by.version} ({by.digest[:8]})",
-            found=f"none on {len(missing)}: {shown}{more}",
+            expected=f"{self.name} on {case.answer[:40]!r} for {case.ground_truth[:40]!r} by "
+            f"rubric {by.name}, version {by.version} ({by.digest[:8]})",
+            found="none",
             fix="Ask that judge for them with the same file; nothing is scored without.",
         )
 

@@ -12,31 +12,23 @@ class Progress(Protocol):
 
     def start(self, name: str, total: int, done: int) -> None:
         """Begin a task of `total` samples; `done` of them are already in the journal."""
+        return
 
     def advance(self, samples: int, failed: int, headline: float | None) -> None:
         """Count newly finished samples, with those that failed and the running headline."""
+        return
 
     def note(self, text: str) -> None:
         """Show a message to the user."""
+        return
 
     def end(self) -> None:
         """End a task once it is scored."""
+        return
 
 
-class NullProgress:
+class NullProgress(Progress):
     """Progress that nobody watches."""
-
-    def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
-        return
-
-    def advance(self, samples: int, failed: int, headline: float | None) -> None:  # noqa: D102
-        return
-
-    def note(self, text: str) -> None:  # noqa: D102
-        return
-
-    def end(self) -> None:  # noqa: D102
-        return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,31 +2,30 @@
 
 Every process walks over the task's units and scores each n-th of them, reading its predictions from
 the journal: nothing large travels between processes, and none holds more than one unit. The parent
-takes the scores in the task's order, so that the result does not depend on the number of
+puts the scores into the task's order, so that the result does not depend on the number of
 processes.
 """
 
 import multiprocessing
+import os
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from itertools import islice
 from pathlib import Path
 
 from harness import plugins
-from harness.errors import HarnessError, StoreError
+from harness.errors import StoreError, raised_as
 from harness.interchange import prediction_from_json
 from harness.record import Run
 from harness.run.batching import Selection, units
-from harness.run.processes import quiet_main
+from harness.run.processes import die_with, quiet_main
 from harness.run.scoring import Tally, score_unit, tally
 from harness.scores import UnitScore
 from harness.spec import parse
 from harness.store.journal import Journal
 from harness.task import Task, with_metrics
-from harness.types import Prediction
-
-CHUNK = 8  # units that are sent together
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,67 +51,24 @@ def score_journal(
         StoreError: a prediction is missing, or a process died.
     """
     context = multiprocessing.get_context("spawn")
-    workers = []
-    for index in range(processes):
-        ours, theirs = context.Pipe(duplex=False)
-        arguments = (theirs, source, run.folder, selection, index, processes)
-        process = context.Process(target=_serve, args=arguments, daemon=True)
+    pool = ProcessPoolExecutor(processes, context, initializer=die_with, initargs=(os.getpid(),))
+    given = (source, run.folder, selection)
+    with pool, raised_as(StoreError, "a scoring process", "to end its work", BrokenProcessPool):
         with quiet_main():
-            process.start()
-        theirs.close()
-        workers.append((ours, process))
-    try:
-        streams = [_received(pipe) for pipe, _ in workers]
-        while (item := next(streams[0], None)) is not None:
-            yield item
-            streams.append(streams.pop(0))
-    finally:
-        for pipe, process in workers:
-            pipe.close()
-            process.join(10)
-
-
-def _received(pipe: Connection) -> Iterator[tuple[UnitScore, Tally]]:
-    while True:
-        try:
-            chunk = pipe.recv()
-        except EOFError as error:
-            raise StoreError(
-                "a scoring process", expected="to end its work", found="it died"
-            ) from error
-        if isinstance(chunk, HarnessError):
-            raise chunk
-        if chunk is None:
-            return
-        yield from chunk
-
-
-def _serve(
-    pipe: Connection, source: TaskSource, folder: Path, selection: Selection, index: int, count: int
-) -> None:
-    with suppress(BrokenPipeError):
-        try:
-            chunk: list[tuple[UnitScore, Tally]] = []
-            for item in _score_units(source, folder, selection, index, count):
-                chunk.append(item)
-                if len(chunk) == CHUNK:
-                    pipe.send(chunk)
-                    chunk = []
-            pipe.send(chunk)
-            pipe.send(None)
-        except HarnessError as error:
-            pipe.send(error)
+            parts = [pool.submit(_score_units, *given, one, processes) for one in range(processes)]
+        shares = [part.result() for part in parts]
+    for place in range(sum(map(len, shares))):
+        yield shares[place % processes][place // processes]
 
 
 def _score_units(
     source: TaskSource, folder: Path, selection: Selection, index: int, count: int
-) -> Iterator[tuple[UnitScore, Tally]]:
+) -> list[tuple[UnitScore, Tally]]:
+    """Return the scores and tallies of each `count`-th unit, from number `index` on."""
     task, journal = source.build(), Journal(folder)
-
-    def prediction_of(query: str) -> Prediction:
-        return prediction_from_json(journal.record(query)["prediction"])
-
-    for number, unit in enumerate(units(selection.samples(task))):
-        if number % count == index:
-            predictions = [prediction_of(sample.query.id) for sample in unit]
-            yield score_unit(task, unit, predictions), tally(task, unit, predictions)
+    done = []
+    for unit in islice(units(selection.samples(task)), index, None, count):
+        records = journal.records(sample.query.id for sample in unit)
+        predictions = [prediction_from_json(one["prediction"]) for one in records]
+        done.append((score_unit(task, unit, predictions), tally(task, unit, predictions)))
+    return done

@@ -7,10 +7,8 @@ half of them. A video is looked at in several places, and looks like another one
 looks like a frame of the other.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
-from functools import partial
 from itertools import islice
 from os import cpu_count
 
@@ -95,46 +93,28 @@ def media_hashes(
         parts: As of `media_hash`.
     """
     stream = iter(several)
-    with closing(_HashJobs(parts)) as looking:
+    begun: dict[Hashable, Future[tuple[str, ...]]] = {}
+    # With more threads than video files stay open, each would open its file again and again.
+    pool = ThreadPoolExecutor(min(MAX_OPEN, cpu_count() or 1))
+
+    def hashes_of(group: str, place: int, media: Media) -> Future[tuple[str, ...]]:
+        if not media.is_video:
+            return pool.submit(media_hash, media, parts)
+        name = (group, place, *_shape(media))
+        if name not in begun:
+            begun[name] = pool.submit(media_hash, media, parts)
+        return begun[name]
+
+    try:
         while part := list(islice(stream, TOGETHER)):
             unhashed = [
-                [looking.submit(group, place, one) for place, one in enumerate(media)]
+                [hashes_of(group, place, one) for place, one in enumerate(media)]
                 for group, media in part
             ]
             for sample in unhashed:
-                yield tuple(one for hashes in sample for one in hashes())
-            looking.finish()
-
-
-class _HashJobs:
-    """Hashes media in parallel, and each video once."""
-
-    def __init__(self, parts: int) -> None:
-        self._parts = parts
-        # With more threads than video files stay open, each would open its file again and again.
-        self._pool = ThreadPoolExecutor(min(MAX_OPEN, cpu_count() or 1))
-        self._begun: dict[Hashable, Future[tuple[str, ...]]] = {}
-        self._known: dict[Hashable, tuple[str, ...]] = {}
-
-    def submit(self, group: str, place: int, media: Media) -> Callable[[], tuple[str, ...]]:
-        """Begin to hash a medium of a sample; return a function that waits for the hashes."""
-        if not media.is_video:
-            return self._pool.submit(media_hash, media, self._parts).result
-        name = (group, place, *_shape(media))
-        if name in self._known:
-            return partial(self._known.__getitem__, name)
-        if name not in self._begun:
-            self._begun[name] = self._pool.submit(media_hash, media, self._parts)
-        return self._begun[name].result
-
-    def finish(self) -> None:
-        """Wait for all that was begun, and keep its hashes alone, which are small."""
-        self._known.update((name, one.result()) for name, one in self._begun.items())
-        self._begun.clear()
-
-    def close(self) -> None:
-        """Cancel what has not begun, and wait for what is being decoded."""
-        self._pool.shutdown(cancel_futures=True)
+                yield tuple(one for hashes in sample for one in hashes.result())
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _shape(video: Media) -> tuple[Hashable, ...]:

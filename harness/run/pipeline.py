@@ -22,7 +22,13 @@ No prediction depends on any of this: every stage is given what it would be give
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    CancelledError,
+    Future,
+    InvalidStateError,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -32,7 +38,6 @@ from harness.errors import ModelError
 from harness.model import Answered, Model, StagedModel
 from harness.plugins import plugin_errors
 from harness.run.batching import Batch
-from harness.run.inflight import set_error, set_result
 from harness.run.memory import StageMemory, gpu_peak
 from harness.run.memory_budget import ANSWERED, MemoryBudget, bytes_needed
 from harness.run.predict import (
@@ -511,6 +516,20 @@ class Predictor:
             self._ends.discard(end)
             self._fewer.notify_all()
         set_result(end, None)
+
+
+def set_result(future: "Future[T]", value: T) -> None:
+    """Give a future its result, unless it has one already, or an error."""
+    with suppress(InvalidStateError):
+        future.set_result(value)
+
+
+def set_error(future: "Future[T]", error: BaseException) -> bool:
+    """Give a future its error, unless it is settled already; return True if it was not."""
+    with suppress(InvalidStateError):
+        future.set_exception(error)
+        return True
+    return False
 
 
 def batches_ahead(model: Model) -> int:

@@ -10,7 +10,7 @@ from harness.run.batching import samples_of
 from harness.run.options import Progress
 from harness.run.problems import problem_line
 from harness.run.sample_cache import read_once
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.store.lease import lease
 from harness.task import Problem, Task
 from harness.types import Sample
@@ -83,8 +83,5 @@ def set_aside(folder: Path) -> None:
     number = 1
     while (target := folder.with_name(f"{folder.name}.old{number}")).exists():
         number += 1
-    with lease(folder):
-        try:
-            folder.rename(target)
-        except OSError as error:
-            raise cannot_write(target, error) from error
+    with lease(folder), writing(target):
+        folder.rename(target)

@@ -22,6 +22,7 @@ from harness import plugins
 from harness.errors import HarnessError, ModelError
 from harness.model import Model
 from harness.run.batching import Batch
+from harness.run.options import Options
 from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool
@@ -83,21 +84,10 @@ class Process(Member):
 class Processes(Pool):
     """Several worker processes; see `Pool`."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        folder: Path,
-        *,
-        attempt: int,
-        count: int,
-        seed: int,
-        isolate: bool,
-        timeout: float | None,
-    ) -> None:
-        self._arguments = (spec, folder.resolve(), attempt, seed, isolate, os.getpid())
-        super().__init__(
-            spec, folder, attempt=attempt, count=count, isolate=isolate, timeout=timeout
-        )
+    def __init__(self, spec: Spec, folder: Path, attempt: int, options: Options) -> None:
+        arguments = (spec, folder.resolve(), attempt, options.seed, options.isolate, os.getpid())
+        self._arguments = arguments
+        super().__init__(spec, folder, attempt, options)
 
     def _start(self, index: int) -> Process:
         context = multiprocessing.get_context("spawn")
@@ -173,7 +163,7 @@ def serve(
     parent: int,
 ) -> None:
     """Run a worker process: build the model, and predict the batches that the pipe brings."""
-    _die_with(parent)
+    die_with(parent)
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what an interrupt means
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -250,7 +240,7 @@ def _came_of(done: "Future[Outcome]") -> Outcome | HarnessError:
     return ModelError("a worker process", expected="to go on", found=plugins.describe_error(error))
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Ask Linux to kill this process when its parent is killed, so that no orphan goes on."""
     if sys.platform == "linux":
         set_parent_death_signal = 1

@@ -24,10 +24,11 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
-from harness.plugins import describe_error
+from harness.errors import HarnessError, ModelError, UsageError, raised_as
+from harness.plugins import describe_error, missing_dependency
 from harness.run.batching import Batch
 from harness.run.interrupts import sigterm_kept
+from harness.run.options import Options
 from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool, WorkerNotScheduled
@@ -289,19 +290,7 @@ class Actor(Member):
 class Actors(Pool):
     """Several actors; see `Pool`.
 
-    Args:
-        spec: The model's SPEC.
-        folder: The run folder.
-        attempt: Number of the attempt at the run, for the journal.
-        count: Number of actors.
-        seed: Seed of a model that samples.
-        isolate: Send decoded images.
-        timeout: Seconds of silence over one batch after which an actor is replaced.
-        address: Address of the cluster; `local` begins one; `auto` is the one of this machine.
-        gpus: GPUs of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None:
-            one each, or an equal share, where the cluster has GPUs.
-        wait: Seconds that an actor may wait for a machine with room for it.
-        note: Called with the share of a GPU that each actor gets, where `gpus` is None.
+    `note` is called with the share of a GPU that each actor gets, where the options do not say it.
 
     Raises:
         MissingDependency: Ray is not installed.
@@ -313,25 +302,18 @@ class Actors(Pool):
         self,
         spec: Spec,
         folder: Path,
-        *,
         attempt: int,
-        count: int,
-        seed: int,
-        isolate: bool,
-        timeout: float | None,
-        address: str,
-        gpus: float | None,
-        wait: float,
+        options: Options,
+        *,
         note: Callable[[str], None],
     ) -> None:
-        self._began = connect(address, cpus=count)
-        self._what = (spec, seed)
+        count, gpus = options.workers, options.worker_gpus
+        self._began = connect(options.ray or LOCAL, cpus=count)
+        self._what = (spec, options.seed)
         self._gpus = _equal_share(count, note) if gpus is None else gpus
         self._hides_gpus = gpus == 0
-        self._patience = wait
-        super().__init__(
-            spec, folder, attempt=attempt, count=count, isolate=isolate, timeout=timeout
-        )
+        self._patience = options.worker_wait
+        super().__init__(spec, folder, attempt, options)
 
     def _start(self, index: int) -> Actor:
         import ray
@@ -425,12 +407,7 @@ def connect(address: str, *, cpus: int) -> bool:
     try:
         import ray
     except ModuleNotFoundError as error:
-        raise MissingDependency(
-            f"--ray {address}",
-            expected="the package ray",
-            found="it is not installed",
-            fix="pip install 'visual-reasoning-harness[ray]'",
-        ) from error
+        raise missing_dependency(f"--ray {address}", error) from error
     if ray.is_initialized():
         return False
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
@@ -438,14 +415,8 @@ def connect(address: str, *, cpus: int) -> bool:
         with sigterm_kept():
             ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
         return True
-    try:
-        with sigterm_kept():
-            ray.init(address=address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(
-            f"--ray {address}",
-            expected="the address of a Ray cluster, `auto` or `local`",
-            found=" ".join(str(error).split())[:200],
-            fix="`ray status` says whether one is there.",
-        ) from error
+    expected, fix = "the address of a Ray cluster, `auto` or `local`", "See `ray status`."
+    unfit = (ConnectionError, ValueError, RuntimeError)
+    with raised_as(UsageError, f"--ray {address}", expected, *unfit, fix=fix), sigterm_kept():
+        ray.init(address=address, **quiet)
     return True

@@ -7,24 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import count, islice, tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import DataError, StoreError
+from harness.files import content_hash
 from harness.formats import Matched, read_format
-from harness.interchange import Row, prediction_from_json, prediction_to_json
+from harness.interchange import Row, prediction_from_json
 from harness.interchange import row_to_prediction as read_row
 from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
 from harness.provenance import device_of
 from harness.record import MANIFEST, RESULTS, SCORES, Run, changed_numbers, finish
-from harness.run.batching import Selection, samples_of, select, survey, units
+from harness.run.batching import Batch, Selection, samples_of, select, survey, units
 from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
+from harness.run.predict import begin, records
 from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS, changed_files
 from harness.store.journal import Writer, files
 from harness.store.lease import lease
@@ -106,18 +108,22 @@ def score_file(
     manifest = _manifest(task, submission, task_spec, matched)
     scorer = Scorer(task, samples)
 
-    def score_with(keep: Callable[[Sequence[Prediction]], None]) -> dict[str, object]:
+    def score_into(journal: Writer | None) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
-        for unit, predictions in _units_with_predictions(submission, samples, matched):
+        scored = _units_with_predictions(submission, samples, matched)
+        for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
-            keep(predictions)
+            if journal is not None:
+                queries = tuple(sample.query for sample in unit)
+                batch = Batch(number, queries, manifest["config_hash"])
+                journal.append([begin(batch), *records(batch, predictions)])
         return scorer.results(manifest)
 
     if folder is None:
-        return score_with(lambda predictions: None)
+        return score_into(None)
     with _run_folder(folder) as journal:
         with journal:
-            results = score_with(_appending(journal, manifest["config_hash"]))
+            results = score_into(journal)
         finish(folder, scorer.done, results, manifest=manifest)
     return results
 
@@ -233,17 +239,12 @@ def _manifest(
 def _content(path: Path) -> str:
     """Return a hash of a file, of a run's journal, or of all files in a folder with their names."""
     if path.is_file():
-        return _hash(path)
+        return content_hash(path).hex()
     whole = hashlib.blake2b(digest_size=16)
     inside = files(path) if (path / MANIFEST).is_file() else path.rglob("*")
     for file in sorted(one for one in inside if one.is_file()):
-        whole.update(f"{file.relative_to(path)}\0{_hash(file)}\n".encode())
+        whole.update(f"{file.relative_to(path)}\0{content_hash(file).hex()}\n".encode())
     return whole.hexdigest()
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
 
 
 @contextmanager
@@ -261,10 +262,8 @@ def _run_folder(folder: Path) -> Iterator[Writer]:
             found="a run",
             fix="Choose another --out or --name.",
         )
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     journal: Writer | None = None
     try:
         with lease(folder):
@@ -284,25 +283,6 @@ def _clear(folder: Path) -> None:
     journals = [*files(folder)]
     for path in [*journals, *(folder / name for name in (RESULTS, SCORES, CHECKSUMS) if journals)]:
         path.unlink(missing_ok=True)
-
-
-def _appending(journal: Writer, run: str) -> Callable[[Sequence[Prediction]], None]:
-    """Return a function that appends a unit's predictions to a journal as their own batch."""
-    batches = count()
-
-    def append(predictions: Sequence[Prediction]) -> None:
-        batch = next(batches)
-        journal.append(
-            [
-                {"begin": batch, "run": run},
-                *(
-                    {"sample": one.query_id, "batch": batch, "prediction": prediction_to_json(one)}
-                    for one in predictions
-                ),
-            ]
-        )
-
-    return append
 
 
 def rescore(

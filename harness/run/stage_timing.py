@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
 
 from harness.run.memory import PeakMemory
 
@@ -67,7 +66,7 @@ class Stage:
 
 
 def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
-    """Return plain data of stages, which `from_json` reads again."""
+    """Return plain data of stages, for `timing.json`."""
     plain: dict[str, dict[str, object]] = {}
     for name, one in stages.items():
         plain[name] = {
@@ -89,32 +88,6 @@ def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
         if one.peaks:
             plain[name]["process_peaks"] = {key: list(peak) for key, peak in one.peaks.items()}
     return plain
-
-
-def from_json(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
-    """Read stages from the plain data of `to_json`, without the seconds by process and the faults.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: the data has another form.
-    """
-    return {
-        str(name): Stage(
-            float(one["seconds"]),
-            wait_seconds=float(one["wait_seconds"]) if "wait_seconds" in one else None,
-            samples=int(one.get("samples_at_once", 0)),
-            pixels=int(one.get("pixel_bytes_at_once", 0)),
-            gpu_peak=int(one.get("gpu_peak_bytes", 0)),
-            parts={
-                str(part): float(seconds)
-                for part, seconds in one.get("seconds_by_part", {}).items()
-            },
-            peaks={
-                str(key): PeakMemory(*map(int, peak))
-                for key, peak in one.get("process_peaks", {}).items()
-            },
-        )
-        for name, one in plain.items()
-    }
 
 
 def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:

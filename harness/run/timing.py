@@ -4,22 +4,35 @@ Each share of a run has a file of its own name until the run is finished, so tha
 copied together. `timing.json` then has the attempts of all shares, each with its commit.
 """
 
-import operator
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import time
 from types import MappingProxyType
-from typing import Any
+from typing import Required, TypedDict
 
 from harness.errors import StoreError
+from harness.plain import from_plain
 from harness.record import TIMING
 from harness.run.stage_timing import Stage, process_peaks, to_json
 from harness.store.atomic import forget, read_json, write_json
 
-KEPT = ("ended", "commit", "dirty", "shard")
 SHARE = "timing.{}-{}.json"
 """Name of the file of share i of n."""
+
+
+class Attempt(TypedDict, total=False):
+    """The cost of one attempt at a run, or at a share of it."""
+
+    ended: float
+    commit: str | None
+    dirty: bool | None
+    shard: tuple[int, int]
+    wall_seconds: Required[float]
+    samples: Required[int]
+    workers: Required[int]
+    stages: Mapping[str, object]
+    memory: Mapping[str, object]
 
 
 def add_attempt(
@@ -61,16 +74,19 @@ def add_attempt(
     for share in shares:  # one that is copied again counts once
         attempts += [one for one in _attempts(share) if one not in attempts]
     attempts.append(
-        {
-            "ended": round(time(), 3),
-            **{name: code[name] for name in ("commit", "dirty") if name in code},
-            **({"shard": list(shard)} if shard else {}),
-            "wall_seconds": seconds,
-            "samples": samples,
-            "workers": workers,
-            "stages": plain,
-            "memory": process_peaks(stages),
-        }
+        from_plain(
+            Attempt,
+            {
+                "ended": round(time(), 3),
+                **{name: code[name] for name in ("commit", "dirty") if name in code},
+                **({"shard": list(shard)} if shard else {}),
+                "wall_seconds": seconds,
+                "samples": samples,
+                "workers": workers,
+                "stages": plain,
+                "memory": process_peaks(stages),
+            },
+        )
     )
     wall = sum(attempt["wall_seconds"] for attempt in attempts if attempt["samples"])
     predicted = sum(attempt["samples"] for attempt in attempts)
@@ -87,7 +103,7 @@ def add_attempt(
     return _shares_text(attempts) if finished else None
 
 
-def _shares_text(attempts: Iterable[Mapping[str, Any]]) -> str | None:
+def _shares_text(attempts: Iterable[Attempt]) -> str | None:
     told = [
         f"share {one['shard'][0]} of {one['shard'][1]}: {one['samples']} samples in "
         f"{one['wall_seconds']:.1f} s, commit {(one.get('commit') or '?')[:12]}"
@@ -97,36 +113,12 @@ def _shares_text(attempts: Iterable[Mapping[str, Any]]) -> str | None:
     return "; ".join(told) or None
 
 
-def _checked(name: str, value: Any) -> Any:
-    """Return what a note is written with, if it is what `add_attempt` writes.
-
-    Raises:
-        TypeError, ValueError: it is something else.
-    """
-    if name == "shard":
-        index, count = value
-        return [operator.index(index), operator.index(count)]
-    if name == "commit" and not isinstance(value, str | None):
-        raise TypeError
-    return value
-
-
-def _attempts(path: Path) -> list[dict[str, Any]]:
+def _attempts(path: Path) -> list[Attempt]:
     """Read the attempts of a file; none if it is damaged, for no score depends on it.
 
     Those of earlier versions stay as they were: their stages have `memory_bytes`, the memory of the
     process at the end of a piece of work, and no peaks.
     """
-    with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
-        return [
-            {
-                **{name: _checked(name, one[name]) for name in KEPT if name in one},
-                "wall_seconds": float(one["wall_seconds"]),
-                "samples": int(one["samples"]),
-                "workers": int(one["workers"]),
-                "stages": dict(one.get("stages", {})),
-                "memory": dict(one.get("memory", {})),
-            }
-            for one in read_json(path)["attempts"]
-        ]
+    with suppress(StoreError, TypeError, KeyError, ValueError):
+        return [from_plain(Attempt, one) for one in read_json(path)["attempts"]]
     return []

@@ -34,7 +34,7 @@ from harness.run.memory import gpu_peak
 from harness.run.problems import problem_line
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
-from harness.store.atomic import cannot_write, write_json
+from harness.store.atomic import write_json, writing
 from harness.store.lease import lease
 from harness.task import Task
 from harness.trainer import CHECKPOINT, NullProgress, Trainer, TrainingProgress, TrainingRun
@@ -112,10 +112,8 @@ def train(
         listed = _with_hashes(tasks, listed, options.progress)
     if main and options.refuse is not None:
         options.refuse([*(row for rows in listed for row in rows), *before])
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(out, error) from error
     with lease(out) if main else nullcontext():
         manifest, finished = _start_or_resume(out, manifest, listed, main=main)
         if finished:

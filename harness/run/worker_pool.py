@@ -16,6 +16,7 @@ from typing import Any
 from harness.errors import HarnessError, MediaError, ModelError
 from harness.media import Media, pixels, placeholder_media
 from harness.run.batching import Batch
+from harness.run.options import Options
 from harness.run.predict import Outcome, begin, records
 from harness.run.workers import WorkerInfo
 from harness.spec import Spec
@@ -84,19 +85,10 @@ class Pool(ABC):
     there are none the run ends.
     """
 
-    def __init__(
-        self,
-        spec: Spec,
-        folder: Path,
-        *,
-        attempt: int,
-        count: int,
-        isolate: bool,
-        timeout: float | None,
-    ) -> None:
+    def __init__(self, spec: Spec, folder: Path, attempt: int, options: Options) -> None:
         self.folder = folder
-        self.isolate = isolate
-        self.timeout = timeout
+        self.isolate = options.isolate
+        self.timeout = options.timeout
         self._attempt = attempt
         self._started = 0
         self._ended: Counter[int] = Counter()
@@ -109,7 +101,7 @@ class Pool(ABC):
         """Replacements that died while they loaded, since one of them greeted."""
         self._members: list[Member] = []
         try:
-            for _ in range(count):
+            for _ in range(options.workers):
                 self._members.append(self._next())  # one by one: those that began are closed
             greetings = [self._greeting(member) for member in self._members]
         except BaseException:

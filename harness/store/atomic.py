@@ -2,13 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from harness import files
-from harness.errors import StoreError
+from harness.errors import StoreError, raised_as
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -19,34 +18,22 @@ def write_bytes(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync(path.parent)
-    except OSError as error:
+        with writing(path):
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            sync(path.parent)
+    except StoreError:
         temporary.unlink(missing_ok=True)
-        raise cannot_write(path, error) from error
+        raise
 
 
-def cannot_write(path: Path, error: OSError) -> StoreError:
-    """The error for a file that could not be written."""
-    return StoreError(
-        f"file {path}",
-        expected="to write it",
-        found=error.strerror or str(error),
-        fix="What was finished before is kept; run the same command again to go on.",
-    )
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> AbstractContextManager[None]:
     """Turn an OSError into the StoreError of a file or folder that could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise cannot_write(path, error) from error
+    fix = "What was finished before is kept; run the same command again to go on."
+    return raised_as(StoreError, f"file {path}", "to write it", OSError, fix=fix)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -60,18 +47,15 @@ def json_bytes(value: object) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def read_json(path: Path) -> Any:
-    """Read what `write_json` wrote.
+def read_json(path: Path, *, fix: str = "") -> Any:
+    """Read what `write_json` wrote; `fix` says what to do where it cannot be.
 
     Raises:
         StoreError: missing or damaged.
     """
-    try:
+    what, unfit = f"file {path}", (OSError, ValueError, RecursionError)
+    with raised_as(StoreError, what, "JSON", *unfit, fix=fix):
         return json.loads(files.read_bytes(path))
-    except FileNotFoundError as error:
-        raise StoreError(f"file {path}", expected="a file", found="none") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"file {path}", expected="JSON", found=str(error)) from error
 
 
 def sync(path: Path) -> None:
@@ -85,10 +69,6 @@ def sync(path: Path) -> None:
 
 def forget(path: Path) -> None:
     """Remove a file durably, if it is there."""
-    try:
+    with writing(path), suppress(FileNotFoundError):
         path.unlink()
         sync(path.parent)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise cannot_write(path, error) from error

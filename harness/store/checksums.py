@@ -9,11 +9,12 @@ gate besides compute their numbers from the scores again.
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.errors import StoreError
-from harness.files import read_bytes
+from harness.errors import StoreError, raised_as
+from harness.files import content_hash
 from harness.store.atomic import read_json, write_bytes, write_json
 from harness.store.journal import files
 
@@ -63,8 +64,7 @@ def journal_of(folder: Path) -> dict[str, str]:
     found = {}
     for path in files(folder):
         if path.stat().st_size:
-            with path.open("rb") as file:
-                found[path.name] = hashlib.file_digest(file, _blake).hexdigest()
+            found[path.name] = content_hash(path).hex()
     return found
 
 
@@ -76,22 +76,15 @@ def changed_files(folder: Path) -> dict[str, str]:
     """
     path = folder / CHECKSUMS
     plain = read_json(path)
-    try:
+    unfit = (KeyError, TypeError, ValueError)
+    with raised_as(StoreError, f"file {path}", "hashes of the run's files", *unfit):
         if plain["version"] != VERSION:
-            raise StoreError(
-                f"file {path}", expected=f"version {VERSION}", found=repr(plain["version"])[:40]
-            )
+            raise ValueError(f"version {plain['version']!r:.40}, not {VERSION}")
         kept, journal = dict(plain["files"]), plain["journal"]
         now: dict[str, object] = {name: _current_hash(folder / name) for name in kept}
         if journal is not None:
             kept |= journal
             now |= dict.fromkeys(journal) | journal_of(folder)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"file {path}",
-            expected="hashes of the run's files",
-            found=f"{type(error).__name__}: {error}",
-        ) from error
     return {
         name: "missing" if one is None else "changed" if name in kept else "added"
         for name, one in now.items()
@@ -117,15 +110,10 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 def _current_hash(path: Path) -> str | None:
-    try:
-        return _hash(read_bytes(path))
-    except OSError:
-        return None
+    with suppress(OSError):
+        return content_hash(path).hex()
+    return None
 
 
 def _hash(content: bytes) -> str:
-    return str(_blake(content).hexdigest())
-
-
-def _blake(content: bytes = b"") -> hashlib.blake2b:
-    return hashlib.blake2b(content, digest_size=16)
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

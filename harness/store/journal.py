@@ -24,7 +24,7 @@ from time import monotonic
 from typing import Any, BinaryIO, Self
 
 from harness.errors import StoreError
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.store.texts import references, with_texts
 
 HEAD = b'{"crc": "%08x", "v": 2, "record": '
@@ -41,11 +41,9 @@ class Writer:
         self._synced = monotonic()
         self._texts: set[str] = set()
         """Names of the shared texts that the file holds."""
-        try:
+        with writing(self.path):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             self._handle = os.open(self.path, flags, 0o644)
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Append records with one write; they are readable even if the process is killed then.
@@ -57,21 +55,17 @@ class Writer:
         new = [{"text": name, "is": texts[name]} for name in texts if name not in self._texts]
         bare = [{key: one[key] for key in one if key != "texts"} for one in records]
         data = b"".join(map(line, [*new, *bare]))
-        try:
+        with writing(self.path):
             while data:
                 data = data[os.write(self._handle, data) :]
-            self._texts |= texts.keys()
-            if monotonic() - self._synced > SYNC_EVERY:
-                self.sync()
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
+        self._texts |= texts.keys()
+        if monotonic() - self._synced > SYNC_EVERY:
+            self.sync()
 
     def sync(self) -> None:
         """Force the appended lines to disk."""
-        try:
+        with writing(self.path):
             os.fdatasync(self._handle)
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
         self._synced = monotonic()
 
     def close(self) -> None:
@@ -254,13 +248,11 @@ class Journal:
             if kept.exists() and not torn:
                 continue  # a damaged line stays where it is, and was told of before
             quarantine = self.folder / "quarantine"
-            try:
+            with writing(quarantine):
                 quarantine.mkdir(exist_ok=True)
                 kept.write_bytes(raw)
                 if torn:
                     os.truncate(path, offset)
-            except OSError as error:
-                raise cannot_write(quarantine, error) from error
             done.append(f"{path.name}: {'torn tail' if torn else 'damaged line'} at byte {offset}")
         self.damaged = []
         return done

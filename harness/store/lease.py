@@ -10,14 +10,15 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Any
 
-from harness.errors import Locked
-from harness.store.atomic import cannot_write
+from harness.errors import Locked, StoreError
+from harness.store.atomic import writing
 
 HEARTBEAT = 10.0  # seconds between signs of life
 STALE = 60.0  # a lease of another machine without a sign of life for so long is void
@@ -33,24 +34,16 @@ def lease(folder: Path) -> Iterator[None]:
         StoreError: the folder cannot be written.
     """
     path = folder / "lease.json"
-    try:
+    with writing(folder / ".lock"):
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise cannot_write(folder / ".lock", error) from error
     try:
-        stop = threading.Event()
-        try:
+        with writing(path):
             _take_lock(handle, folder, path)
             _write(path)
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        beat = threading.Thread(target=_beat_until, args=(path, stop), daemon=True)
-        beat.start()
         try:
-            yield
+            with beating(partial(_write, path), HEARTBEAT):
+                yield
         finally:
-            stop.set()
-            beat.join()
             path.unlink(missing_ok=True)
     finally:
         os.close(handle)
@@ -100,9 +93,20 @@ def _write(path: Path) -> None:
         raise
 
 
-def _beat_until(path: Path, stop: threading.Event) -> None:
-    while not stop.wait(HEARTBEAT):
-        try:
-            _write(path)
-        except OSError:  # a full disk must not kill the run here; the journal will say it
-            continue
+@contextmanager
+def beating(write: Callable[[], None], every: float) -> Iterator[None]:
+    """Give a sign of life in every so many seconds until the block ends."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(every):
+            with suppress(OSError, StoreError):  # a full disk: the journal will say it
+                write()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

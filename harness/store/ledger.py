@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import StoreError
-from harness.store.atomic import cannot_write
+from harness.errors import StoreError, raised_as
+from harness.store.atomic import writing
 from harness.store.journal import line, parse_line
 
 
@@ -28,12 +28,8 @@ class Ledger:
             self._read_entries()
 
     def _read_entries(self) -> None:
-        try:
+        with raised_as(StoreError, f"file {self.path}", "to read it", OSError):
             data = self.path.read_bytes()
-        except OSError as error:
-            raise StoreError(
-                f"file {self.path}", expected="to read it", found=error.strerror or str(error)
-            ) from error
         self._whole = not data or data.endswith(b"\n")
         for raw in data.splitlines(keepends=True):
             record = parse_line(raw)
@@ -64,16 +60,11 @@ class Ledger:
             return
         # A torn line stays as it is; what follows begins a line of its own.
         data = line(whole) if self._whole else b"\n" + line(whole)
-        try:
+        with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            try:
-                while data:
-                    data = data[os.write(handle, data) :]
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
+            with self.path.open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
         self._whole = True
         self.records[key] = whole

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harness.errors import MaskError, MediaError, MissingDependency
+from harness.errors import MaskError, MediaError, MissingDependency, raised_as
 from harness.files import refuse_other
 from harness.masks import check_size
 from harness.video.boxes import Tables, extent
@@ -73,15 +73,9 @@ def index_of(path: Path) -> Index:
         MediaError: it is missing, no video, cut, without a frame, or its frames are too large.
         MissingDependency: the package av is not installed.
     """
-    try:
+    fix = "`harness list tasks NAME` says where a benchmark's data is had."
+    with raised_as(MediaError, f"video {path}", "a file", OSError, fix=fix):
         found = path.stat()
-    except OSError as error:
-        raise MediaError(
-            f"video {path}",
-            expected="a file",
-            found="none",
-            fix="`harness list tasks NAME` says where a benchmark's data is had.",
-        ) from error
     return _index(path, found.st_size, found.st_mtime_ns)
 
 
@@ -108,16 +102,12 @@ def _index(path: Path, size: int, changed: int) -> Index:
 @contextmanager
 def faults(path: Path) -> Iterator[None]:
     """Turn an error of FFmpeg about a file into a MediaError that names the file."""
-    av = library()
-    try:
-        yield
-    except MaskError as error:
-        raise MediaError(str(error)) from error
-    except (OSError, ValueError, EOFError, av.error.FFmpegError) as error:
-        found = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise MediaError(
-            f"video {path}", expected="a complete video file", found=found, fix=FIX
-        ) from error
+    unfit = (OSError, ValueError, EOFError, library().error.FFmpegError)
+    with raised_as(MediaError, f"video {path}", "a complete video file", *unfit, fix=FIX):
+        try:
+            yield
+        except MaskError as error:
+            raise MediaError(str(error)) from error
 
 
 def library() -> ModuleType:

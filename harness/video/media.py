@@ -3,14 +3,13 @@
 import hashlib
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
-
 from harness.errors import MediaError
-from harness.files import open_regular
+from harness.files import content_hash
 from harness.media import CACHE, Frame, Media, placeholder_media
 from harness.video.decoder import DECODERS
 from harness.video.disk import disk_cache
@@ -77,23 +76,8 @@ class VideoFile(Media):
         times = self._index.times()
         return times if self._shown is None else tuple(times[number] for number in self._shown)
 
-    def frame(self, index: int) -> Frame:
-        """Decode one frame (or take it from the cache). The array must not be written to."""
-        if not 0 <= index < len(self):
-            raise MediaError(
-                f"frame {index}",
-                expected=f"0 to {len(self) - 1}",
-                found="a frame that the video does not have",
-            )
-        number = index if self._shown is None else self._shown[index]
-        frame = CACHE.get(_Loader(self._path, number))
-        if (frame.shape[1], frame.shape[0]) != self._size:
-            raise MediaError(
-                f"frame {index} of a video",
-                expected=f"{self._size[0]} × {self._size[1]} pixels",
-                found=f"{frame.shape[1]} × {frame.shape[0]}",
-            )
-        return frame
+    def _loader(self, index: int) -> "_Loader":
+        return _Loader(self._path, index if self._shown is None else self._shown[index])
 
     def __reduce__(self) -> tuple[Callable[..., Media], tuple[object, ...]]:
         return _reopen, (self._path, self._shown, self._size, len(self))
@@ -105,11 +89,10 @@ def _reopen(path: Path, shown: "array[int] | None", size: tuple[int, int], frame
     return video_or_lost(path, choose=choose, size=size, frames=frames)
 
 
+@dataclass(frozen=True, slots=True)
 class _Loader:
-    __slots__ = ("_number", "_path")
-
-    def __init__(self, path: Path, number: int) -> None:
-        self._path, self._number = path, number
+    _path: Path
+    _number: int
 
     @property
     def key(self) -> str:
@@ -140,23 +123,21 @@ def _key(path: Path, number: int) -> str:
     return f"video:{number}:{path}"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Decoded:
     """A frame that was decoded already, on its way into the cache."""
 
-    __slots__ = ("_frame", "key")
-
-    def __init__(self, key: str, frame: Frame) -> None:
-        self.key, self._frame = key, np.asarray(frame)
+    key: str
+    frame: Frame
 
     def __call__(self) -> Frame:
-        return self._frame
+        return self.frame
 
 
+@dataclass(frozen=True, slots=True)
 class _Digest:
-    __slots__ = ("_path", "_shown")
-
-    def __init__(self, path: Path, shown: "array[int] | None") -> None:
-        self._path, self._shown = path, shown
+    _path: Path
+    _shown: "array[int] | None"
 
     def __call__(self) -> str:
         found = self._path.stat()
@@ -177,8 +158,4 @@ class _Digest:
 @lru_cache(maxsize=4096)
 def _hash(path: Path, size: int, changed: int) -> str:
     """Return the id of a medium of one file with this content, whatever its name."""
-    inner = hashlib.blake2b(digest_size=16)
-    with open_regular(path) as file:
-        while block := file.read(2**20):
-            inner.update(block)
-    return hashlib.blake2b(inner.digest(), digest_size=16).hexdigest()
+    return hashlib.blake2b(content_hash(path), digest_size=16).hexdigest()

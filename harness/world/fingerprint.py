@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.errors import DataError
+from harness.files import content_hash
 from harness.media import decode_image
 from harness.version import __version__
 
@@ -45,7 +46,7 @@ def hexdigest(*parts: bytes) -> str:
 
 
 def _bytes_digest(path: Path) -> str:
-    return hexdigest(path.read_bytes())
+    return content_hash(path).hex()
 
 
 def _pixels_digest(path: Path) -> str:

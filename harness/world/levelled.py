@@ -15,10 +15,10 @@ from types import MappingProxyType
 from harness.world.composing import mix_combinations, with_depths
 from harness.world.draws import Draws
 from harness.world.language import nouns
-from harness.world.placing import BORDER, Path, draw_path, place_at_rest
-from harness.world.raster import extents, is_inside
+from harness.world.placing import BORDER, Path, draw_path, place_at_rest, reach_of
+from harness.world.raster import is_inside
 from harness.world.referring import names
-from harness.world.scene import Combination, Level, Scene, Thing, radius_in
+from harness.world.scene import Combination, Level, Scene, Thing
 
 STILL_THINGS: Mapping[Level, tuple[int, int]] = MappingProxyType(
     {"easy": (2, 3), "medium": (4, 5), "hard": (6, 7)}
@@ -108,8 +108,8 @@ def _overlapping_path(
     draws: Draws, empty: Scene, combination: Combination, other: tuple[Combination, Path]
 ) -> Path | None:
     """Draw a place where a thing overlaps another by a quarter to a half of their extents."""
-    reach = _reach(empty, combination)
-    both = [own + its for own, its in zip(reach, _reach(empty, other[0]), strict=True)]
+    reach = reach_of(empty, combination)
+    both = [own + its for own, its in zip(reach, reach_of(empty, other[0]), strict=True)]
     for _ in range(TRIES):
         axis = draws.integer_below(2)
         moved = [draws.integer_between(-side // 5, side // 5) for side in both]
@@ -130,7 +130,7 @@ def _entering_path(draws: Draws, empty: Scene, combination: Combination, frame: 
     """
     last = empty.frames - 1
     axis = draws.integer_below(2)
-    reach, sides = _reach(empty, combination), (empty.width, empty.height)
+    reach, sides = reach_of(empty, combination), (empty.width, empty.height)
     extent, side = reach[axis], sides[axis]
     slowest = max(-(-(2 * extent + 1 + BORDER) // (last - frame)), SLOWEST)
     fastest = min((side - BORDER) // (last - frame + 1), slowest + 6)
@@ -154,7 +154,3 @@ def _visible_path(draws: Draws, empty: Scene, combination: Combination) -> Path 
         if is_inside(empty, thing, 0):
             return path
     return None
-
-
-def _reach(empty: Scene, combination: Combination) -> tuple[int, int]:
-    return extents(combination.shape, radius_in(empty.unit, combination.size))

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import MissingDependency
 from harness.media import Frame
+from harness.video.index import library
 
 CLOCK = 1000  # steps of a second in which frames are timed
 QUALITY = "26"  # x264's constant rate factor: shapes keep their edges and colours
@@ -26,12 +26,7 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
     Raises:
         MissingDependency: the package av is not installed.
     """
-    try:
-        import av
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "writing videos", expected="the package av", found="none", fix="pip install av"
-        ) from error
+    av = library()
     height, width = frames[0].shape[:2]
     step = (times[-1] - times[0]) / max(len(times) - 1, 1) or 1.0
     with av.open(str(path), "w", format="mp4") as container:

@@ -41,7 +41,7 @@ def place_at_rest(
 
     Where it is crowded, half of the tries let a thing reach a quarter into its neighbour's room.
     """
-    sideways, upwards = _extents(empty, combination)
+    sideways, upwards = reach_of(empty, combination)
     for _ in range(TRIES):
         path = Path(
             draws.integer_between(sideways + BORDER, empty.width - sideways - BORDER - 1),
@@ -68,7 +68,7 @@ def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
     elif way == "straight":
         speed = draws.integer_between(3, 9) * draws.sign()
         dx, dy = (speed, 0) if draws.chance(1, 2) else (0, speed)
-    sideways, upwards = _extents(empty, combination)
+    sideways, upwards = reach_of(empty, combination)
     last = empty.frames - 1
     x = _start(draws, sideways, empty.width, last * dx)
     y = _start(draws, upwards, empty.height, last * dy)
@@ -77,7 +77,7 @@ def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
 
 def _leaving_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
     """Inside in frame 0, outside from one of the last two frames on."""
-    sideways, upwards = _extents(empty, combination)
+    sideways, upwards = reach_of(empty, combination)
     x = _start(draws, sideways, empty.width, 0)
     y = _start(draws, upwards, empty.height, 0)
     gone = empty.frames - draws.integer_between(1, 2)
@@ -97,7 +97,8 @@ def _start(draws: Draws, extent: int, side: int, travel: int) -> int:
     return draws.integer_between(low, max(low, high))
 
 
-def _extents(empty: Scene, combination: Combination) -> tuple[int, int]:
+def reach_of(empty: Scene, combination: Combination) -> tuple[int, int]:
+    """Pixels from the centre of a thing to its sides: (sideways, up or down)."""
     return extents(combination.shape, radius_in(empty.unit, combination.size))
 
 
@@ -110,7 +111,7 @@ def _are_apart(
 ) -> bool:
     """Return True if two things' rectangles keep a gap (if near, overlap by a quarter at most)."""
     quarters, gap = (3, 0) if near else (4, GAP)
-    reach = zip(_extents(empty, one[0]), _extents(empty, other[0]), strict=True)
+    reach = zip(reach_of(empty, one[0]), reach_of(empty, other[0]), strict=True)
     along = (abs(one[1].x - other[1].x), abs(one[1].y - other[1].y))
     return any(
         4 * distance > quarters * (first + second) + 4 * gap

@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from harness.errors import MediaError
+from harness.frames import uniform
 from harness.media import Frame, Media
-from harness.overlay import spread
 
 SIDE = 1024  # pixels of the longer side of an image
 CELL = 480  # pixels of the longer side of a frame in a grid
@@ -49,7 +49,7 @@ class MediaStore:
 
 def describe(media: Media) -> dict[str, object]:
     """Return size, frames and times of a medium, and the layout of its file."""
-    shown = spread(len(media), FRAMES)
+    shown = uniform(range(len(media)), FRAMES)
     width, height = _fitted(media.size, CELL if len(media) > 1 else SIDE)
     made: dict[str, object] = {
         "file": f"{media.id}.webp",
@@ -70,7 +70,7 @@ def encode(media: Media) -> bytes:
     Raises:
         MediaError: it cannot be read.
     """
-    shown = spread(len(media), FRAMES)
+    shown = uniform(range(len(media)), FRAMES)
     if len(shown) == 1:
         return _webp(_resized(media.frame(0), _fitted(media.size, SIDE)))
     width, height = _fitted(media.size, CELL)

@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from harness.errors import HarnessError, StoreError
+from harness.frames import uniform
 from harness.leaderboards.board import Entry
 from harness.leaderboards.rollouts import ROLLOUTS, Rollout, choose_groups, groups_of
-from harness.overlay import spread
 from harness.record import TIMING, Run
 from harness.store.atomic import read_json
 from harness.trainer import CURVE, Curve
@@ -57,7 +57,7 @@ def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | N
         {key: value for one in group for key, value in one.items()}
         for _, group in groupby(rows, key=lambda row: row["step"])
     ]
-    kept = set(spread(len(merged), STEPS))
+    kept = set(uniform(range(len(merged)), STEPS))
     rare = {
         name for name in numbers if sum(name in row for row in merged) <= max(1, len(merged) // 10)
     }

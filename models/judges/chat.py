@@ -36,8 +36,8 @@ class ChatJudge:
         by, case = find(rubric), Case(question, answer, ground_truth)
         request = ChatRequest(
             key=by.key(case, ""),
-            text=by.prompt(case),
-            max_new_tokens=max(self.max_new_tokens, by.max_new_tokens),
+            text=by.prompt_for(case),
+            max_new_tokens=max(self.max_new_tokens, by.max_new_tokens or 0),
         )
         return by.verdict(self.chat.generate([request])[0].text)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.files import read_bytes
-from harness.layout import unreadable
+from harness.layout import readable
 from harness.tasks.refer.pickle_machine import MAX_DEPTH, Machine
 
 MAX_BYTES = 2**28  # of a file
@@ -30,13 +30,11 @@ def read_plain_pickle(path: Path) -> object:
         DataError: it is missing, too large or cut off, does not end with its one value, or holds
             anything else than plain data within the limits. The message names the byte.
     """
-    try:
+    with readable(path):
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise DataError(f"file {path}", expected=f"at most {MAX_BYTES} bytes", found=str(size))
         raw = read_bytes(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
     try:
         return loads(raw)
     except DataError as error:

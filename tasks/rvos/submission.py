@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from harness.masks import BoolArray
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.types import Prediction, Sample
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal predictions give equal bytes
@@ -41,16 +41,15 @@ def write_submission(
     path = folder / "submission.zip"
     temporary = path.with_name(f".submission.{os.getpid()}.tmp")
     try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-            for sample, prediction in pairs:
-                video, expression = sample.id.rsplit("/", 1)
-                masks = _masks(sample, prediction)
-                for frame, mask in zip(videos[video]["frames"], masks, strict=True):
-                    name = f"{prefix}{video}/{expression}/{frame}.png"
-                    archive.writestr(_member(name), png(mask))
-        temporary.replace(path)
-    except OSError as error:
-        raise cannot_write(path, error) from error
+        with writing(path):
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+                for sample, prediction in pairs:
+                    video, expression = sample.id.rsplit("/", 1)
+                    masks = _masks(sample, prediction)
+                    for frame, mask in zip(videos[video]["frames"], masks, strict=True):
+                        name = f"{prefix}{video}/{expression}/{frame}.png"
+                        archive.writestr(_member(name), png(mask))
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     return path

@@ -241,7 +241,7 @@ def test_a_chat_backend_judges_by_the_rubrics_prompt_and_reading():
     assert judge.name == "chat(backend=said,checkpoint=none,temperature=0.0,max_new_tokens=4)"
     assert judgement(judge, rubric("same_meaning"), case).score == 1.0
     (request,) = judge.chat.requests
-    assert request.text == rubric("same_meaning").prompt(case)
+    assert request.text == rubric("same_meaning").prompt_for(case)
     assert request.max_new_tokens == 4
     unsure = judgement(ChatJudge(chat=Responses("Well…"), max_new_tokens=4), rubric("graded"), case)
     assert (unsure.score, unsure.readable) == (0.0, False)

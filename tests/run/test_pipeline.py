@@ -20,7 +20,7 @@ from harness.run.batching import Batch
 from harness.run.memory_budget import ANSWERED, BEGUN, MemoryBudget
 from harness.run.pipeline import Predictor
 from harness.run.predict import call_guarded
-from harness.run.stage_timing import Stage, from_json, sum_stages, to_json
+from harness.run.stage_timing import Stage, sum_stages, to_json
 from harness.run.workers import LocalWorker, worker_info
 from harness.types import Answer, AnswerForm, Call, FailureKind, Prediction, Query, Request
 
@@ -580,7 +580,6 @@ def test_what_a_network_waited_is_counted_batch_by_batch(tmp_path, turns, expect
     plain = to_json(sum_stages(stages))
     found = plain["language"].get("wait_seconds")
     assert found == (0.75 if turns == 1 else None)
-    assert from_json(plain)["language"].wait_seconds == found
     assert "wait_seconds" not in plain["segmentation"]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import ModelError
 from harness.run.interrupts import terminable
+from harness.run.options import Options
 from harness.run.predict import Outcome
 from harness.run.ray_workers import Actor, Actors, Worker, connect
 from harness.run.worker_pool import READY, WorkerNotScheduled
@@ -95,9 +96,7 @@ class Scene(Actors):
 
     def __init__(self, folder, *members, count):
         self._coming, self._began = list(members), False
-        super(Actors, self).__init__(
-            "a model", folder, attempt=0, count=count, isolate=False, timeout=None
-        )
+        super(Actors, self).__init__("a model", folder, 0, Options(workers=count))
 
     def _start(self, index):
         return self._coming.pop(0)
@@ -208,19 +207,8 @@ class Asked:
 
 
 def actors(folder, *, gpus, note):
-    return Actors(
-        parse("m"),
-        folder,
-        attempt=1,
-        count=2,
-        seed=0,
-        isolate=False,
-        timeout=None,
-        address="auto",
-        gpus=gpus,
-        wait=600.0,
-        note=note,
-    )
+    options = Options(workers=2, ray="auto", worker_gpus=gpus, worker_wait=600.0)
+    return Actors(parse("m"), folder, 1, options, note=note)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from harness.errors import ModelError, UsageError
+from harness.run.options import Options
 from harness.run.predict import Outcome, begin, records
 from harness.run.worker_pool import (
     READY,
@@ -74,7 +75,7 @@ class Scene(Pool):
 
     def __init__(self, folder, *members, count, timeout=None):
         self.coming = list(members)
-        super().__init__("a model", folder, attempt=0, count=count, isolate=False, timeout=timeout)
+        super().__init__("a model", folder, 0, Options(workers=count, timeout=timeout))
 
     def _start(self, index):
         coming = self.coming.pop(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import DataError, ParseError
 from harness.responses import MAX_TEXT, finite_numbers, loads_lenient
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
 
 ASPECTS = ("scene", "segmentation", "temporal", "motion", "language")
@@ -137,12 +137,10 @@ def append(file: Path, rater: str, batch: Sequence[RatedSample]) -> None:
         + "\n"
         for one in batch
     ]
-    try:
+    with writing(file):
         _cut(file)
         with file.open("a", encoding="utf-8") as out:
             out.write("".join(lines))
-    except OSError as error:
-        raise cannot_write(file, error) from error
 
 
 def _cut(file: Path) -> None:

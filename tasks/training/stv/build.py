@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from harness.errors import UsageError
-from harness.store.atomic import cannot_write
+from harness.store.atomic import writing
 from harness.tasks.training.stv import spatial, temporal
 from harness.tasks.training.stv.answers import LEAD, Answers
 from harness.tasks.training.stv.clips import Clip, Source
@@ -244,7 +244,7 @@ def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
         )
     tally, statistics = FilterCounts(), Statistics()
     ids: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         with _create(out / PARTIAL[0]) as lines, _create(out / PARTIAL[1]) as graphs:
             for one in questions(clips(data, settings), settings, tally):
@@ -260,8 +260,6 @@ def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
         _write(out / "statistics.md", page(report))
         for name in PARTIAL:  # last: a build that was stopped leaves no set
             (out / name).rename(out / name.removesuffix(".partial"))
-    except OSError as error:
-        raise cannot_write(out, error) from error
     return report
 
 
