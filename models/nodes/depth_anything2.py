@@ -21,10 +21,7 @@ class DepthAnything2(NetworkNode):
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DEPTH, summary="depth estimation")
 
-    @property
-    def name(self) -> str:
-        """`depth_anything2`."""
-        return "depth_anything2"
+    name = "depth_anything2"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> DepthMaps:
         """Estimate the depth of each described frame."""

@@ -24,10 +24,7 @@ class DINOv2(NetworkNode):
         summary="visual feature extraction",
     )
 
-    @property
-    def name(self) -> str:
-        """`dinov2`."""
-        return "dinov2"
+    name = "dinov2"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
         """Average the features of patches over the pixels of each mask."""

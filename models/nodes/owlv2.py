@@ -31,10 +31,7 @@ class OWLv2(NetworkNode):
     threshold: float
     max_boxes: int
 
-    @property
-    def name(self) -> str:
-        """`owlv2`."""
-        return "owlv2"
+    name = "owlv2"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Detections:
         """Detect in each described frame."""

@@ -57,10 +57,7 @@ class Sam3(checkpoints.CheckpointPart, Segmenter):
     threshold: float = 0.5
     instances: Literal["one", "all"] = "one"
 
-    @property
-    def name(self) -> str:
-        """`sam3`."""
-        return "sam3"
+    name = "sam3"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt.
