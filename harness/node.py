@@ -198,7 +198,7 @@ class Node(Part, ABC):
     @property
     def _parts(self) -> Mapping[str, Part]:
         """Parts among its fields, such as a propagator, by the field's name."""
-        names = [one.name for one in fields(self)] if is_dataclass(self) else []
+        names: list[str] = [one.name for one in fields(self)] if is_dataclass(self) else []
         found = {name: getattr(self, name) for name in names}
         return {name: one for name, one in found.items() if isinstance(one, Part)}
 
