@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, ClassVar, TypedDict, get_args
 
 from harness.errors import ModelError, UsageError
 from harness.model import Part
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.checkpoint import Dtype
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
-
-Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,14 +90,6 @@ def _check_variables(name: str, processor: "ProcessorMixin", given: Mapping[str,
             )
 
 
-def template_variables(
-    enable_thinking: bool | None, reasoning_effort: str | None
-) -> dict[str, object]:
-    """Return the variables of a chat template that are set."""
-    given = {"enable_thinking": enable_thinking, "reasoning_effort": reasoning_effort}
-    return {name: value for name, value in given.items() if value is not None}
-
-
 @dataclass
 class TextProcessor:
     """A tokenizer in the place of a processor: of networks that read text alone."""
