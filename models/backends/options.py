@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from harness.model import Coordinates
+from harness.models.backends.checkpoint import Dtype
 from harness.models.backends.sampling import check_settings
 
 
@@ -74,3 +75,19 @@ class ProcessorOptions:
     """Smallest image, or frame of a clip; they are brought to the limits before they are sent."""
     max_pixels: int | None = None
     """Largest image, likewise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedOptions(TemplateOptions):
+    """Options of a network that is loaded in this process."""
+
+    revision: str | None = None
+    """Of a name in the cache: branch, tag or commit."""
+    dtype: Dtype = "auto"
+    """Of weights and activations; `auto` is what the checkpoint was saved in."""
+    min_pixels: int | None = None
+    """Smallest image after resizing; None: as the checkpoint's processor says."""
+    max_pixels: int | None = None
+    """Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL, Qwen2.5-VL).
+    Where a processor has limits for all frames together instead (Qwen3-VL), a clip is refused while
+    one is given."""

@@ -47,7 +47,7 @@ from harness.models.backends.networks import (
     load_network,
     load_processor,
 )
-from harness.models.backends.options import GenerationOptions, TemplateOptions
+from harness.models.backends.options import GenerationOptions, LoadedOptions
 from harness.models.backends.prefill_queue import (
     PrefillQueue,
     Prompts,
@@ -77,25 +77,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformersOptions(GenerationOptions, TemplateOptions):
+class TransformersOptions(GenerationOptions, LoadedOptions):
     """Options of the backend."""
 
-    revision: str | None = None
-    """Of a name in the cache: branch, tag or commit."""
-    dtype: Dtype = "auto"
-    """Of weights and activations; `auto` is what the checkpoint was saved in."""
     device: str = "auto"
     """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
     attn_implementation: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
     """Of attention; `auto` is transformers' choice, but for `kernels` on a CPU."""
     batch_size: int = 8
     """Requests at once; fewer where they do not fit into memory."""
-    min_pixels: int | None = None
-    """Smallest image after resizing; None: as the checkpoint's processor says."""
-    max_pixels: int | None = None
-    """Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL, Qwen2.5-VL).
-    Where a processor has limits for all frames together instead (Qwen3-VL), a clip is refused while
-    one is given."""
     repetition_penalty: float | None = None
     """1 is none; None: as the checkpoint's generation settings say, which is what the official
     evaluations run with."""
@@ -294,7 +284,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
     def _room(self) -> BatchSizeFinder:
         return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
-    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation[TransformersChat]":
+    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation":
         """Return what lets the network learn from one request at a time.
 
         Raises:

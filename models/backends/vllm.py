@@ -23,7 +23,6 @@ from harness.errors import MissingDependency, ModelError
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import PreparedInputs
-from harness.models.backends.checkpoint import Dtype
 from harness.models.backends.inputs import (
     chat_text,
     check_clip_limits,
@@ -35,7 +34,7 @@ from harness.models.backends.inputs import (
 )
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.nan_guard import refuse_broken
-from harness.models.backends.options import ServedOptions, TemplateOptions
+from harness.models.backends.options import LoadedOptions, ServedOptions
 from harness.models.backends.remote_processor import processor_only_chat
 from harness.models.backends.request_format import seed_of
 from harness.models.backends.sampling import given_settings
@@ -48,21 +47,11 @@ MAX_MEDIA = 64  # images, or clips, of one request
 
 
 @dataclass(frozen=True, kw_only=True)
-class VllmOptions(ServedOptions, TemplateOptions):
+class VllmOptions(ServedOptions, LoadedOptions):
     """Options of the backend."""
 
-    revision: str | None = None
-    """Of a name in the cache: branch, tag or commit."""
-    dtype: Dtype = "auto"
-    """Of weights and activations; `auto` is what the checkpoint was saved in."""
     batch_size: int = 256
     """Requests that it likes at once; vLLM batches them by itself."""
-    min_pixels: int | None = None
-    """Smallest image after resizing; None: as the checkpoint's processor says."""
-    max_pixels: int | None = None
-    """Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL, Qwen2.5-VL).
-    Where a processor has limits for all frames together instead (Qwen3-VL), a clip is refused while
-    one is given."""
     max_model_len: int | None = None
     """Tokens of prompt and response together; None: as the checkpoint says."""
     gpu_memory_utilization: float = 0.9
