@@ -195,9 +195,26 @@ class Node(Part, ABC):
             inputs: Outputs of the dependencies, in the order of the plan.
         """
 
+    @property
+    def _parts(self) -> Mapping[str, Part]:
+        """Parts among its fields, such as a propagator, by the field's name."""
+        names: list[str] = [one.name for one in fields(self)] if is_dataclass(self) else []
+        found = {name: getattr(self, name) for name in names}
+        return {name: one for name, one in found.items() if isinstance(one, Part)}
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of its parts."""
+        return tuple(device for part in self._parts.values() for device in part.devices)
+
+    def prepare(self) -> None:
+        """Load what its parts load."""
+        for part in self._parts.values():
+            part.prepare()
+
     def describe(self) -> Mapping[str, Any]:
         """Return plain data that decides the output: settings, fingerprint of weights, …"""
-        return settings(self)
+        return {**settings(self), **{name: settings(one) for name, one in self._parts.items()}}
 
 
 def instances_of(inputs: Sequence[Output]) -> tuple[Instance, ...]:

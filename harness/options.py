@@ -67,7 +67,8 @@ def with_options(
             return function(replace(usual, **parts), **given)
 
         built.__dict__["__signature__"] = signature.replace(parameters=[*own, *shared.values()])
-        built.__annotations__ = {one.name: one.annotation for one in (*own, *shared.values())}
+        hints = {one.name: one.annotation for one in (*own, *shared.values())}
+        built.__annotations__ = {**hints, "return": signature.return_annotation}
         return built
 
     return offered

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import plugins
 from harness.errors import MissingDependency, UsageError
-from harness.models.backends.loading import check_report, loading, memory, no_bars
-from harness.models.backends.networks import loader
+from harness.models.backends.loading import no_bars
+from harness.models.backends.networks import load_network
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
@@ -120,23 +120,13 @@ def training_facts(
 
 def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
     """Load a backend's network for training, its weights converted to `dtype`; `auto`: its own."""
-    attention = (
-        {}
-        if chat.attn_implementation == "auto"
-        else {"attn_implementation": chat.attn_implementation}
+    return load_network(
+        chat.folder,
+        name=chat.checkpoint,
+        dtype=chat.dtype if dtype == "auto" else dtype,
+        attn_implementation=chat.attn_implementation,
+        adapter=None,
     )
-    with loading(f"checkpoint {chat.checkpoint}"), memory():
-        network, report = loader(chat.folder).from_pretrained(
-            chat.folder,
-            dtype=chat.dtype if dtype == "auto" else dtype,
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            **attention,
-        )
-    check_report(chat.checkpoint, report)
-    return network
 
 
 def export(

@@ -20,8 +20,9 @@ from harness import plugins
 from harness.media import Frame, Media, pixels
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.inputs import frames_shown
+from harness.models.factory import build_chat
 from harness.models.grammar import reasoning
-from harness.spec import Spec, Value
+from harness.spec import Spec
 
 GREY = 128
 CLOSED = "</think>"
@@ -278,14 +279,8 @@ def ablation(
             backend's.
         seed: Handed to the backend within, if it takes one.
     """
-    if isinstance(chat, Spec):
-        given: dict[str, Value] = {"batch_size": batch_size}
-        if checkpoint is not None:
-            given["checkpoint"] = checkpoint
-        if plugins.accepts("backends", chat.name, "seed"):
-            given["seed"] = seed
-        if temperature is not None and plugins.accepts("backends", chat.name, "temperature"):
-            given["temperature"] = temperature
-        built: Chat = plugins.build("backends", chat.with_defaults(**given))
-        return AblationChat(chat=built, images=images, reasoning=reasoning)
-    return AblationChat(chat=chat, images=images, reasoning=reasoning)
+    takes = isinstance(chat, Spec) and plugins.accepts("backends", chat.name, "temperature")
+    if isinstance(chat, Spec) and takes and temperature is not None:
+        chat = chat.with_defaults(temperature=temperature)
+    built = build_chat(chat, checkpoint=checkpoint, batch_size=batch_size, seed=seed)
+    return AblationChat(chat=built, images=images, reasoning=reasoning)

@@ -8,11 +8,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from harness.errors import MissingDependency, ModelError
 from harness.files import CONTENTS, digest, open_regular, read_text
 
+Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+"""Type of weights and activations; `auto` is what a checkpoint was saved in."""
 CONFIGURATIONS = (
     "config.json",
     "processor_config.json",
@@ -156,10 +158,10 @@ def training_record(folder: Path) -> dict[str, object] | None:
         ) from error
 
 
-def saved_dtype(configuration: Mapping[str, object]) -> str:
+def saved_dtype(configuration: Mapping[str, object]) -> Dtype:
     """Return the weights' type by a checkpoint's configuration; `auto` if it names none."""
     output = configuration.get("dtype") or configuration.get("torch_dtype")
-    return output if output in ("float32", "bfloat16", "float16") else "auto"
+    return next((one for one in get_args(Dtype) if one == output), "auto")
 
 
 def generation_settings(folder: Path) -> dict[str, Any]:

@@ -38,11 +38,12 @@ from harness.models.backends.lmms_models import (
     takes_file,
 )
 from harness.models.backends.loading import loading, memory
+from harness.models.backends.options import GenerationOptions, ProcessorOptions
 from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
 from harness.models.backends.request_format import seed_of
-from harness.models.backends.sampling import check_settings
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.options import with_options
 
 Clips: TypeAlias = Literal["images", "file"]
 
@@ -51,31 +52,51 @@ CODE = re.compile(r"(?i)trust_remote_code\s*=\s*(?!false\b)")
 
 
 @dataclass(frozen=True, kw_only=True)
+class LmmsOptions(GenerationOptions, ProcessorOptions):
+    """Options of the backend."""
+
+    force_simple: bool = False
+    """Take the older interface of a model that has both."""
+    image_nesting: Several | None = None
+    """How a model takes several images, frames of a clip too, that is not known here to look at
+    more than one: `flat`, a list of them; `nested`, a list within a list."""
+    clips: Clips = "images"
+    """Several frames of a medium are shown as `images`, or as the path of a video `file` that has
+    them and nothing else, for models that open one and sample it by their own arguments; they then
+    take one request at a time."""
+    remote_code: bool = False
+    """Let a model run code that lies beside the checkpoint's weights."""
+    device: str | None = None
+    """Such as `cuda:0`; None: the model's own choice."""
+    batch_size: int = 1
+    """Requests at once, if the model takes several."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LmmsChat(Chat):
     """A model of lmms-eval, loaded when first used."""
 
     name: str
     arguments: str
-    force_simple: bool
-    image_nesting: Several | None
-    clips: Clips
-    remote_code: bool
+    options: LmmsOptions
     remote_processor: RemoteProcessor
-    device: str | None
-    batch_size: int
-    temperature: float
-    top_p: float
-    seed: int
+
+    @property
+    def batch_size(self) -> int:
+        """Requests at once: of files one, for in a batch some models sample all files by the number
+        of frames of the first.
+        """
+        return 1 if self.options.clips == "file" else self.options.batch_size
 
     @property
     def devices(self) -> tuple[str, ...]:
         """Device of the setting; without one, lmms-eval's own choice is CUDA where there is one."""
-        return ("auto" if self.device is None else self.device,)
+        return ("auto" if self.options.device is None else self.options.device,)
 
     @property
     def greedy(self) -> bool:
         """Return True if it always takes the most likely token."""
-        return self.temperature == 0
+        return self.options.greedy
 
     @property
     def coordinates(self) -> Coordinates:
@@ -94,21 +115,21 @@ class LmmsChat(Chat):
             "backend": "lmms",
             "model": self.name,
             "arguments": self.arguments,
-            "force_simple": self.force_simple,
-            "image_nesting": self.image_nesting,
-            "remote_code": self.remote_code,
+            "force_simple": self.options.force_simple,
+            "image_nesting": self.options.image_nesting,
+            "remote_code": self.options.remote_code,
             "tokenizer": None if network is None else network.folder.name,
             "tokens": self.remote_processor.tokens,
             "coordinates": self.coordinates,
             "factor": self.remote_processor.factor,
             "min_pixels": self.remote_processor.min_pixels,
             "max_pixels": self.remote_processor.max_pixels,
-            "clips": self.clips,
-            "device": self.device,
+            "clips": self.options.clips,
+            "device": self.options.device,
             "batch_size": self.batch_size,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "seed": self.seed,
+            "temperature": self.options.temperature,
+            "top_p": self.options.top_p,
+            "seed": self.options.seed,
             "lmms_eval": _version(),
         }
 
@@ -135,9 +156,9 @@ class LmmsChat(Chat):
                 fix=f"Did you mean {', '.join(near)}?" if near else "",
             )
         with loading(f"model {self.name} of lmms-eval"), memory():
-            made = registry.get_model(self.name, force_simple=self.force_simple)
+            made = registry.get_model(self.name, force_simple=self.options.force_simple)
             self._check_code(made)
-            settings = {"batch_size": self.batch_size, "device": self.device}
+            settings = {"batch_size": self.batch_size, "device": self.options.device}
             return made.create_from_arg_string(self.arguments, settings)
 
     def prepare(self) -> None:
@@ -159,7 +180,7 @@ class LmmsChat(Chat):
             _check(request, simple=simple)
             self._check_images(request, simple=simple)
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
-        files = clip_files() if self.clips == "file" else nullcontext()
+        files = clip_files() if self.options.clips == "file" else nullcontext()
         with memory(), self._seeding(requests), files as path_of:
             requested = [
                 instance(
@@ -193,24 +214,24 @@ class LmmsChat(Chat):
 
         A model draws for a whole call at once, so that a request cannot have a seed of its own.
         """
-        if not any(one.temperature_or(self.temperature) for one in requests):
+        if not any(one.temperature_or(self.options.temperature) for one in requests):
             yield
             return
         import torch
 
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.manual_seed(seed_of(requests[0].key, self.seed))
+            torch.manual_seed(seed_of(requests[0].key, self.options.seed))
             yield
 
     def _arguments(
         self, request: ChatRequest, place: int, *, simple: bool, path_of: ClipPath | None
     ) -> tuple[object, ...]:
         """Return the arguments of lmms-eval's request: text, settings, and access to its images."""
-        temperature = request.temperature_or(self.temperature)
+        temperature = request.temperature_or(self.options.temperature)
         settings: dict[str, object] = {
             "max_new_tokens": request.max_new_tokens,
             "temperature": temperature,
-            "top_p": request.top_p_or(self.top_p),
+            "top_p": request.top_p_or(self.options.top_p),
             "do_sample": temperature > 0,
         }
         if request.stop:
@@ -221,7 +242,7 @@ class LmmsChat(Chat):
         return text, partial(self._messages, path_of), settings, place, TASK, SPLIT
 
     def _check_code(self, made: type) -> None:
-        where = None if self.remote_code else runs_code(made, self.arguments)
+        where = None if self.options.remote_code else runs_code(made, self.arguments)
         if where is not None:
             raise UsageError(
                 f"lmms(name={self.name})",
@@ -234,13 +255,13 @@ class LmmsChat(Chat):
 
     def _check_images(self, request: ChatRequest, *, simple: bool) -> None:
         counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
-        if self.clips == "file" and max(counts, default=0) > 1:
+        if self.options.clips == "file" and max(counts, default=0) > 1:
             self._check_file(counts, simple=simple)
             return
         count = sum(counts)
         if (
             count > 1
-            and self.image_nesting is None
+            and self.options.image_nesting is None
             and nesting_of(self.name, simple=simple) is None
         ):
             raise UsageError(
@@ -286,7 +307,7 @@ class LmmsChat(Chat):
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
         """Images and paths of video files as the older interface has them."""
         visuals = frame_images(path_of, request)
-        nested = (self.image_nesting or nesting_of(self.name, simple=True)) == "nested"
+        nested = (self.options.image_nesting or nesting_of(self.name, simple=True)) == "nested"
         return [visuals] if nested and len(visuals) > 1 else visuals
 
     def _messages(self, path_of: ClipPath | None, request: ChatRequest) -> list[dict[str, object]]:
@@ -382,48 +403,19 @@ def _version() -> str | None:
         return None
 
 
+@with_options(LmmsOptions)
 def lmms(
-    *,
-    name: str,
-    arguments: str = "",
-    force_simple: bool = False,
-    image_nesting: Several | None = None,
-    clips: Clips = "images",
-    remote_code: bool = False,
-    checkpoint: str | None = None,
-    tokenizer: str | None = None,
-    coordinates: Coordinates | None = None,
-    factor: int | None = None,
-    min_pixels: int | None = None,
-    max_pixels: int | None = None,
-    device: str | None = None,
-    batch_size: int = 1,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    seed: int = 0,
+    options: LmmsOptions, *, name: str, arguments: str = "", checkpoint: str | None = None
 ) -> LmmsChat:
     """A model that lmms-eval 0.7 has registered.
 
     Args:
+        options: The options of the backend.
         name: As in `lmms-eval --model`.
         arguments: As in `--model_args`, in quotes: `'pretrained=…,max_pixels=…'`.
-        force_simple: Take the older interface of a model that has both.
-        image_nesting: How a model takes several images, frames of a clip too, that is not known
-            here to look at more than one: `flat`, a list of them; `nested`, a list within a list.
-        clips: Several frames of a medium are shown as `images`, or as the path of a video `file`
-            that has them and nothing else, for models that open one and sample it by their own
-            arguments; they then take one request at a time.
-        remote_code: Let a model run code that lies beside the checkpoint's weights.
         checkpoint: Added to the arguments as `pretrained=…`, unless they name one.
-        tokenizer: A folder with the network's tokenizer and processor, for its canvas.
-        coordinates: What numbers in responses mean; needed without such a folder.
-        factor: Patch size times merge size of its processor, without such a folder.
         min_pixels: Smallest canvas, likewise; the model's own arguments must say the same.
         max_pixels: Largest canvas, likewise.
-        device: Such as `cuda:0`; None: the model's own choice.
-        batch_size: Requests at once, if the model takes several.
-        temperature: 0 is greedy.
-        top_p: Nucleus of the distribution that is sampled from.
         seed: With the key of a call's first request it seeds torch before the call: the same calls
             repeat what models draw from torch's generators.
 
@@ -431,8 +423,7 @@ def lmms(
         UsageError: the arguments ask for code of a checkpoint, which `remote_code` does not allow,
             or coordinates are missing.
     """
-    check_settings(temperature=temperature, top_p=top_p)
-    if CODE.search(arguments) and not remote_code:
+    if CODE.search(arguments) and not options.remote_code:
         raise UsageError(
             "lmms(arguments=…)",
             expected="a model whose code is installed",
@@ -441,26 +432,10 @@ def lmms(
         )
     if checkpoint is not None and "pretrained=" not in arguments:
         arguments = ",".join(part for part in (f"pretrained={checkpoint}", arguments) if part)
+    clips = "fetched" if options.clips == "file" and name in FETCHED else options.clips
     return LmmsChat(
         name=name,
         arguments=arguments,
-        force_simple=force_simple,
-        image_nesting=image_nesting,
-        clips=clips,
-        remote_code=remote_code,
-        remote_processor=remote_processor(
-            tokenizer=tokenizer,
-            checkpoint=checkpoint,
-            coordinates=coordinates,
-            factor=factor,
-            min_pixels=min_pixels,
-            max_pixels=max_pixels,
-            clips="fetched" if clips == "file" and name in FETCHED else clips,
-        ),
-        device=device,
-        # In a batch some models sample all files by the number of frames of the first.
-        batch_size=1 if clips == "file" else batch_size,
-        temperature=temperature,
-        top_p=top_p,
-        seed=seed,
+        options=options,
+        remote_processor=remote_processor(options, checkpoint=checkpoint, clips=clips),
     )

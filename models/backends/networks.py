@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.adapters import Adapter
-from harness.models.backends.loading import check_report, loading
+from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 if TYPE_CHECKING:
@@ -88,14 +88,6 @@ def _check_variables(name: str, processor: "ProcessorMixin", given: Mapping[str,
                 found="one that does not, so that it would change nothing",
                 fix="Leave it out, or give a checkpoint that can switch it.",
             )
-
-
-def template_variables(
-    enable_thinking: bool | None, reasoning_effort: str | None
-) -> dict[str, object]:
-    """Return the variables of a chat template that are set."""
-    given = {"enable_thinking": enable_thinking, "reasoning_effort": reasoning_effort}
-    return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass
@@ -255,9 +247,10 @@ def load_network(
 
     Raises:
         ModelError: the weights, or the adapter's, are not exactly those of the architecture.
+        OutOfMemory: there is not enough memory.
     """
     chosen = {} if attn_implementation == "auto" else {"attn_implementation": attn_implementation}
-    with loading(f"checkpoint {name}"):
+    with loading(f"checkpoint {name}"), memory():
         network, report = loader(folder).from_pretrained(
             folder,
             dtype=dtype,

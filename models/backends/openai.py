@@ -20,15 +20,16 @@ from typing import TypeVar
 from harness.errors import MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.networks import template_variables
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
 from harness.models.backends.openai_pool import EndpointPool
 from harness.models.backends.openai_response import check_listed, check_model, read_answer
 from harness.models.backends.openai_session import ServerUsage, Session
+from harness.models.backends.options import ProcessorOptions
 from harness.models.backends.rate_limiter import RateLimiter
 from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
-from harness.models.backends.request_format import GOES_ON, Clips, RequestFormat, Server
-from harness.models.backends.sampling import check_settings, given_settings
+from harness.models.backends.request_format import GOES_ON, RequestFormat, RequestOptions
+from harness.models.backends.sampling import given_settings
+from harness.options import with_options
 
 ADDRESS = "OPENAI_BASE_URL"
 """The environment variable for an address that the record is not to hold."""
@@ -38,17 +39,66 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
+class OpenAIOptions(RequestOptions, ProcessorOptions):
+    """Options of the backend."""
+
+    concurrency: int = 64
+    """Requests at once, at most."""
+    retries: int = 5
+    """Tries after the first."""
+    wait: float = 0.5
+    """Seconds before the second try; doubled each time, with jitter."""
+    timeout: float = 300.0
+    """Seconds for one answer."""
+    batch_size: int = 64
+    """Requests that it likes at once."""
+    prompt_price: float | None = None
+    """Price of a million tokens; with it results.json has the cost of a run."""
+    completion_price: float | None = None
+    """Price of a million tokens, likewise."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fine = {
+            "quality": (self.quality is None or 1 <= self.quality <= 100, "1 to 100"),
+            "concurrency": (1 <= self.concurrency <= 4096, "1 to 4096"),
+            "retries": (0 <= self.retries <= 100, "0 to 100"),
+            "timeout": (0 < self.timeout < float("inf"), "more than 0"),
+            "wait": (0 <= self.wait < float("inf"), "0 or more"),
+            "batch_size": (self.batch_size >= 1, "at least 1"),
+        }
+        for name, (good, words) in fine.items():
+            if not good:
+                raise UsageError(f"openai({name}=…)", expected=words, found="another number")
+        if self.times and self.clips == "video":
+            raise UsageError(
+                "openai(clips=video,times=true)",
+                expected="times beside frames that are sent as images",
+                found="one video, which has its times with it",
+                fix="Leave times out, or use clips=images.",
+            )
+        if (self.prompt_price is None) != (self.completion_price is None):
+            raise UsageError(
+                "openai(prompt_price=…,completion_price=…)", expected="both or neither", found="one"
+            )
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """Prices of a million tokens of prompt and of completion."""
+        if self.prompt_price is None or self.completion_price is None:
+            return None
+        return self.prompt_price, self.completion_price
+
+
+@dataclass(frozen=True, kw_only=True)
 class OpenAIChat(ConversingChat):
     """A network behind a server."""
 
     address: str
     """Address for the record; the variable's name, if the address is from the environment."""
+    options: OpenAIOptions
     form: RequestFormat
     remote_processor: RemoteProcessor
-    concurrency: int
-    batch_size: int
-    prices: tuple[float, float] | None
-    """Prices of a million tokens of prompt and of completion."""
     session: Session = field(repr=False)
 
     @property
@@ -57,19 +107,29 @@ class OpenAIChat(ConversingChat):
         return self.remote_processor.coordinates
 
     @property
+    def batch_size(self) -> int:
+        """Preferred number of requests at once."""
+        return self.options.batch_size
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """Prices of a million tokens of prompt and of completion."""
+        return self.options.prices
+
+    @property
     def turns(self) -> int:
         """Number of batches to request at once, so that one slow response delays no other."""
-        return 2 + self.concurrency // self.batch_size
+        return 2 + self.options.concurrency // self.batch_size
 
     @property
     def greedy(self) -> bool:
         """Return True if requests demand the most likely tokens."""
-        return self.form.temperature == 0
+        return self.options.greedy
 
     @property
     def goes_on(self) -> bool:
         """Return True if the server continues from the `prefix` of a request."""
-        return self.form.server in GOES_ON
+        return self.options.server in GOES_ON
 
     def halt(self) -> None:
         """Abandon the requests under way."""
@@ -82,12 +142,12 @@ class OpenAIChat(ConversingChat):
 
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record. The weights behind a server cannot be known here."""
-        form, network = self.form, self.remote_processor.network
+        given, network = self.options, self.remote_processor.network
         return {
             "backend": "openai",
-            "server": form.server,
+            "server": given.server,
             "address": self.address,
-            "model": form.model,
+            "model": self.form.model,
             "tokenizer": None if network is None else network.folder.name,
             "files": {} if network is None else checkpoints.deciding(network.folder),
             "tokens": self.remote_processor.tokens,
@@ -95,19 +155,19 @@ class OpenAIChat(ConversingChat):
             "factor": self.remote_processor.factor,
             "min_pixels": self.remote_processor.min_pixels,
             "max_pixels": self.remote_processor.max_pixels,
-            "images": "png" if form.quality is None else f"jpeg of quality {form.quality}",
+            "images": "png" if given.quality is None else f"jpeg of quality {given.quality}",
             "resized": "by the server" if self.remote_processor.fit is None else "here, bicubic",
-            "clips": form.clips,
-            "batch_size": self.batch_size,
-            "temperature": form.temperature,
-            "top_p": form.top_p,
-            "repetition_penalty": form.repetition_penalty,
-            **form.template,
+            "clips": given.clips,
+            "batch_size": given.batch_size,
+            "temperature": given.temperature,
+            "top_p": given.top_p,
+            "repetition_penalty": self.form.repetition_penalty,
+            **given.template,
             # Settings of later days are recorded where they are given: older runs go on.
-            **({"times": True} if form.times else {}),
-            **given_settings(top_k=form.top_k, presence_penalty=form.presence_penalty),
-            "seed": form.seed,
-            "price_of_a_million_tokens": self.prices and list(self.prices),
+            **({"times": True} if given.times else {}),
+            **given_settings(top_k=given.top_k, presence_penalty=given.presence_penalty),
+            "seed": given.seed,
+            "price_of_a_million_tokens": given.prices and list(given.prices),
         }
 
     def prepare(self) -> None:
@@ -145,7 +205,7 @@ class OpenAIChat(ConversingChat):
             UsageError: no request would fare better (address, key, model, settings).
             MissingDependency: the server has failed many times in a row, or the account is spent.
         """
-        return self.session.responses(requests, self._ask, limit=self.concurrency)
+        return self.session.responses(requests, self._ask, limit=self.options.concurrency)
 
     def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
@@ -156,7 +216,9 @@ class OpenAIChat(ConversingChat):
         errors are the same.
         """
         del go_on  # they always do
-        return self.session.converse_as_completed(conversations, self._ask, limit=self.concurrency)
+        return self.session.converse_as_completed(
+            conversations, self._ask, limit=self.options.concurrency
+        )
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it."""
@@ -172,101 +234,41 @@ class OpenAIChat(ConversingChat):
         return read_answer(answer, request, self.remote_processor)
 
 
+@with_options(OpenAIOptions)
 def openai(
+    options: OpenAIOptions,
     *,
     model: str | None = None,
     base_url: str | None = None,
-    server: Server = "vllm",
     key_variable: str | None = None,
     checkpoint: str | None = None,
-    tokenizer: str | None = None,
-    coordinates: Coordinates | None = None,
-    factor: int | None = None,
-    min_pixels: int | None = None,
-    max_pixels: int | None = None,
-    clips: Clips = "images",
-    times: bool = False,
-    quality: int | None = None,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    presence_penalty: float | None = None,
-    repetition_penalty: float | None = None,
-    enable_thinking: bool | None = None,
-    reasoning_effort: str | None = None,
-    seed: int = 0,
-    concurrency: int = 64,
-    retries: int = 5,
-    wait: float = 0.5,
-    timeout: float = 300.0,
-    batch_size: int = 64,
-    prompt_price: float | None = None,
-    completion_price: float | None = None,
 ) -> OpenAIChat:
     """A network behind an OpenAI-compatible server, such as one of `vllm serve`.
 
     Args:
+        options: The options of the backend.
         model: Its name at the server; None: `checkpoint`, which is what vLLM calls it.
         base_url: Where the server is, such as http://localhost:8000/v1, or several with commas (in
             quotes), which share the requests; None: as the environment variable OPENAI_BASE_URL
             says, which the record does not hold.
-        server: What it takes beyond the common form: `vllm`, `sglang`, `openai` or `plain`.
         key_variable: The environment variable that holds the key; None: none is sent.
         checkpoint: The network's folder or name, as models hand it to their backend; where it is
             here, its tokenizer and processor are used, and its weights are not.
         tokenizer: A folder with the network's tokenizer and processor.
-        coordinates: What numbers in responses mean; needed where no such folder is here.
-        factor: Patch size times merge size of its processor, where no such folder is here.
-        min_pixels: Smallest image, or frame of a clip; they are brought to the limits before they
-            are sent.
-        max_pixels: Largest image, likewise.
-        clips: Several frames are sent as `images`, which every server takes, or as one `video`
-            with its times, which vLLM takes.
-        times: Each of a clip's frames that is sent as an image follows its time as text, such as
-            `<0.5 seconds>`, the form in which Qwen3-VL is given the times of a video.
-        quality: Quality of JPEG, 1 to 100; None: PNG, which loses nothing.
-        temperature: 0 is greedy.
-        top_p: Nucleus of the distribution that is sampled from.
         top_k: Number of the likeliest tokens that are sampled from, at `vllm` and `sglang`; None:
             all.
         presence_penalty: Subtracted from the logits of tokens that the response has; None: not
             sent.
-        repetition_penalty: 1 is none; None: the checkpoint's own if it is here, else the server's.
         enable_thinking: Whether the chat template asks for reasoning, at `vllm` and `sglang`; None:
             as it does by itself.
         reasoning_effort: How much of it, such as `low`.
         seed: Each request is sent one of its own, made of this and its key: the best that can be
             done for repeating a run.
-        concurrency: Requests at once, at most.
-        retries: Tries after the first.
-        wait: Seconds before the second try; doubled each time, with jitter.
-        timeout: Seconds for one answer.
-        batch_size: Requests that it likes at once.
-        prompt_price: Price of a million tokens; with it results.json has the cost of a run.
-        completion_price: Price of a million tokens, likewise.
 
     Raises:
         UsageError: an address, a key or a setting is not right, or one that is needed is missing.
         ModelError: the tokenizer's folder is not there, or asks for code to run.
     """
-    check_settings(
-        temperature=temperature, top_p=top_p, top_k=top_k, presence_penalty=presence_penalty
-    )
-    if times and clips == "video":
-        raise UsageError(
-            "openai(clips=video,times=true)",
-            expected="times beside frames that are sent as images",
-            found="one video, which has its times with it",
-            fix="Leave times out, or use clips=images.",
-        )
-    _check_numbers(
-        quality=quality,
-        concurrency=concurrency,
-        retries=retries,
-        timeout=timeout,
-        wait=wait,
-        batch_size=batch_size,
-    )
     name = model or checkpoint
     if name is None:
         raise UsageError("openai(model=…)", expected="the model's name at the server", found="none")
@@ -278,72 +280,26 @@ def openai(
             found="none",
             fix=f"Or set {ADDRESS} in the environment.",
         )
-    if (prompt_price is None) != (completion_price is None):
-        raise UsageError(
-            "openai(prompt_price=…,completion_price=…)", expected="both or neither", found="one"
-        )
-    network = remote_processor(
-        tokenizer=tokenizer,
-        checkpoint=checkpoint,
-        coordinates=coordinates,
-        factor=factor,
-        min_pixels=min_pixels,
-        max_pixels=max_pixels,
-        clips=clips,
-    )
+    network = remote_processor(options, checkpoint=checkpoint, clips=options.clips)
     key, urls = key_from(key_variable), dict.fromkeys(map(checked_url, url.split(",")))
-    endpoint = EndpointPool([Endpoint(url=one, timeout=timeout, key=key) for one in urls])
+    members = [Endpoint(url=one, timeout=options.timeout, key=key) for one in urls]
+    endpoint = EndpointPool(members)
     return OpenAIChat(
         address=endpoint.url if base_url else ADDRESS,
+        options=options,
         form=RequestFormat(
+            options=options,
             model=name,
-            server=server,
-            clips=clips,
-            quality=quality,
-            temperature=temperature,
-            top_p=top_p,
-            seed=seed,
+            repetition_penalty=network.penalty(options.repetition_penalty, server=options.server),
             fit=network.fit,
             plain=network.without_special_tokens,
             keeps_sizes=network.keeps_clip_sizes,
-            times=times,
-            top_k=top_k,
-            presence_penalty=presence_penalty,
-            template=template_variables(enable_thinking, reasoning_effort),
-            repetition_penalty=network.penalty(repetition_penalty, server=server),
         ),
         remote_processor=network,
-        concurrency=concurrency,
-        batch_size=batch_size,
-        prices=None
-        if prompt_price is None or completion_price is None
-        else (prompt_price, completion_price),
         session=Session(
             endpoint=endpoint,
-            pace=RateLimiter(start=START, limit=concurrency),
-            retries=retries,
-            wait=wait,
+            pace=RateLimiter(start=START, limit=options.concurrency),
+            retries=options.retries,
+            wait=options.wait,
         ),
     )
-
-
-def _check_numbers(
-    *,
-    quality: int | None,
-    concurrency: int,
-    retries: int,
-    timeout: float,
-    wait: float,
-    batch_size: int,
-) -> None:
-    fine = {
-        "quality": (quality is None or 1 <= quality <= 100, "1 to 100"),
-        "concurrency": (1 <= concurrency <= 4096, "1 to 4096"),
-        "retries": (0 <= retries <= 100, "0 to 100"),
-        "timeout": (0 < timeout < float("inf"), "more than 0"),
-        "wait": (0 <= wait < float("inf"), "0 or more"),
-        "batch_size": (batch_size >= 1, "at least 1"),
-    }
-    for name, (good, words) in fine.items():
-        if not good:
-            raise UsageError(f"openai({name}=…)", expected=words, found="another number")

@@ -7,7 +7,7 @@ needs: `harness score --model "qwen_vl(backend=stored)"`.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from harness.errors import DataError, UsageError
@@ -15,20 +15,33 @@ from harness.files import read_text
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.stop_strings import until_stop
 from harness.models.canvas import smart_resize
+from harness.options import with_options
 from harness.types import query_id
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredChat(Chat):
+class StoredOptions:
+    """Options of the backend: what is known of the network that wrote the responses."""
+
+    coordinates: Coordinates = "pixels"
+    """`pixels` of its canvas (Qwen2.5-VL), `normalized_1000` to each side (Qwen3-VL), …: see
+    `harness.model.Coordinates`."""
+    factor: int = 28
+    """Patch size times merge size of its processor: 28 for Qwen2.5-VL."""
+    min_pixels: int = 3_136
+    """Smallest canvas; the default is the one of Qwen2.5-VL's checkpoints."""
+    max_pixels: int = 12_845_056
+    """Largest canvas, likewise."""
+    batch_size: int = 64
+    """Requests at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredChat(StoredOptions, Chat):
     """Says what a file says, and knows the canvas of the network that wrote it."""
 
     file: Path | None
     responses: Mapping[str, str] = field(repr=False)
-    coordinates: Coordinates
-    factor: int
-    min_pixels: int
-    max_pixels: int
-    batch_size: int
 
     @property
     def why_not_adaptable(self) -> str:
@@ -85,36 +98,17 @@ class StoredChat(Chat):
         return until_stop(response, request)
 
 
-def stored(
-    *,
-    file: Path | None = None,
-    coordinates: Coordinates = "pixels",
-    factor: int = 28,
-    min_pixels: int = 3_136,
-    max_pixels: int = 12_845_056,
-    batch_size: int = 64,
-) -> StoredChat:
+@with_options(StoredOptions)
+def stored(options: StoredOptions, *, file: Path | None = None) -> StoredChat:
     """Responses from a file, or none: then a model only reads.
 
     Args:
+        options: What is known of the network.
         file: One JSON object a line, `{"key": request key, "response": text}`, or
             `{"id": official id, "response": text}`.
-        coordinates: Of the network that wrote the responses: `pixels` of its canvas (Qwen2.5-VL),
-            `normalized_1000` to each side (Qwen3-VL), …: see `harness.model.Coordinates`.
-        factor: Patch size times merge size of its processor: 28 for Qwen2.5-VL.
-        min_pixels: Smallest canvas; the default is the one of Qwen2.5-VL's checkpoints.
-        max_pixels: Largest canvas, likewise.
-        batch_size: Requests at once.
     """
-    return StoredChat(
-        file=file,
-        responses={} if file is None else read_responses(file),
-        coordinates=coordinates,
-        factor=factor,
-        min_pixels=min_pixels,
-        max_pixels=max_pixels,
-        batch_size=batch_size,
-    )
+    responses = {} if file is None else read_responses(file)
+    return StoredChat(file=file, responses=responses, **asdict(options))
 
 
 def read_responses(path: Path) -> dict[str, str]:

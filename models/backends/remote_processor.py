@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import ChatRequest, Coordinates
@@ -19,6 +19,7 @@ from harness.models.backends.inputs import (
     keeps_clip_sizes,
     without_special_tokens,
 )
+from harness.models.backends.options import ProcessorOptions
 from harness.models.backends.request_format import GOES_ON, Clips, Server, without_marks
 from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import declared_coordinates, smart_resize
@@ -178,25 +179,13 @@ def _unknown(what: str) -> UsageError:
 
 
 def remote_processor(
-    *,
-    tokenizer: str | None,
-    checkpoint: str | None,
-    coordinates: Coordinates | None,
-    factor: int | None,
-    min_pixels: int | None,
-    max_pixels: int | None,
-    clips: Sent,
+    options: ProcessorOptions, *, checkpoint: str | None, clips: Sent
 ) -> RemoteProcessor:
     """Return all that is known of a network, from a folder and from settings.
 
     Args:
-        tokenizer: A folder with the network's tokenizer and processor; it must be there.
-        checkpoint: The same, if it is here; else only a name.
-        coordinates: Meaning of its numbers; None: by its architecture.
-        factor: Patch size times merge size.
-        min_pixels: Smallest image, or frame of a clip; they are brought to it before they are
-            sent.
-        max_pixels: Largest image, likewise.
+        options: The settings. The tokenizer's folder must be there.
+        checkpoint: The same folder, if it is here; else only a name.
         clips: Form in which a clip is sent.
 
     Raises:
@@ -204,40 +193,25 @@ def remote_processor(
             folder knows the other.
         ModelError: the folder is not there, or asks for code to run.
     """
-    folder = _folder(tokenizer, checkpoint)
-    network = (
-        None
-        if folder is None
-        else processor_only_chat(
-            folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
-        )
-    )
-    if network is None and coordinates is None:
+    folder, given = _folder(options.tokenizer, checkpoint), options.coordinates
+    limits = {"min_pixels": options.min_pixels, "max_pixels": options.max_pixels}
+    network = None if folder is None else processor_only_chat(folder, coordinates=given, **limits)
+    coordinates = given if network is None else network.coordinates
+    if coordinates is None:
         raise UsageError(
             "coordinates=…",
             expected="one of them, such as pixels (Qwen2.5-VL) or normalized_1000 (Qwen3-VL)",
             found="none, and no folder of the network's files",
             fix="Say which, or give tokenizer=FOLDER.",
         )
-    if network is None and len({min_pixels is None, max_pixels is None, factor is None}) > 1:
+    rule = {**limits, "factor": options.factor}
+    if network is None and len({value is None for value in rule.values()}) > 1:
         raise UsageError(
             "factor=…,min_pixels=…,max_pixels=…",
             expected="all three, or a folder that knows the others",
             found="some of them",
         )
-    return RemoteProcessor(
-        network=network,
-        coordinates=coordinates or _coordinates_of(network),
-        factor=factor,
-        min_pixels=min_pixels,
-        max_pixels=max_pixels,
-        clips=clips,
-    )
-
-
-def _coordinates_of(network: TransformersChat | None) -> Coordinates:
-    assert network is not None, "known() has refused this"
-    return network.coordinates
+    return RemoteProcessor(network=network, coordinates=coordinates, clips=clips, **rule)
 
 
 def _folder(tokenizer: str | None, checkpoint: str | None) -> Path | None:
@@ -255,10 +229,11 @@ def processor_only_chat(
     folder: Path,
     *,
     coordinates: Coordinates | None,
-    min_pixels: int | None = None,
-    max_pixels: int | None = None,
+    **options: Any,
 ) -> TransformersChat:
     """A network by its files without its weights, for its processor, canvas and chat template.
+
+    `options` are those of `TransformersChat`, such as limits on pixels.
 
     Raises:
         ModelError: a file is damaged, or asks for code of the checkpoint to run.
@@ -270,15 +245,7 @@ def processor_only_chat(
         folder=folder,
         model_type=model_type,
         coordinates=coordinates or declared_coordinates(model_type),
-        revision=None,
-        dtype="auto",
         device="cpu",
-        attn_implementation="auto",
         batch_size=1,
-        temperature=0.0,
-        top_p=1.0,
-        seed=0,
-        min_pixels=min_pixels,
-        max_pixels=max_pixels,
-        repetition_penalty=None,
+        **options,
     )

@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -21,6 +21,7 @@ from harness.errors import UsageError
 from harness.media import Frame, Media
 from harness.model import ChatRequest
 from harness.models.backends.inputs import clip_times, conversation_of, frames_shown, squashed
+from harness.models.backends.options import ServedOptions, TemplateOptions
 
 Server: TypeAlias = Literal["vllm", "sglang", "openai", "plain"]
 Clips: TypeAlias = Literal["images", "video"]
@@ -34,32 +35,39 @@ KEEPS_STOP = {"vllm": "include_stop_str_in_output", "sglang": "no_stop_trim"}
 """Parameter by which a server leaves the stop string in the text, so that our rule cuts it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions(ServedOptions, TemplateOptions):
+    """Options of what a request says."""
+
+    server: Server = "vllm"
+    """What it takes beyond the common form: `vllm`, `sglang`, `openai` or `plain`."""
+    clips: Clips = "images"
+    """Several frames are sent as `images`, which every server takes, or as one `video` with its
+    times, which vLLM takes."""
+    times: bool = False
+    """Each of a clip's frames that is sent as an image follows its time as text, such as `<0.5
+    seconds>`, the form in which Qwen3-VL is given the times of a video."""
+    quality: int | None = None
+    """Quality of JPEG, 1 to 100; None: PNG, which loses nothing."""
+    repetition_penalty: float | None = None
+    """1 is none; None: the checkpoint's own if it is here, else the server's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFormat:
     """Writes requests as JSON for one server and one model."""
 
+    options: RequestOptions
     model: str
-    server: Server
-    clips: Clips
-    quality: int | None
-    """Quality of JPEG, 1 to 100; None: PNG, which loses nothing."""
-    temperature: float
-    top_p: float
     repetition_penalty: float | None
-    seed: int
+    """The one that is sent: that of the options, or the checkpoint's own."""
     fit: Callable[[tuple[int, int]], tuple[int, int]] | None
     """Function from the (width, height) of an image or a frame to the size to send; None: as it
     is."""
-    template: Mapping[str, object]
-    """Variables of the chat template that are set, such as `enable_thinking`."""
     plain: Callable[[str], str]
     """Removes special tokens from a text."""
     keeps_sizes: Callable[[ChatRequest], bool] = lambda _: False
     """Returns True if the server is told to leave a video's size as it is."""
-    times: bool = False
-    """True if each frame that is sent as an image follows its time."""
-    top_k: int | None = None
-    presence_penalty: float | None = None
 
     def body(self, request: ChatRequest) -> bytes:
         """Return the JSON of a request.
@@ -70,54 +78,56 @@ class RequestFormat:
         plain: dict[str, object] = {
             "model": self.model,
             "messages": self._messages(request),
-            LIMITS.get(self.server, "max_tokens"): request.max_new_tokens,
-            "temperature": request.temperature_or(self.temperature),
-            "top_p": request.top_p_or(self.top_p),
-            "seed": seed_of(request.key, self.seed),
+            LIMITS.get(self.options.server, "max_tokens"): request.max_new_tokens,
+            "temperature": request.temperature_or(self.options.temperature),
+            "top_p": request.top_p_or(self.options.top_p),
+            "seed": seed_of(request.key, self.options.seed),
             **self._stop(request),
         }
-        if self.presence_penalty is not None:
-            plain["presence_penalty"] = self.presence_penalty
-        if self.server in GOES_ON:
+        if self.options.presence_penalty is not None:
+            plain["presence_penalty"] = self.options.presence_penalty
+        if self.options.server in GOES_ON:
             plain |= self._extra_fields(request)
-        elif "enable_thinking" in self.template:
+        elif "enable_thinking" in self.options.template:
             raise UsageError(
-                f"openai(server={self.server},enable_thinking=…)",
+                f"openai(server={self.options.server},enable_thinking=…)",
                 expected="a server that takes variables of the chat template",
-                found=self.server,
+                found=self.options.server,
                 fix="server=vllm or server=sglang takes them; reasoning_effort=… others do too.",
             )
-        elif request.prefix or self.repetition_penalty is not None or self.top_k is not None:
+        elif (
+            request.prefix or self.repetition_penalty is not None or self.options.top_k is not None
+        ):
             raise UsageError(
-                f"openai(server={self.server})",
+                f"openai(server={self.options.server})",
                 expected="requests in the common form",
                 found="a beginning of the response, a repetition penalty, or top_k",
                 fix="server=vllm or server=sglang takes them.",
             )
         else:
-            plain |= self.template
+            plain |= self.options.template
         return json.dumps(plain).encode("ascii")
 
     def _stop(self, request: ChatRequest) -> dict[str, object]:
         """Return as many stop strings as the server takes; `stops.until_stop` applies them all."""
         if not request.stop:
             return {}
-        keeps = KEEPS_STOP.get(self.server)
-        sent = list(request.stop)[: MAX_STOPS.get(self.server)]
+        keeps = KEEPS_STOP.get(self.options.server)
+        sent = list(request.stop)[: MAX_STOPS.get(self.options.server)]
         return {"stop": sent, **({} if keeps is None else {keeps: True})}
 
     def _extra_fields(self, request: ChatRequest) -> dict[str, object]:
         # Else the server's own default of these would come from the checkpoint's settings.
-        drawn = request.temperature_or(self.temperature) > 0
-        plain: dict[str, object] = {"top_k": self.top_k or -1} if drawn else {}
+        drawn = request.temperature_or(self.options.temperature) > 0
+        plain: dict[str, object] = {"top_k": self.options.top_k or -1} if drawn else {}
         if self.repetition_penalty is not None:
             plain["repetition_penalty"] = self.repetition_penalty
-        if self.template:
-            plain["chat_template_kwargs"] = dict(self.template)
+        if self.options.template:
+            plain["chat_template_kwargs"] = dict(self.options.template)
         if request.prefix:
             plain |= {"add_generation_prompt": False, "continue_final_message": True}
         clips = self._clips(request)
-        if clips and self.clips == "video":
+        if clips and self.options.clips == "video":
             plain["media_io_kwargs"] = {"video": {"num_frames": -1, **clip_times(*clips[0])}}
         if self.keeps_sizes(request):
             plain["mm_processor_kwargs"] = {"do_resize": False}
@@ -133,7 +143,7 @@ class RequestFormat:
             (media, frames_shown(request, place)) for place, media in enumerate(request.media)
         ]
         clips = [(media, frames) for media, frames in several if len(frames) > 1]
-        if len(clips) > 1 and self.clips == "video":
+        if len(clips) > 1 and self.options.clips == "video":
             raise UsageError(
                 "openai(clips=video)",
                 expected="one clip a question",
@@ -166,18 +176,18 @@ class RequestFormat:
         self, media: Media, frames: tuple[int, ...], resize: tuple[int, int] | None
     ) -> list[dict[str, object]]:
         images = [self._fit_image(squashed(media.frame(index), resize)) for index in frames]
-        if len(images) > 1 and self.clips == "video":
+        if len(images) > 1 and self.options.clips == "video":
             # The frames of a `video/jpeg` are decoded as images, whatever their own format.
-            inlined = ",".join(_base64(encode_image(one, self.quality)) for one in images)
+            inlined = ",".join(_base64(encode_image(one, self.options.quality)) for one in images)
             url = {"url": f"data:video/jpeg;base64,{inlined}"}
             return [{"type": "video_url", "video_url": url}]
-        kind = "png" if self.quality is None else "jpeg"
+        kind = "png" if self.options.quality is None else "jpeg"
         times = media.times()
         parts: list[dict[str, object]] = []
         for index, image in zip(frames, images, strict=True):
-            if self.times and len(images) > 1:
+            if self.options.times and len(images) > 1:
                 parts.append({"type": "text", "text": f"<{times[index]:.1f} seconds>"})
-            inlined = _base64(encode_image(image, self.quality))
+            inlined = _base64(encode_image(image, self.options.quality))
             url = {"url": f"data:image/{kind};base64,{inlined}"}
             parts.append({"type": "image_url", "image_url": url})
         return parts

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import MissingDependency, ModelError, UsageError
+from harness.models.backends.checkpoint_part import CheckpointFiles, place
 from harness.models.backends.loading import check_report, loading, memory
-from harness.models.backends.sam2 import CheckpointFiles, place
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 if TYPE_CHECKING:
@@ -54,8 +54,10 @@ def configurations() -> dict[str, Path]:
     }
 
 
-def find_checkpoint(plugin: str, checkpoint: str | None, *, config: str) -> CheckpointFiles:
-    """A configuration of the package's and a file of weights, looked at and not loaded.
+def find_checkpoint(
+    plugin: str, checkpoint: str | None, *, config: str
+) -> tuple[CheckpointFiles, str]:
+    """A file of weights, looked at and not loaded, and the name of its configuration.
 
     Args:
         plugin: What errors call the caller.
@@ -89,7 +91,8 @@ def find_checkpoint(plugin: str, checkpoint: str | None, *, config: str) -> Chec
         )
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
-    return CheckpointFiles(path.name, path, digest.hexdigest(), {"config": name})
+    found = CheckpointFiles(checkpoint=path.name, weights=digest.hexdigest(), files="", folder=path)
+    return found, name
 
 
 def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:

@@ -29,6 +29,7 @@ from harness.models.backends import adapters, continuous_batching
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder
 from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
+from harness.models.backends.checkpoint import Dtype
 from harness.models.backends.cpu_kernels import use_cpu_kernels
 from harness.models.backends.inputs import (
     POSITIONS,
@@ -45,8 +46,8 @@ from harness.models.backends.networks import (
     end_tokens,
     load_network,
     load_processor,
-    template_variables,
 )
+from harness.models.backends.options import GenerationOptions, LoadedOptions
 from harness.models.backends.prefill_queue import (
     PrefillQueue,
     Prompts,
@@ -54,10 +55,11 @@ from harness.models.backends.prefill_queue import (
     prompts,
     unique_prompts,
 )
-from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
+from harness.models.backends.sampling import Sampling, TokenChoice
 from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import declared_coordinates
 from harness.models.multi_turn import ConversationScheduler, question
+from harness.options import with_options
 
 if TYPE_CHECKING:
     from transformers import (
@@ -75,38 +77,38 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformersChat(ConversingChat):
+class TransformersOptions(GenerationOptions, LoadedOptions):
+    """Options of the backend."""
+
+    device: str = "auto"
+    """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
+    attn_implementation: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
+    """Of attention; `auto` is transformers' choice, but for `kernels` on a CPU."""
+    batch_size: int = 8
+    """Requests at once; fewer where they do not fit into memory."""
+    repetition_penalty: float | None = None
+    """1 is none; None: as the checkpoint's generation settings say, which is what the official
+    evaluations run with."""
+    prefetch: bool = True
+    """Make the next batch's tensors while one is answered. Responses are the same."""
+    continuous_batching: bool = True
+    """Let further requests of a call take the places of those that are answered. Responses are the
+    same, but for what the last bits of logits decide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformersChat(TransformersOptions, ConversingChat):
     """A network and its processor, loaded when first used."""
 
     checkpoint: str
     folder: Path
     model_type: str
     coordinates: Coordinates
-    revision: str | None
-    dtype: str
-    device: str
-    attn_implementation: str
-    batch_size: int
-    temperature: float
-    top_p: float
-    seed: int
-    min_pixels: int | None
-    max_pixels: int | None
-    repetition_penalty: float | None
     adapter: adapters.Adapter | None = None
-    prefetch: bool = True
-    """Make the next batch's tensors while one is answered. Responses are the same."""
-    continuous_batching: bool = True
-    """Let requests take the places of those that are answered. Responses are the same, but for what
-    the last bits of logits decide."""
     keyed: bool = True
     """Draw tokens by counters, by key and position; otherwise by PyTorch's generator."""
     suppress_tokens: tuple[int, ...] = ()
     """Tokens that are never written."""
-    enable_thinking: bool | None = None
-    """True if the chat template is to ask for reasoning; None: as it does by itself."""
-    reasoning_effort: str | None = None
-    """Effort of reasoning that the chat template asks for, likewise."""
     limits_clips: bool = False
     """True if the limits on pixels are of each frame of a clip too, and not of images only."""
 
@@ -114,11 +116,6 @@ class TransformersChat(ConversingChat):
     def devices(self) -> tuple[str, ...]:
         """Device of the setting."""
         return (self.device,)
-
-    @property
-    def greedy(self) -> bool:
-        """Return True if it always takes the most likely token."""
-        return self.temperature == 0
 
     @property
     def goes_on(self) -> bool:
@@ -156,11 +153,6 @@ class TransformersChat(ConversingChat):
             **self.template,
             "transformers": version("transformers"),
         }
-
-    @property
-    def template(self) -> dict[str, object]:
-        """Variables of the chat template that are set."""
-        return template_variables(self.enable_thinking, self.reasoning_effort)
 
     @cached_property
     def processor(self) -> "ProcessorMixin":
@@ -292,7 +284,7 @@ class TransformersChat(ConversingChat):
     def _room(self) -> BatchSizeFinder:
         return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
-    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation[TransformersChat]":
+    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation":
         """Return what lets the network learn from one request at a time.
 
         Raises:
@@ -302,7 +294,7 @@ class TransformersChat(ConversingChat):
 
         check_adaptable(self)
         # Weights that learn are float32; those beside an adapter are not changed.
-        dtype = "float32" if settings.finetune == "full" else self.dtype
+        dtype: Dtype = "float32" if settings.finetune == "full" else self.dtype
         own = replace(self, dtype=dtype, suppress_tokens=checkpoints.media_tokens(self.folder))
         return NetworkAdaptation(own, settings)
 
@@ -559,86 +551,44 @@ class TransformersChat(ConversingChat):
         )
 
 
+@with_options(TransformersOptions)
 def transformers(
+    options: TransformersOptions,
     *,
     checkpoint: str,
-    revision: str | None = None,
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
-    device: str = "auto",
-    attn_implementation: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto",
-    batch_size: int = 8,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    seed: int = 0,
-    min_pixels: int | None = None,
-    max_pixels: int | None = None,
-    repetition_penalty: float | None = None,
     coordinates: Coordinates | None = None,
-    enable_thinking: bool | None = None,
-    reasoning_effort: str | None = None,
     adapter: str | None = None,
     merged: bool = False,
     allow_any_base: bool = False,
-    prefetch: bool = True,
-    continuous_batching: bool = True,
 ) -> TransformersChat:
     """A network through Hugging Face transformers, from a folder or the local cache.
 
     Args:
+        options: The options of the backend.
         checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.
-        revision: Of a name in the cache: branch, tag or commit.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        attn_implementation: Of attention; `auto` is transformers' choice, but for `kernels` on a
-            CPU.
-        batch_size: Requests at once; fewer where they do not fit into memory.
-        temperature: 0 is greedy.
-        top_p: Nucleus of the distribution that is sampled from.
-        seed: Of sampling; see `sampling`.
-        min_pixels: Smallest image after resizing; None: as the checkpoint's processor says.
-        max_pixels: Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL,
-            Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
-            a clip is refused while one is given.
-        repetition_penalty: 1 is none; None: as the checkpoint's generation settings say, which
-            is what the official evaluations run with.
         coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
-        enable_thinking: Whether the chat template asks for reasoning (Qwen3.5 and later); None: as
-            it does by itself.
-        reasoning_effort: How much of it, such as `low`, where the chat template knows the word.
         adapter: Folder of a LoRA adapter of PEFT for this checkpoint. Safetensors only.
         merged: Merge the adapter into the weights, which is faster and rounds otherwise.
         allow_any_base: Take an adapter that names another checkpoint as its base.
-        prefetch: Prepare the next batch's images while one is answered.
-        continuous_batching: Let further requests of a call take the places of those that are
-            answered.
+        seed: Of sampling; see `sampling`.
+        enable_thinking: Whether the chat template asks for reasoning (Qwen3.5 and later); None: as
+            it does by itself.
 
     Raises:
         ModelError: the checkpoint or the adapter is not there, not whole, not safe to load, or
             the adapter is another checkpoint's.
         UsageError: temperature or nucleus are out of range.
     """
-    check_settings(temperature=temperature, top_p=top_p)
-    folder = checkpoints.find(checkpoint, revision=revision)
+    folder = checkpoints.find(checkpoint, revision=options.revision)
     configuration = checkpoints.check(folder)
     model_type = str(configuration.get("model_type"))
+    saved = {"dtype": checkpoints.saved_dtype(configuration)} if options.dtype == "auto" else {}
     return TransformersChat(
+        **(asdict(options) | saved),
         checkpoint=checkpoint,
         folder=folder,
         model_type=model_type,
         coordinates=coordinates or declared_coordinates(model_type),
-        revision=revision,
-        dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,
-        device=device,
-        attn_implementation=attn_implementation,
-        batch_size=batch_size,
-        temperature=temperature,
-        top_p=top_p,
-        seed=seed,
-        min_pixels=min_pixels,
-        max_pixels=max_pixels,
-        repetition_penalty=repetition_penalty,
-        enable_thinking=enable_thinking,
-        reasoning_effort=reasoning_effort,
         adapter=None
         if adapter is None
         else adapters.find(
@@ -648,7 +598,5 @@ def transformers(
             merged=merged,
             allow_any_base=allow_any_base,
         ),
-        prefetch=prefetch,
-        continuous_batching=continuous_batching,
         limits_clips=True,
     )

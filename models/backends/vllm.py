@@ -10,11 +10,11 @@ next call while it answers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -34,33 +34,39 @@ from harness.models.backends.inputs import (
 )
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.nan_guard import refuse_broken
+from harness.models.backends.options import LoadedOptions, ServedOptions
 from harness.models.backends.remote_processor import processor_only_chat
 from harness.models.backends.request_format import seed_of
-from harness.models.backends.sampling import check_settings, given_settings
+from harness.models.backends.sampling import given_settings
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
+from harness.options import with_options
 
 ROUNDS = 8
 MAX_MEDIA = 64  # images, or clips, of one request
 
 
 @dataclass(frozen=True, kw_only=True)
-class VllmChat(Chat):
+class VllmOptions(ServedOptions, LoadedOptions):
+    """Options of the backend."""
+
+    batch_size: int = 256
+    """Requests that it likes at once; vLLM batches them by itself."""
+    max_model_len: int | None = None
+    """Tokens of prompt and response together; None: as the checkpoint says."""
+    gpu_memory_utilization: float = 0.9
+    """Of a GPU's memory, from 0 to 1."""
+    tensor_parallel_size: int = 1
+    """GPUs that one network is spread over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VllmChat(VllmOptions, Chat):
     """A network inside vLLM, loaded when first used."""
 
     network: TransformersChat
     """The same checkpoint for its processor and its rules; its weights are not loaded here."""
     checkpoint: str
-    dtype: str
-    batch_size: int
-    temperature: float
-    top_p: float
-    top_k: int | None
-    presence_penalty: float | None
-    seed: int
-    max_model_len: int | None
-    gpu_memory_utilization: float
-    tensor_parallel_size: int
     _heard: dict[ChatRequest, ChatResponse | ModelError] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -126,14 +132,7 @@ class VllmChat(Chat):
                 "another environment (pip install vllm), run `vllm serve` there, and use "
                 "backend=openai(base_url=http://localhost:8000/v1).",
             ) from error
-        limits = {
-            name: value
-            for name, value in (
-                ("min_pixels", self.network.min_pixels),
-                ("max_pixels", self.network.max_pixels),
-            )
-            if value is not None
-        }
+        limits = given_settings(min_pixels=self.min_pixels, max_pixels=self.max_pixels)
         with loading(f"checkpoint {self.checkpoint} in vLLM"), memory():
             return package.LLM(
                 model=str(self.network.folder),
@@ -152,11 +151,6 @@ class VllmChat(Chat):
     def devices(self) -> tuple[str, ...]:
         """The first GPUs, as many as the network is spread over."""
         return tuple(f"cuda:{index}" for index in range(self.tensor_parallel_size))
-
-    @property
-    def greedy(self) -> bool:
-        """Return True if it always takes the most likely token."""
-        return self.temperature == 0
 
     @property
     def goes_on(self) -> bool:
@@ -285,77 +279,29 @@ def _version() -> str | None:
         return None
 
 
+@with_options(VllmOptions)
 def vllm(
-    *,
-    checkpoint: str,
-    revision: str | None = None,
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
-    batch_size: int = 256,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    presence_penalty: float | None = None,
-    seed: int = 0,
-    min_pixels: int | None = None,
-    max_pixels: int | None = None,
-    coordinates: Coordinates | None = None,
-    enable_thinking: bool | None = None,
-    reasoning_effort: str | None = None,
-    max_model_len: int | None = None,
-    gpu_memory_utilization: float = 0.9,
-    tensor_parallel_size: int = 1,
+    options: VllmOptions, *, checkpoint: str, coordinates: Coordinates | None = None
 ) -> VllmChat:
     """A network through vLLM in this process, from a folder or the local cache.
 
     Args:
+        options: The options of the backend.
         checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.
-        revision: Of a name in the cache: branch, tag or commit.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        batch_size: Requests that it likes at once; vLLM batches them by itself.
-        temperature: 0 is greedy.
-        top_p: Nucleus of the distribution that is sampled from.
-        top_k: Number of the likeliest tokens that are sampled from; None: all.
-        presence_penalty: Subtracted from the logits of tokens that the response has; None: 0.
-        seed: Each request gets one of its own, made of this and its key.
-        min_pixels: Smallest image after resizing; None: as the checkpoint's processor says.
-        max_pixels: Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL,
-            Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
-            a clip is refused while one is given.
         coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
-        enable_thinking: Whether the chat template asks for reasoning; None: as it does by itself.
-        reasoning_effort: How much of it, such as `low`, where the chat template knows the word.
-        max_model_len: Tokens of prompt and response together; None: as the checkpoint says.
-        gpu_memory_utilization: Of a GPU's memory, from 0 to 1.
-        tensor_parallel_size: GPUs that one network is spread over.
+        seed: Each request gets one of its own, made of this and its key.
 
     Raises:
         ModelError: the checkpoint is not there, not whole, or not safe to load.
     """
-    check_settings(
-        temperature=temperature, top_p=top_p, top_k=top_k, presence_penalty=presence_penalty
-    )
-    folder = checkpoints.find(checkpoint, revision=revision)
+    folder = checkpoints.find(checkpoint, revision=options.revision)
     configuration = checkpoints.check(folder)
+    same = ("min_pixels", "max_pixels", "enable_thinking", "reasoning_effort")
     network = processor_only_chat(
-        folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
+        folder,
+        coordinates=coordinates,
+        limits_clips=True,  # vLLM hands the limits to the processor for images and clips alike
+        **{name: getattr(options, name) for name in same},
     )
-    return VllmChat(
-        # vLLM hands the limits to the processor for images and clips alike.
-        network=replace(
-            network,
-            limits_clips=True,
-            enable_thinking=enable_thinking,
-            reasoning_effort=reasoning_effort,
-        ),
-        checkpoint=checkpoint,
-        dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,
-        batch_size=batch_size,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        presence_penalty=presence_penalty,
-        seed=seed,
-        max_model_len=max_model_len,
-        gpu_memory_utilization=gpu_memory_utilization,
-        tensor_parallel_size=tensor_parallel_size,
-    )
+    saved = {"dtype": checkpoints.saved_dtype(configuration)} if options.dtype == "auto" else {}
+    return VllmChat(network=network, checkpoint=checkpoint, **(asdict(options) | saved))

@@ -60,15 +60,12 @@ class RandomBoxes(Model):
     seed: int
     batch_size: int
 
+    name = "random"
+
     @property
     def forms(self) -> frozenset[AnswerForm]:
         """The forms of answer that there is a guess for."""
         return GUESSED
-
-    @property
-    def name(self) -> str:
-        """`random`."""
-        return "random"
 
     def describe(self) -> Mapping[str, object]:
         """Resolved arguments; there are no weights."""
@@ -110,15 +107,12 @@ class WholeFrame(Model):
 
     batch_size: int
 
+    name = "whole_frame"
+
     @property
     def forms(self) -> frozenset[AnswerForm]:
         """The forms of answer that there is a guess for."""
         return GUESSED
-
-    @property
-    def name(self) -> str:
-        """`whole_frame`."""
-        return "whole_frame"
 
     def describe(self) -> Mapping[str, object]:
         """Resolved arguments; there are no weights."""

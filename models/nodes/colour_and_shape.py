@@ -99,10 +99,7 @@ class ColourAndShape(Node):
         summary="names of instances by colour and shape",
     )
 
-    @property
-    def name(self) -> str:
-        """`colour_and_shape`."""
-        return "colour_and_shape"
+    name = "colour_and_shape"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Semantics:
         """Name every instance in the frame in which most of it is seen."""

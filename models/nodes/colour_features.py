@@ -25,10 +25,7 @@ class ColourFeatures(Node):
         summary="vectors of colour and form",
     )
 
-    @property
-    def name(self) -> str:
-        """`colour_features`."""
-        return "colour_features"
+    name = "colour_features"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
         """Describe each instance where it is largest, and each frame."""

@@ -7,62 +7,56 @@ from typing import ClassVar
 import numpy as np
 
 from harness.media import Frame, Media
+from harness.models.backends.checkpoint_part import CheckpointPart, Computing
 from harness.models.backends.loading import memory
-from harness.models.nodes.networks import NetworkNode, find_weights
-from harness.node import DepthMaps, Floats, Kind, NodeKind, Output
+from harness.models.nodes.networks import find_weights
+from harness.node import DepthMaps, Floats, Kind, Node, NodeKind, Output
+from harness.options import with_options
 
 RELATIVE = "relative inverse depth, larger is nearer"
 METRIC = "metres, larger is farther"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DepthAnything2(NetworkNode):
+class DepthAnything2(CheckpointPart, Node):
     """A depth a pixel of each described frame."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DEPTH, summary="depth estimation")
 
-    @property
-    def name(self) -> str:
-        """`depth_anything2`."""
-        return "depth_anything2"
+    name = "depth_anything2"
+    classes = ("AutoModelForDepthEstimation", "AutoImageProcessor")
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> DepthMaps:
         """Estimate the depth of each described frame."""
-        network, _ = self._network()
-        metric = getattr(network.config, "depth_estimation_type", "relative") == "metric"
+        metric = getattr(self.network.config, "depth_estimation_type", "relative") == "metric"
         maps = {index: self._depth(media.frame(index)) for index in indices}
         return DepthMaps(maps, METRIC if metric else RELATIVE)
 
     def _depth(self, image: Frame) -> Floats:
         import torch
 
-        network, processor = self._network()
+        network, processor = self.network, self.processor
         inputs = processor(images=np.array(image), return_tensors="pt")
         with memory(), torch.inference_mode():
             output = network(inputs["pixel_values"].to(network.device, network.dtype))
         (made,) = processor.post_process_depth_estimation(output, target_sizes=[image.shape[:2]])
         return np.asarray(made["predicted_depth"].float().cpu().numpy(), dtype=np.float32)
 
-    def _class(self) -> str:
-        return "AutoModelForDepthEstimation"
 
-
-def depth_anything2(
-    *, checkpoint: str | None = None, dtype: str = "auto", device: str = "auto"
-) -> DepthAnything2:
+@with_options(Computing, without=("compiled",))
+def depth_anything2(computing: Computing, *, checkpoint: str | None = None) -> DepthAnything2:
     """Depth Anything V2, relative or metric as the checkpoint is.
 
     Args:
+        computing: The options of a network.
         checkpoint: A folder, or a name such as depth-anything/Depth-Anything-V2-Large-hf. It must
             be given.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
     """
-    weights = find_weights(
+    found = find_weights(
         "depth_anything2",
         checkpoint,
-        kinds=("depth_anything",),
+        kind="depth_anything",
         example="depth-anything/Depth-Anything-V2-Large-hf",
         instead="occlusion_depth",
     )
-    return DepthAnything2(weights=weights, dtype=dtype, device=device)
+    return DepthAnything2(**found, dtype=computing.dtype, device=computing.device)

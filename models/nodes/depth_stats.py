@@ -32,10 +32,7 @@ class DepthStats(Node):
         summary="mean and standard deviation of depth within each instance",
     )
 
-    @property
-    def name(self) -> str:
-        """`depth_stats`."""
-        return "depth_stats"
+    name = "depth_stats"
 
     def run(
         self, media: Media, indices: Sequence[int], inputs: Sequence[Output]

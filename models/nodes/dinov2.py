@@ -9,13 +9,15 @@ import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
+from harness.models.backends.checkpoint_part import CheckpointPart, Computing
 from harness.models.backends.loading import memory
-from harness.models.nodes.networks import NetworkNode, find_weights
-from harness.node import Features, Floats, Kind, NodeKind, Output, instances_of
+from harness.models.nodes.networks import find_weights
+from harness.node import Features, Floats, Kind, Node, NodeKind, Output, instances_of
+from harness.options import with_options
 
 
 @dataclass(frozen=True, kw_only=True)
-class DINOv2(NetworkNode):
+class DINOv2(CheckpointPart, Node):
     """A vector of length 1 a described frame, and an instance where it is largest."""
 
     kind: ClassVar[NodeKind] = NodeKind(
@@ -24,10 +26,8 @@ class DINOv2(NetworkNode):
         summary="visual feature extraction",
     )
 
-    @property
-    def name(self) -> str:
-        """`dinov2`."""
-        return "dinov2"
+    name = "dinov2"
+    classes = ("AutoModel", "AutoImageProcessor")
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
         """Average the features of patches over the pixels of each mask."""
@@ -45,7 +45,7 @@ class DINOv2(NetworkNode):
         """The features of patches, rows × columns × channels, over the whole image."""
         import torch
 
-        network, processor = self._network()
+        network, processor = self.network, self.processor
         side = network.config.patch_size
         height, width = (max(side, round(edge / side) * side) for edge in _size(image))
         inputs = processor(
@@ -59,26 +59,23 @@ class DINOv2(NetworkNode):
         patches = output.last_hidden_state[0, 1:].float().cpu().numpy()
         return np.asarray(patches.reshape(height // side, width // side, -1), dtype=np.float32)
 
-    def _class(self) -> str:
-        return "AutoModel"
 
-
-def dinov2(*, checkpoint: str | None = None, dtype: str = "auto", device: str = "auto") -> DINOv2:
+@with_options(Computing, without=("compiled",))
+def dinov2(computing: Computing, *, checkpoint: str | None = None) -> DINOv2:
     """DINOv2: vectors of instances and frames.
 
     Args:
+        computing: The options of a network.
         checkpoint: A folder, or a name such as facebook/dinov2-base. It must be given.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
     """
-    weights = find_weights(
+    found = find_weights(
         "dinov2",
         checkpoint,
-        kinds=("dinov2",),
+        kind="dinov2",
         example="facebook/dinov2-base",
         instead="colour_features",
     )
-    return DINOv2(weights=weights, dtype=dtype, device=device)
+    return DINOv2(**found, dtype=computing.dtype, device=computing.device)
 
 
 LONGEST = 518  # pixels; the side of the images that DINOv2 was trained on last

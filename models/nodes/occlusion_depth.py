@@ -32,10 +32,7 @@ class OcclusionDepth(Node):
         produces=Kind.DEPTH, summary="order in depth by occlusion, size and height"
     )
 
-    @property
-    def name(self) -> str:
-        """`occlusion_depth`."""
-        return "occlusion_depth"
+    name = "occlusion_depth"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> DepthMaps:
         """Order the regions of each described frame."""

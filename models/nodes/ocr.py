@@ -25,10 +25,7 @@ class OCR(Node):
     _held: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    @property
-    def name(self) -> str:
-        """`ocr`."""
-        return "ocr"
+    name = "ocr"
 
     def prepare(self) -> None:
         """Load the networks."""

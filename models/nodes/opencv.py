@@ -26,10 +26,7 @@ class OpenCV(Node):
         produces=Kind.FRAMES, summary="frame-level processing: light, sharpness, cuts, camera"
     )
 
-    @property
-    def name(self) -> str:
-        """`opencv`."""
-        return "opencv"
+    name = "opencv"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> FrameFacts:
         """Measure the described frames, and the changes from one to the next."""

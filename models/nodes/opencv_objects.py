@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from harness.media import Media
-from harness.model import Propagator, Segmenter, settings
+from harness.model import Propagator, Segmenter
 from harness.models.factory import GRABCUT, build_propagator, build_segmenter
 from harness.models.nodes.flat_regions import flat_regions, is_drawing
 from harness.models.nodes.instances import Seen, prompted, renewed
@@ -39,25 +39,7 @@ class OpenCVObjects(Node):
     image: ImageKind
     max_objects: int
 
-    @property
-    def name(self) -> str:
-        """`opencv_objects`."""
-        return "opencv_objects"
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Those of its parts."""
-        return (*self.segmenter.devices, *self.propagator.devices)
-
-    def prepare(self) -> None:
-        """Load what its parts load."""
-        self.segmenter.prepare()
-        self.propagator.prepare()
-
-    def describe(self) -> dict[str, Any]:
-        """Settings, and those of its parts."""
-        parts = {"segmenter": settings(self.segmenter), "propagator": settings(self.propagator)}
-        return {**settings(self), **parts}
+    name = "opencv_objects"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
         """Find the objects, and their masks in all frames."""

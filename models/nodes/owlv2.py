@@ -12,10 +12,12 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.media import Frame, Media
+from harness.models.backends.checkpoint_part import CheckpointPart, Computing
 from harness.models.backends.loading import memory
 from harness.models.nodes.instances import box_overlap
-from harness.models.nodes.networks import NetworkNode, find_weights
-from harness.node import Detection, Detections, Kind, NodeKind, Output
+from harness.models.nodes.networks import find_weights
+from harness.node import Detection, Detections, Kind, Node, NodeKind, Output
+from harness.options import with_options
 from harness.types import Box
 
 DOUBLE = 0.5
@@ -23,7 +25,7 @@ DOUBLE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class OWLv2(NetworkNode):
+class OWLv2(CheckpointPart, Node):
     """Boxes of named things in each described frame."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DETECTIONS, summary="object detection")
@@ -31,10 +33,8 @@ class OWLv2(NetworkNode):
     threshold: float
     max_boxes: int
 
-    @property
-    def name(self) -> str:
-        """`owlv2`."""
-        return "owlv2"
+    name = "owlv2"
+    classes = ("Owlv2ForObjectDetection", "Owlv2Processor")
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Detections:
         """Detect in each described frame."""
@@ -45,7 +45,7 @@ class OWLv2(NetworkNode):
     def _boxes(self, image: Frame, index: int) -> list[Detection]:
         import torch
 
-        network, processor = self._network()
+        network, processor = self.network, self.processor
         words = self.words.split("|")
         inputs = processor(
             text=[[f"a photo of a {word}" for word in words]],
@@ -72,33 +72,25 @@ class OWLv2(NetworkNode):
                 found.append(Detection(index, box, words[int(made["labels"][place])], score))
         return found[: self.max_boxes]
 
-    def _class(self) -> str:
-        """Name of the network's class."""
-        return "Owlv2ForObjectDetection"
 
-    def _processor_class(self) -> str:
-        return "Owlv2Processor"
-
-
+@with_options(Computing, without=("compiled",))
 def owlv2(
+    computing: Computing,
     *,
     checkpoint: str | None = None,
     words: str | None = None,
     threshold: float = 0.2,
     max_boxes: int = 32,
-    dtype: str = "auto",
-    device: str = "auto",
 ) -> OWLv2:
     """OWLv2: boxes of things that words name.
 
     Args:
+        computing: The options of a network.
         checkpoint: A folder, or a name such as google/owlv2-base-patch16-ensemble. It must be
             given.
         words: What to look for, with | between; None: the everyday things of vocabulary.txt.
         threshold: Least score of a box.
         max_boxes: Largest number of boxes of a frame.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
 
     Raises:
         UsageError: no checkpoint is named, or no word.
@@ -110,18 +102,18 @@ def owlv2(
     kept = [word.strip() for word in words.split("|") if word.strip()]
     if not kept:
         raise UsageError("owlv2(words=…)", expected="words with | between", found=repr(words))
-    weights = find_weights(
+    found = find_weights(
         "owlv2",
         checkpoint,
-        kinds=("owlv2",),
+        kind="owlv2",
         example="google/owlv2-base-patch16-ensemble",
         instead="salient_boxes",
     )
     return OWLv2(
-        weights=weights,
+        **found,
         words="|".join(kept),
         threshold=threshold,
         max_boxes=max_boxes,
-        dtype=dtype,
-        device=device,
+        dtype=computing.dtype,
+        device=computing.device,
     )

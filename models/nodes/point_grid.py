@@ -9,13 +9,13 @@ and their box is the prompt of a second, last request.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt, Propagator, Segmenter, settings
+from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.nodes.instances import Seen, carried, mask_overlap, prompted
 from harness.models.tracks import extent
 from harness.node import Instances, Kind, Node, NodeKind, Output, detections_of
@@ -53,21 +53,6 @@ class PointGrid(Node):
     def name(self) -> str:
         """The plugin's name."""
         return self.label
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Those of its parts."""
-        return (*self.segmenter.devices, *self.propagator.devices)
-
-    def prepare(self) -> None:
-        """Load what its parts load."""
-        self.segmenter.prepare()
-        self.propagator.prepare()
-
-    def describe(self) -> dict[str, Any]:
-        """Settings, and those of its parts."""
-        parts = {"segmenter": settings(self.segmenter), "propagator": settings(self.propagator)}
-        return {**settings(self), **parts}
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
         """Segment the described frames, and carry what is found to all frames."""

@@ -18,10 +18,7 @@ class SalientBoxes(Node):
         produces=Kind.DETECTIONS, summary="boxes around what stands out"
     )
 
-    @property
-    def name(self) -> str:
-        """`salient_boxes`."""
-        return "salient_boxes"
+    name = "salient_boxes"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Detections:
         """Box the salient objects of each described frame."""

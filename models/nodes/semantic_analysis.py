@@ -44,10 +44,7 @@ class SemanticAnalysis(Node):
     max_instances: int
     max_new_tokens: int
 
-    @property
-    def name(self) -> str:
-        """`semantic_analysis`."""
-        return "semantic_analysis"
+    name = "semantic_analysis"
 
     @property
     def devices(self) -> tuple[str, ...]:

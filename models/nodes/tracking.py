@@ -25,25 +25,7 @@ class Tracking(Node):
     )
     propagator: Propagator
 
-    @property
-    def name(self) -> str:
-        """`tracking`."""
-        return "tracking"
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Those of the propagator."""
-        return self.propagator.devices
-
-    def prepare(self) -> None:
-        """Load what the propagator loads."""
-        self.propagator.prepare()
-
-    def describe(self) -> dict[str, object]:
-        """Name and the propagator's settings."""
-        from harness.model import settings
-
-        return {"name": self.name, "propagator": settings(self.propagator)}
+    name = "tracking"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
         """Replace the masks of the instances, which stay what they are."""

@@ -20,7 +20,7 @@ from harness.errors import ModelError, UsageError
 from harness.files import NoFile, read_bytes
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.model import Propagator, settings
+from harness.model import Propagator
 from harness.models.factory import build_propagator
 from harness.models.nodes.instances import Seen, renewed
 from harness.node import Instances, Kind, Node, NodeKind, Output
@@ -48,17 +48,11 @@ class U2NetP(Node):
     _held: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    @property
-    def name(self) -> str:
-        """`u2netp`."""
-        return "u2netp"
-
-    def describe(self) -> dict[str, Any]:
-        """Settings, hash of the weights, and the propagator's settings."""
-        return {**settings(self), "propagator": settings(self.propagator)}
+    name = "u2netp"
 
     def prepare(self) -> None:
-        """Load the network."""
+        """Load the network, and what the propagator loads."""
+        super().prepare()
         self._network()
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:

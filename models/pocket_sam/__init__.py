@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from harness.models.backends import sam2
+from harness.models.backends.checkpoint_part import CheckpointFiles
 
 NAME = "pocket-sam"
 FOLDER = Path(__file__).parent
 """Folder of the weights, for `from_pretrained`."""
 
 
-def find_checkpoint(checkpoint: str | None, *, memory: bool) -> sam2.CheckpointFiles:
+def find_checkpoint(checkpoint: str | None, *, memory: bool) -> CheckpointFiles:
     """The checkpoint in a folder, or the one that ships; raises like `sam2.find_checkpoint`."""
     if checkpoint is None:
         return sam2.find_checkpoint(str(FOLDER), memory=memory, name=NAME)

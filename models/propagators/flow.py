@@ -39,10 +39,7 @@ class Flow(Propagator):
     max_side: int = 480
     """Flow is computed with the longest side at most this many pixels."""
 
-    @property
-    def name(self) -> str:
-        """`flow`."""
-        return "flow"
+    name = "flow"
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """Propagate each mask of frame `start` to every frame of `video`.

@@ -13,6 +13,7 @@ from harness.masks import BoolArray, Track
 from harness.media import Media
 from harness.model import Propagator
 from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.checkpoint_part import CheckpointPart
 from harness.models.backends.loading import memory
 from harness.models.propagators.flow import check_masks
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam2Video(checkpoints.CheckpointPart, Propagator):
+class Sam2Video(CheckpointPart, Propagator):
     """SAM 2's video model, loaded when first used.
 
     All objects are followed in one pass over the frames in each direction. Each direction is a

@@ -7,10 +7,10 @@ SAM 2's with other features. SAM 3.1's, which follows objects jointly, is not in
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.models.backends import checkpoint as files
-from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.checkpoint_part import Computing
 from harness.models.propagators.sam2_transformers import Sam2Video
-from harness.models.segmenters.sam3 import PUBLISHED, find_folder
+from harness.models.segmenters.sam3 import PUBLISHED, find_sam3
+from harness.options import with_options
 
 KINDS = ("sam3_video", "sam3_tracker_video")
 """Architectures whose weights hold the tracker; the published checkpoint is of the first."""
@@ -24,32 +24,21 @@ class Sam3Video(Sam2Video):
     family: ClassVar[str] = "Sam3TrackerVideo"
 
 
-def sam3_video(
-    *,
-    checkpoint: str = PUBLISHED,
-    dtype: checkpoints.Dtype = "auto",
-    device: str = "auto",
-) -> Sam3Video:
+@with_options(Computing, without=("compiled",))
+def sam3_video(computing: Computing, *, checkpoint: str = PUBLISHED) -> Sam3Video:
     """SAM 3's tracker from a folder or the local cache.
 
     Args:
+        computing: The options of a network.
         checkpoint: A folder, or a name in the Hugging Face cache. Its weights are given out by
             Meta on request: accept the licence on the page of facebook/sam3 and fetch them there.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
 
     Raises:
         ModelError: the checkpoint is not there, not whole, not safe to load, has no tracker, or is
             SAM 3.1.
-        UsageError: the type is none.
     """
-    checkpoints.check_dtype("sam3_video", dtype)
-    folder = find_folder("propagator sam3_video", checkpoint, KINDS)
     return Sam3Video(
-        checkpoint=checkpoint,
-        weights=files.fingerprint(folder),
-        files=files.deciding_text(folder),
-        folder=folder,
-        dtype=dtype,
-        device=device,
+        **find_sam3("propagator sam3_video", checkpoint, KINDS),
+        dtype=computing.dtype,
+        device=computing.device,
     )

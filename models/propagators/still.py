@@ -15,10 +15,7 @@ from harness.models.propagators.flow import check_masks
 class Still(Propagator):
     """Repeats each mask. It decodes no frame. Memory: the run-lengths of a mask an object."""
 
-    @property
-    def name(self) -> str:
-        """`still`."""
-        return "still"
+    name = "still"
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """Repeat each mask of frame `start` in every frame of `video`.

@@ -58,15 +58,12 @@ class Saliency(Model):
     candidates: int
     batch_size: int
 
+    name = "saliency"
+
     @property
     def forms(self) -> frozenset[AnswerForm]:
         """The forms of answer that it knows."""
         return ANSWERED
-
-    @property
-    def name(self) -> str:
-        """`saliency`."""
-        return "saliency"
 
     @property
     def devices(self) -> tuple[str, ...]:

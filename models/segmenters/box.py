@@ -45,10 +45,7 @@ class BoxSegmenter(Segmenter):
     box that lies outside. Negative points are not used.
     """
 
-    @property
-    def name(self) -> str:
-        """`box`."""
-        return "box"
+    name = "box"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt."""

@@ -51,10 +51,7 @@ class GrabCut(Segmenter):
     max_side: int = 320
     """The crop around a box is shrunk until its longest side is at most this many pixels."""
 
-    @property
-    def name(self) -> str:
-        """`grabcut`."""
-        return "grabcut"
+    name = "grabcut"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt."""

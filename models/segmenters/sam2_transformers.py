@@ -17,6 +17,7 @@ from harness.masks import BoolArray
 from harness.media import Frame
 from harness.model import ObjectPrompt, Segmenter
 from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.checkpoint_part import CheckpointPart
 from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
 from harness.models.segmenters.places import clip_box, points_inside
@@ -43,7 +44,7 @@ class LocatedPrompt(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam2(checkpoints.CheckpointPart, Segmenter):
+class Sam2(CheckpointPart, Segmenter):
     """SAM 2, loaded when first used. It remembers its view of the last image.
 
     Prompts that have equally many points (and all a box, or none) run in one pass of the mask

@@ -22,9 +22,16 @@ from harness.media import Frame
 from harness.model import Instance, ObjectPrompt, Segmenter
 from harness.models.backends import checkpoint as files
 from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.checkpoint_part import (
+    CheckpointFiles,
+    CheckpointPart,
+    Computing,
+    find_checkpoint,
+)
 from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
 from harness.models.segmenters.places import clip_box
+from harness.options import with_options
 from harness.types import Box
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ POSITIVE = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam3(checkpoints.CheckpointPart, Segmenter):
+class Sam3(CheckpointPart, Segmenter):
     """SAM 3, loaded when first used. It remembers its view of the last image.
 
     A prompt with a box and one with a phrase alone are different questions. A phrase alone finds
@@ -57,10 +64,7 @@ class Sam3(checkpoints.CheckpointPart, Segmenter):
     threshold: float = 0.5
     instances: Literal["one", "all"] = "one"
 
-    @property
-    def name(self) -> str:
-        """`sam3`."""
-        return "sam3"
+    name = "sam3"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt.
@@ -148,40 +152,34 @@ class Sam3(checkpoints.CheckpointPart, Segmenter):
         return LastView()
 
 
+@with_options(Computing, without=("compiled",))
 def sam3(
+    computing: Computing,
     *,
     checkpoint: str = PUBLISHED,
-    dtype: checkpoints.Dtype = "auto",
-    device: str = "auto",
     threshold: float = 0.5,
     instances: Literal["one", "all"] = "one",
 ) -> Sam3:
     """SAM 3 from a folder or the local cache: a box and a phrase in, or a phrase alone.
 
     Args:
+        computing: The options of a network.
         checkpoint: A folder, or a name in the Hugging Face cache. Its weights are given out by
             Meta on request: accept the licence on the page of facebook/sam3 and fetch them there.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         threshold: Instances of at most this confidence (0 to 1) are left out.
         instances: What is kept of those that a box finds: the `one` whose box overlaps it most, or
             `all` of them.
 
     Raises:
         ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 3.
-        UsageError: the type is none, or the threshold is no confidence.
+        UsageError: the threshold is no confidence.
     """
-    checkpoints.check_dtype("sam3", dtype)
     if not 0 <= threshold <= 1:
         raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))
-    folder = find_folder("segmenter sam3", checkpoint, KINDS)
     return Sam3(
-        checkpoint=checkpoint,
-        weights=files.fingerprint(folder),
-        files=files.deciding_text(folder),
-        folder=folder,
-        dtype=dtype,
-        device=device,
+        **find_sam3("segmenter sam3", checkpoint, KINDS),
+        dtype=computing.dtype,
+        device=computing.device,
         threshold=threshold,
         instances=instances,
     )
@@ -228,8 +226,8 @@ def _iou(one: Sequence[float], other: Sequence[float]) -> float:
     return shared / union if union > 0 and math.isfinite(union) else 0.0
 
 
-def find_folder(part: str, checkpoint: str, kinds: Sequence[str]) -> Path:
-    """Return the folder of a SAM 3 checkpoint, looked at and not loaded.
+def find_sam3(part: str, checkpoint: str, kinds: Sequence[str]) -> CheckpointFiles:
+    """Find a SAM 3 checkpoint and look at its files.
 
     Args:
         part: What errors call the caller.
@@ -258,12 +256,5 @@ def find_folder(part: str, checkpoint: str, kinds: Sequence[str]) -> Path:
             fix="SAM 3's weights are gated: accept the licence at huggingface.co/facebook/sam3, "
             "fetch them with your own token where there is a network, and give their folder.",
         ) from error
-    kind = files.check(folder).get("model_type")
-    if kind not in kinds:
-        raise ModelError(
-            f"checkpoint {checkpoint}",
-            expected="model_type " + " or ".join(map(repr, kinds)),
-            found=repr(kind)[:60],
-            fix=f"Give a SAM 3 checkpoint in transformers' format, such as {PUBLISHED}.",
-        )
-    return folder
+    fix = f"Give a SAM 3 checkpoint in transformers' format, such as {PUBLISHED}."
+    return find_checkpoint(str(folder), kinds, fix=fix, name=checkpoint)

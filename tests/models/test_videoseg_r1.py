@@ -29,7 +29,7 @@ from harness.model import (
 )
 from harness.models.backends.ablation import ablation
 from harness.models.backends.inputs import processor_inputs, squashed
-from harness.models.backends.request_format import RequestFormat
+from harness.models.backends.request_format import RequestFormat, RequestOptions
 from harness.models.grammar import Item
 from harness.models.multi_turn import ConversationScheduler
 from harness.models.videoseg_r1 import grammar
@@ -586,17 +586,7 @@ def test_every_backend_shows_the_network_the_same_images(tiny_qwen, monkeypatch)
     monkeypatch.undo()
     assert "videos" not in handed[0]
     form = RequestFormat(
-        model="m",
-        server="vllm",
-        clips="images",
-        quality=None,
-        temperature=0.0,
-        top_p=1.0,
-        repetition_penalty=None,
-        seed=0,
-        fit=None,
-        template={},
-        plain=str,
+        options=RequestOptions(), model="m", repetition_penalty=None, fit=None, plain=str
     )
     content = json.loads(form.body(request))["messages"][-1]["content"]
     sent = [part for part in content if part["type"] != "text"]

@@ -1,0 +1,203 @@
+"""Parts whose network and processor are a checkpoint's, loaded by a class of transformers."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, TypedDict, get_args
+
+from harness.errors import ModelError, UsageError
+from harness.model import Part
+from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.checkpoint import Dtype
+from harness.models.backends.loading import check_report, loading, memory
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computing:
+    """Options of a plugin for such a part."""
+
+    dtype: Dtype = "auto"
+    """Of weights and activations; `auto` is what the checkpoint was saved in."""
+    device: str = "auto"
+    """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
+    compiled: bool = False
+    """Compile the image encoder when it is first used, about a minute: for many images
+    (docs/scale.md). Masks may differ by rounding."""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in get_args(Dtype):
+            expected = " or ".join(get_args(Dtype))
+            raise UsageError("dtype=…", expected=expected, found=repr(self.dtype)[:40])
+
+
+class CheckpointFiles(TypedDict):
+    """A checkpoint that has been looked at, and not loaded: fields of a `CheckpointPart`."""
+
+    checkpoint: str
+    weights: str
+    files: str
+    folder: Path
+
+
+def find_checkpoint(
+    checkpoint: str, kinds: Sequence[str], *, fix: str, name: str | None = None
+) -> CheckpointFiles:
+    """Find a checkpoint and look at its files.
+
+    Args:
+        checkpoint: A folder, or a name that the Hugging Face cache holds.
+        kinds: Architectures that the caller can run, by `model_type`.
+        fix: What an error says is to be done about another one.
+        name: What records and errors call it; None: as it was named.
+
+    Raises:
+        ModelError: it is not there, not whole, not safe to load, or of another architecture.
+    """
+    folder = checkpoints.find(checkpoint)
+    kind = checkpoints.check(folder).get("model_type")
+    if kind not in kinds:
+        raise ModelError(
+            f"checkpoint {name or checkpoint}",
+            expected=f"model_type {' or '.join(map(repr, kinds))}",
+            found=repr(kind)[:60],
+            fix=fix,
+        )
+    return CheckpointFiles(
+        checkpoint=name or checkpoint,
+        weights=checkpoints.fingerprint(folder),
+        files=checkpoints.deciding_text(folder),
+        folder=folder,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPart(Part):
+    """A part whose network and processor are of a checkpoint, loaded when first used."""
+
+    checkpoint: str
+    weights: str
+    """A hash of all weights."""
+    files: str
+    """Hashes of the files beside the weights that decide its results."""
+    folder: Path
+    """Folder of the checkpoint; for the authors' package of SAM 2, its file."""
+    dtype: str = "auto"
+    device: str = "auto"
+
+    family: ClassVar[str]
+    """Beginning of the names of transformers' classes."""
+    compiled = False
+
+    @property
+    def classes(self) -> tuple[str, str]:
+        """Names of transformers' classes of the network and of the processor."""
+        return f"{self.family}Model", f"{self.family}Processor"
+
+    @cached_property
+    def network(self) -> "PreTrainedModel":
+        """The network in evaluation mode, on its device.
+
+        Raises:
+            ModelError: its weights are not exactly those of the architecture.
+            OutOfMemory: it does not fit on the device.
+        """
+        ensure_torchvision()
+        import torch
+        import transformers
+
+        saved = checkpoints.saved_dtype(checkpoints.check(self.folder))
+        wanted = saved if self.dtype == "auto" else self.dtype
+        with loading(f"checkpoint {self.checkpoint}"), _quiet_loading(transformers):
+            made, report = getattr(transformers, self.classes[0]).from_pretrained(
+                self.folder,
+                dtype=torch.float32 if wanted == "auto" else getattr(torch, wanted),
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+        check_report(self.checkpoint, report)
+        with memory():
+            made = made.to(place(self.device)).eval()
+        if self.compiled:
+            made.vision_encoder.compile(dynamic=False)
+        return made
+
+    @cached_property
+    def processor(self) -> "ProcessorMixin":
+        """The processor.
+
+        Raises:
+            ModelError: its configuration is missing or damaged.
+        """
+        ensure_torchvision()
+        import transformers
+
+        with loading(f"processor of checkpoint {self.checkpoint}"):
+            return getattr(transformers, self.classes[1]).from_pretrained(
+                self.folder, local_files_only=True, trust_remote_code=False
+            )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
+
+    def prepare(self) -> None:
+        """Load the processor and the network.
+
+        Raises:
+            ModelError: one of them cannot be loaded as it is, or compiled.
+        """
+        assert self.processor is not None and self.network is not None, "they raise otherwise"
+        if self.compiled:
+            self._compile_now()
+
+    def _compile_now(self) -> None:
+        """Let what looks at images be compiled before the first sample."""
+        import torch
+
+        network = self.network
+        side = network.config.vision_config.backbone_config.image_size[0]
+        blank = torch.zeros(1, 3, side, side, device=network.device, dtype=network.dtype)
+        with memory(), torch.inference_mode():
+            try:
+                network.get_image_features(blank, return_dict=True)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:  # of whatever compiler there is
+                raise ModelError(
+                    f"checkpoint {self.checkpoint}, compiled=true",
+                    expected="what torch.compile needs here: a compiler for C++ (CPU) or Triton "
+                    "(CUDA)",
+                    found=str(error)[:200],
+                    fix="Leave compiled=true out.",
+                ) from error
+
+
+def place(device: str) -> str:
+    """The device that `auto` means."""
+    if device != "auto":
+        return device
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@contextmanager
+def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
+    """Suppress the warning that weights of `sam2_video` are loaded as `sam2`, which is intended."""
+    logging = transformers.utils.logging
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

@@ -1,0 +1,93 @@
+"""Options that several backends offer, each with what it says in `harness list`."""
+
+from dataclasses import dataclass
+
+from harness.model import Coordinates
+from harness.models.backends.checkpoint import Dtype
+from harness.models.backends.sampling import check_settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """Choice of the tokens that a network writes."""
+
+    temperature: float = 0.0
+    """0 is greedy."""
+    top_p: float = 1.0
+    """Nucleus of the distribution that is sampled from."""
+    seed: int = 0
+    """Seed of sampling."""
+
+    def __post_init__(self) -> None:
+        check_settings(temperature=self.temperature, top_p=self.top_p)
+
+    @property
+    def greedy(self) -> bool:
+        """Return True if it always takes the most likely token."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedOptions(GenerationOptions):
+    """The same of vLLM and of servers, which know more of it."""
+
+    top_k: int | None = None
+    """Number of the likeliest tokens that are sampled from; None: all."""
+    presence_penalty: float | None = None
+    """Subtracted from the logits of tokens that the response has; None: 0."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            presence_penalty=self.presence_penalty,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemplateOptions:
+    """Variables of the chat template."""
+
+    enable_thinking: bool | None = None
+    """Whether the chat template asks for reasoning; None: as it does by itself."""
+    reasoning_effort: str | None = None
+    """How much of it, such as `low`, where the chat template knows the word."""
+
+    @property
+    def template(self) -> dict[str, object]:
+        """Variables of the chat template that are set."""
+        names = ("enable_thinking", "reasoning_effort")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessorOptions:
+    """What is known of the processor of a network that runs elsewhere."""
+
+    tokenizer: str | None = None
+    """A folder with the network's tokenizer and processor, for its canvas."""
+    coordinates: Coordinates | None = None
+    """What numbers in responses mean; needed without such a folder."""
+    factor: int | None = None
+    """Patch size times merge size of its processor, without such a folder."""
+    min_pixels: int | None = None
+    """Smallest image, or frame of a clip; they are brought to the limits before they are sent."""
+    max_pixels: int | None = None
+    """Largest image, likewise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedOptions(TemplateOptions):
+    """Options of a network that is loaded in this process."""
+
+    revision: str | None = None
+    """Of a name in the cache: branch, tag or commit."""
+    dtype: Dtype = "auto"
+    """Of weights and activations; `auto` is what the checkpoint was saved in."""
+    min_pixels: int | None = None
+    """Smallest image after resizing; None: as the checkpoint's processor says."""
+    max_pixels: int | None = None
+    """Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL, Qwen2.5-VL).
+    Where a processor has limits for all frames together instead (Qwen3-VL), a clip is refused while
+    one is given."""
