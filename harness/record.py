@@ -118,6 +118,17 @@ class Run:
         """The numbers; raises StoreError while the run is not finished."""
         return _fields(self.folder / RESULTS, RESULTS_FIELDS, SCORE_AGAIN)
 
+    @cached_property
+    def timing(self) -> dict[str, Any]:
+        """What the run cost, by attempt; empty where that is not recorded, or is no object.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        path = self.folder / TIMING
+        plain = read_json(path) if path.is_file() else {}
+        return plain if isinstance(plain, dict) else {}
+
     @property
     def is_finished(self) -> bool:
         """Return True if there are numbers (or a submission)."""

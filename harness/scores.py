@@ -223,3 +223,12 @@ class UnitScore:
         if not all(isinstance(text, str) for text in texts) or type(made.failed) is not int:
             raise TypeError("a name that is no text, or a count that is no number")
         return made
+
+
+def value_of(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
+    """Merge the scores of some units to the number of metric `name`; None if nothing counts."""
+    totals = Totals(tuple(metrics))
+    names = {metric.name for metric in metrics}
+    for unit in units:
+        totals.add({key: one for key, one in unit.scores.items() if key in names})
+    return totals.values()[name]

@@ -19,7 +19,7 @@ from harness.errors import DataError, UsageError
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader
-from harness.record import MANIFEST, TIMING, Run
+from harness.record import MANIFEST, Run
 from harness.scores import Better, Corpus, Statistic, UnitScore, quotient
 from harness.spec import parse
 from harness.statistics.clusters import FloatArray
@@ -386,10 +386,7 @@ def _seconds(run: Run, part: str | None = None) -> float | None:
 
     They are those of all attempts together.
     """
-    path = run.folder / TIMING
-    if not path.is_file():
-        return None
-    attempts = read_json(path).get("attempts", [])
+    attempts = run.timing.get("attempts", [])
     samples = sum(one["samples"] for one in attempts)
     stages = [one["stages"].get("language", {}) for one in attempts]
     if part is None:

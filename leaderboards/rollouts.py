@@ -48,6 +48,11 @@ class Rollout:
     image: str = ""
     """The image with the ground truth and these places on it, as a data URI."""
 
+    @property
+    def terms(self) -> list[tuple[str, float]]:
+        """Terms of the reward, the total last."""
+        return sorted(self.components.items(), key=lambda one: one[0] == "total")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:

@@ -10,11 +10,10 @@ from typing import Any, Literal, TypeAlias
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
 from harness.papers import Deviation
-from harness.record import TIMING, Breakdown, Run
+from harness.record import Breakdown, Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, read_contamination
 from harness.scores import Better
-from harness.store.atomic import read_json
 from harness.types import FailureKind
 
 Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
@@ -184,7 +183,7 @@ def row(run: Run) -> Row:
                 for name, pair in results["intervals"].items()
             },
             ledger=results.get("ledger"),
-            seconds=_seconds(run.folder / TIMING),
+            seconds=_seconds(run.timing.get("wall_seconds")),
             judge=_judge(manifest.get("task", {}).get("arguments", {})),
             seed=manifest.get("seed"),
             commit=provenance.get("commit"),
@@ -196,8 +195,8 @@ def row(run: Run) -> Row:
             weights=weights(description),
             badges=badges(description, results["task"]),
             **_adaptation(manifest),
-            process_peak_bytes=_peak(run.folder / TIMING, "process_peak_bytes"),
-            process_gpu_peak_bytes=_peak(run.folder / TIMING, "process_gpu_peak_bytes"),
+            process_peak_bytes=_peak(run, "process_peak_bytes"),
+            process_gpu_peak_bytes=_peak(run, "process_gpu_peak_bytes"),
         )
         counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
         known = made.headline in made.metrics and made.headline in made.better
@@ -317,19 +316,14 @@ def _interval(low: float, high: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _seconds(path: Path) -> float | None:
-    if not path.is_file():
-        return None
-    plain = read_json(path)
-    seconds = plain.get("wall_seconds") if isinstance(plain, dict) else None
+def _seconds(seconds: object) -> float | None:
     return float(seconds) if isinstance(seconds, (int, float)) else None
 
 
-def _peak(path: Path, name: str) -> int | None:
+def _peak(run: Run, name: str) -> int | None:
     """Return the highest peak of all attempts and processes; earlier versions recorded none."""
     with suppress(TypeError, ValueError, AttributeError):  # no score hangs on what it cost
-        attempts = read_json(path).get("attempts", []) if path.is_file() else []
-        kept = [one.get("memory", {}).get(name, []) for one in attempts]
+        kept = [one.get("memory", {}).get(name, []) for one in run.timing.get("attempts", [])]
         return max((int(peak) for peaks in kept for peak in peaks), default=None)
     return None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import plugins
 from harness.errors import HarnessError, StoreError
 from harness.record import RESCORE, RESULTS, Run, runs_below
-from harness.scores import Corpus, Metric, Totals, UnitScore
+from harness.scores import Corpus, Metric, UnitScore, value_of
 from harness.spec import parse
 from harness.statistics.paired import dependencies_of
 from harness.task import Protocol, Task
@@ -185,15 +185,6 @@ def _reproduces(
         if any(isinstance(one, Corpus) != (key in corpora) for key, one in scores):
             return False
     return _close(value_of(metrics, units, name), recorded)
-
-
-def value_of(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
-    """Merge the scores of some units to the number of metric `name`; None if nothing counts."""
-    totals = Totals(tuple(metrics))
-    names = {metric.name for metric in metrics}
-    for unit in units:
-        totals.add({key: one for key, one in unit.scores.items() if key in names})
-    return totals.values()[name]
 
 
 def _close(one: float | None, other: object) -> bool:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.leaderboards.runs import value_of
-from harness.scores import Metric, UnitScore
+from harness.scores import Metric, UnitScore, value_of
 
 SHOWN = 10
 SAME = 1e-9  # scores closer than this are equal but for rounding

@@ -13,6 +13,8 @@ PLAN, TWIN = ("dt_plan", "dt.plan"), ("dt_rep", "dt.rep")
 MAX_BLOCKS = 200  # blocks of a response that are shown
 COLUMNS = 8  # of a table
 ROWS = 40
+WIDE = 80  # characters of a cell
+LETTER, HIGH, GAP = 7, 26, 34  # pixels: of a letter, a node's height, the space between nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,26 @@ def layers_of(plan: Mapping[str, Sequence[str]]) -> list[list[str]]:
     return [[name for name in names if placed[name] == number] for number in range(layer)]
 
 
+def plan_places(
+    plan: Mapping[str, Sequence[str]],
+) -> tuple[dict[str, tuple[int, int, int]], int, int, int]:
+    """Return where a plan's nodes are drawn, a column a step; all numbers are pixels.
+
+    Returns:
+        Left, top and width of each node; the drawing's width and height; half a node's height.
+    """
+    layers = layers_of(plan)
+    widths = [max(len(name) for name in layer) * LETTER + 16 for layer in layers]
+    lefts = [sum(widths[:number]) + number * GAP + 1 for number in range(len(layers))]
+    places = {
+        name: (lefts[number], row * (HIGH + 10) + 1, widths[number])
+        for number, layer in enumerate(layers)
+        for row, name in enumerate(layer)
+    }
+    high = max(len(layer) for layer in layers) * (HIGH + 10)
+    return places, lefts[-1] + widths[-1] + 1, high, HIGH // 2
+
+
 def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
     """Return the header and the rows of a twin's instances; None where it has none."""
     value = _json(block.text) if block.tag in TWIN else None
@@ -109,10 +131,12 @@ def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
     if not isinstance(instances, list):
         return None
     entries = [_flat(one) for one in instances[:ROWS] if isinstance(one, dict)]
-    header = list(dict.fromkeys(key for entry in entries for key in entry))[:COLUMNS]
-    return (
-        (header, [[entry.get(key, "") for key in header] for entry in entries]) if header else None
+    names = list(dict.fromkeys(key for entry in entries for key in entry))[:COLUMNS]
+    header, *rows = (
+        [cell[:WIDE] for cell in row]
+        for row in (names, *([entry.get(name, "") for name in names] for entry in entries))
     )
+    return (header, rows) if header else None
 
 
 def _flat(instance: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """A digital twin as pictures: instances outlined and labelled, and depth beside them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -29,42 +28,51 @@ MAX_FRAMES = 4
 LABEL = 13  # pixels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameView:
-    """One frame with what a twin says of it."""
+def draw_frame(
+    index: int,
+    image: Frame,
+    data: Mapping[str, Any],
+    masks: Mapping[str, BoolArray],
+    depth: NDArray[np.float32] | None,
+) -> Frame:
+    """Draw the outlines and labels of a twin's instances on a frame; beside it its depth.
 
-    index: int
-    image: Frame
-    masks: Mapping[int, BoolArray]
-    """Masks (height × width) by the number of the instance."""
-    boxes: Mapping[int, tuple[float, float, float, float]]
-    """Boxes in pixels of instances without a mask, by number."""
-    names: Mapping[int, str]
-    depth: NDArray[np.float32] | None
-
-
-def draw_frame(view: FrameView) -> Frame:
-    """The frame with outlines and labels; beside it its depth, if there is one."""
-    scale = _scale(view.image.shape[1])
-    image = _resized(view.image, scale)
-    for number, mask in view.masks.items():
-        grown = (
-            cv2.resize(
-                mask.astype(np.uint8),
-                (image.shape[1], image.shape[0]),
-                interpolation=cv2.INTER_NEAREST,
-            )
-            != 0
-        )
-        image = tint(image, grown, colour=_colour(number), alpha=0.3)
-        image = outline(image, grown, colour=_colour(number))
-    for number, box in view.boxes.items():
-        edges = tuple(edge * scale for edge in box)
-        image = rectangle(image, (edges[0], edges[1], edges[2], edges[3]), colour=_colour(number))
-    image = _labelled(image, view, scale)
-    if view.depth is None:
-        return image
-    return side_by_side([image, _resized(draw_depth(view.depth), scale)])
+    Args:
+        index: Number of the frame.
+        image: Its pixels.
+        data: The twin's JSON.
+        masks: The masks of this frame (height × width) by path.
+        depth: The depth of this frame; None: there is none.
+    """
+    scale = _scale(image.shape[1])
+    drawn = _resized(image, scale)
+    seen = [
+        (int(one["id"]), one, frame["box"])
+        for one in data["instances"]
+        for frame in [each for each in one["frames"] if each["frame"] == index and each["box"]][:1]
+    ]
+    tops: dict[int, tuple[str, float, float]] = {}
+    for number, one, _ in seen:
+        if one["mask"] is None:
+            continue
+        mask = masks[one["mask"]]
+        size = (drawn.shape[1], drawn.shape[0])
+        grown = cv2.resize(mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) != 0
+        drawn = tint(drawn, grown, colour=_colour(number), alpha=0.3)
+        drawn = outline(drawn, grown, colour=_colour(number))
+        if mask.any():
+            rows, columns = np.nonzero(mask)
+            tops[number] = str(one["name"]), float(columns.mean()), float(rows.min())
+    for number, one, (left, top, right, bottom) in seen:
+        if one["mask"] is None:
+            edges = (left * scale, top * scale, right * scale, bottom * scale)
+            drawn = rectangle(drawn, edges, colour=_colour(number))
+            tops[number] = str(one["name"]), (left + right) / 2, top
+    ordered = {number: tops[number] for number, *_ in seen if number in tops}
+    drawn = _labelled(drawn, ordered, scale)
+    if depth is None:
+        return drawn
+    return side_by_side([drawn, _resized(draw_depth(depth), scale)])
 
 
 def draw_depth(depth: NDArray[np.float32]) -> Frame:
@@ -81,19 +89,17 @@ def stacked(images: Sequence[Frame], *, gap: int = 8) -> Frame:
     return np.ascontiguousarray(side_by_side(turned, gap=gap).transpose(1, 0, 2))
 
 
-def _labelled(image: Frame, view: FrameView, scale: float) -> Frame:
+def _labelled(image: Frame, tops: Mapping[int, tuple[str, float, float]], scale: float) -> Frame:
+    """Write number and name of each instance above its top (x, y), in pixels before scaling."""
     drawn = Image.fromarray(image)
     pen = ImageDraw.Draw(drawn)
     font = ImageFont.load_default(LABEL)
     taken: list[tuple[float, float, float, float]] = []
-    for number, name in view.names.items():
-        place = _top(view, number)
-        if place is None:
-            continue
+    for number, (name, x, y) in tops.items():
         text = f"{number} {name}"[:32]
         width = pen.textlength(text, font=font) + 6
-        left = min(max(place[0] * scale - width / 2, 0), max(image.shape[1] - width, 0))
-        top = max(place[1] * scale - LABEL - 6, 0)
+        left = min(max(x * scale - width / 2, 0), max(image.shape[1] - width, 0))
+        top = max(y * scale - LABEL - 6, 0)
         while any(_touch((left, top, left + width, top + LABEL + 5), other) for other in taken):
             top += LABEL + 5
             if top > image.shape[0] - LABEL - 5:
@@ -103,18 +109,6 @@ def _labelled(image: Frame, view: FrameView, scale: float) -> Frame:
         pen.rectangle(box, fill=(20, 20, 20), outline=_colour(number))
         pen.text((left + 3, top + 1), text, fill=(255, 255, 255), font=font)
     return np.asarray(drawn, dtype=np.uint8)
-
-
-def _top(view: FrameView, number: int) -> tuple[float, float] | None:
-    """The place (x, y) of an instance's label, in pixels of the frame: above it."""
-    if number in view.boxes:
-        left, top, right, _ = view.boxes[number]
-        return (left + right) / 2, top
-    mask = view.masks.get(number)
-    if mask is None or not mask.any():
-        return None
-    rows, columns = np.nonzero(mask)
-    return float(columns.mean()), float(rows.min())
 
 
 def _touch(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -133,36 +127,3 @@ def _resized(image: Frame, scale: float) -> Frame:
     size = (max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
     way = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     return np.asarray(cv2.resize(image, size, interpolation=way), dtype=np.uint8)
-
-
-def frame_view(
-    index: int,
-    image: Frame,
-    data: Mapping[str, Any],
-    masks: Mapping[str, BoolArray],
-    depth: NDArray[np.float32] | None,
-) -> FrameView:
-    """One frame of a twin's JSON.
-
-    Args:
-        index: Number of the frame.
-        image: Its pixels.
-        data: The twin's JSON.
-        masks: The masks of this frame by path.
-        depth: The depth of this frame.
-    """
-    shown: dict[int, BoolArray] = {}
-    boxes: dict[int, tuple[float, float, float, float]] = {}
-    names: dict[int, str] = {}
-    for instance in data["instances"]:
-        number = int(instance["id"])
-        here = [frame for frame in instance["frames"] if frame["frame"] == index and frame["box"]]
-        if not here:
-            continue
-        names[number] = str(instance["name"])
-        if instance["mask"] is not None:
-            shown[number] = masks[instance["mask"]]
-        else:
-            left, top, right, bottom = here[0]["box"]
-            boxes[number] = (left, top, right, bottom)
-    return FrameView(index=index, image=image, masks=shown, boxes=boxes, names=names, depth=depth)

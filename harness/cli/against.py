@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import DataError, UsageError
-from harness.leaderboards.runs import check_numbers, metrics_for, value_of
+from harness.leaderboards.runs import check_numbers, metrics_for
 from harness.record import Run
 from harness.run.score import selected
-from harness.scores import Corpus, Mean, Ratio, UnitScore
+from harness.scores import Corpus, Mean, Ratio, UnitScore, value_of
 from harness.statistics.quantiles import check_level
 from harness.statistics.sequential import Decision, decide
 from harness.store.atomic import write_json

@@ -1,7 +1,6 @@
 """`harness audit`: what of a model's score is seeing; one page, one verdict a control, a badge."""
 
 from argparse import Namespace
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from harness.errors import UsageError
 from harness.leaderboards import formatting
 from harness.leaderboards.differences.audit import BLIND, CONTROLS, Audit, Control
 from harness.leaderboards.differences.audit import audit as run_audit
+from harness.leaderboards.render.pages import fill
 from harness.record import MANIFEST, Run
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
@@ -112,47 +112,16 @@ def _cells(one: Control) -> tuple[str, ...]:
 
 def page(made: Audit) -> str:
     """Return the page: the sentence, a bar and a verdict for each control."""
-    title = escape(f"Audit of {made.model} on {made.task}")
-    rows = "".join(_rows(made))
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        "<style>body{font:15px/1.4 sans-serif;margin:2em;max-width:70em;color:#222}"
-        "td,th{text-align:left;padding:.35em 1em .35em 0;vertical-align:top}"
-        "tr{border-bottom:1px solid #ddd}table{border-collapse:collapse}.b{white-space:nowrap}"
-        "small{color:#666}</style>"
-        f"<h1>{title}</h1><p><strong>{escape(summary(made))}</strong></p>"
-        f"<p>Protocol {escape(made.protocol)}, {made.n_samples:,} samples. Intervals and verdicts "
-        "are of the paired test that ranks rows, at 95 %.</p>"
-        f"<table><tr><th>control</th><th>{escape(made.headline)}</th><th>change</th>"
-        f"<th>verdict</th><th></th></tr>{rows}</table></html>\n"
-    )
-
-
-def _rows(made: Audit) -> Iterator[str]:
     known = [one.value for one in made.controls if one.value is not None]
     longest = max([abs(made.value or 0.0), *map(abs, known)]) or 1.0
-
-    def bar(value: float | None, colour: str) -> str:
-        if value is None:
-            return ""
-        wide = max(1, round(WIDTH * abs(value) / longest))
-        return (
-            f'<svg width="{wide}" height="12"><rect width="{wide}" height="12" fill="{colour}"/>'
-            f"</svg> {formatting.number(value)}"
-        )
-
-    yield (
-        f'<tr><td>as it is</td><td class="b">{bar(made.value, "#0072b2")}</td>'
-        f"<td>{escape(formatting.span(made.interval))}</td><td></td><td></td></tr>"
+    return fill(
+        "audit.jinja",
+        made=made,
+        summary=summary(made),
+        width=lambda value: max(1, round(WIDTH * abs(value) / longest)),
+        colours=COLOURS,
+        symbols=SYMBOLS,
     )
-    for one in made.controls:
-        colour = COLOURS[one.passed]
-        yield (
-            f'<tr><td>{escape(one.name)}</td><td class="b">{bar(one.value, colour)}</td>'
-            f'<td class="b">{escape(formatting.change(one.comparison))}</td>'
-            f'<td class="b" style="color:{colour}">{SYMBOLS[one.passed]} {escape(one.verdict)}</td>'
-            f"<td><small>{escape(one.reason or one.about)}</small></td></tr>"
-        )
 
 
 def badge(made: Audit) -> str:

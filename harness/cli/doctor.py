@@ -96,9 +96,18 @@ def _version(name: str) -> str | None:
 def _core() -> Iterator[Finding]:
     yield Finding(name="harness", state=__version__, about=_plugins())
     yield Finding(name="python", state=platform.python_version(), about="3.11 or later is needed")
-    for requirement in requires(DISTRIBUTION) or ():
-        if "extra ==" in requirement:
-            continue
+    try:
+        requirements = requires(DISTRIBUTION) or ()
+    except PackageNotFoundError:
+        yield Finding(
+            name=DISTRIBUTION,
+            state="no metadata",
+            about="the core's packages and the plugins",
+            needed=True,
+            fix="it is not installed: pip install -e . in its folder",
+        )
+        return
+    for requirement in filter(_is_of_core, requirements):
         name = re.split(r"[^\w.-]", requirement)[0]
         found = _version(name)
         yield Finding(
@@ -108,6 +117,21 @@ def _core() -> Iterator[Finding]:
             needed=True,
             fix="" if found else f'pip install "{requirement}"',
         )
+
+
+def _is_of_core(requirement: str) -> bool:
+    """Return False for a requirement of an extra, or one whose marker does not hold here.
+
+    Without the package that evaluates markers, a requirement with one is not called missing.
+    """
+    marker = requirement.partition(";")[2]
+    if not marker.strip():
+        return True
+    try:
+        from packaging.markers import Marker
+    except ModuleNotFoundError:
+        return False
+    return Marker(marker).evaluate({"extra": ""})
 
 
 def _optional() -> Iterator[Finding]:

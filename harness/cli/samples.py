@@ -7,8 +7,9 @@ from typing import Any
 from harness.cli.output import show_json
 from harness.cli.tables import number, show_columns
 from harness.errors import UsageError
-from harness.leaderboards.runs import metrics_for, value_of
+from harness.leaderboards.runs import metrics_for
 from harness.record import Run
+from harness.scores import value_of
 
 
 def samples(arguments: Namespace) -> int:

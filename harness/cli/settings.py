@@ -201,12 +201,12 @@ class ModuleSource:
                 yield node.module, {one.asname or one.name for one in node.names}
 
     def _names(self) -> Mapping[str, ast.expr]:
-        """Names that are given a value: `Kind: TypeAlias = …` and `LIMIT = 5`."""
+        """Names that are given a value: `Kind: TypeAlias = …`, `LIMIT = 5` and `A = B = 5`."""
         found: dict[str, ast.expr] = {}
         for node in self.tree.body:
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    found[name] = value
+                case ast.Assign(targets=targets, value=value):
+                    found |= {one.id: value for one in targets if isinstance(one, ast.Name)}
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                     found[name] = value
         return found

@@ -15,7 +15,7 @@ from harness.errors import MediaError, StoreError, UsageError
 from harness.files import read_text
 from harness.frames import uniform
 from harness.leaderboards.render import twins as page
-from harness.leaderboards.twin_view import MAX_FRAMES, draw_frame, frame_view, stacked
+from harness.leaderboards.twin_view import MAX_FRAMES, draw_frame, stacked
 from harness.media import Media, frame_files, open_image
 from harness.models.dt_r1.catalog import default_plans
 from harness.models.dt_r1.executor import TwinBuilder
@@ -92,7 +92,7 @@ def show(arguments: Namespace) -> int:
     for index in (described[place] for place in uniform(range(len(described)), MAX_FRAMES)):
         masks = {path: track[index] for path, track in twin.masks.items()}
         depth = twin.depth.maps.get(index) if twin.depth is not None else None
-        images[index] = draw_frame(frame_view(index, media.frame(index), twin.data, masks, depth))
+        images[index] = draw_frame(index, media.frame(index), twin.data, masks, depth)
     text = twin.text(lambda text: -(-len(text) // CHARACTERS), arguments.tokens)
     html = page.render(
         f"Twin of {arguments.media.name}",

@@ -62,7 +62,7 @@ def intervals(
     """
     check_level(level)
     sums = group_sums(metrics, units)
-    drawn = _resample(metrics, sums, resamples=resamples, seed=seed)
+    drawn = resample_metrics(metrics, sums, resamples=resamples, seed=seed)
     found = {name: percentiles(values, level) for name, values in drawn.items()}
     found |= _shares(metrics, units, sums, found, level)
     found |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
@@ -70,23 +70,13 @@ def intervals(
 
 
 def resample_metrics(
-    metrics: Sequence[Metric],
-    units: Sequence[UnitScore],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    metrics: Sequence[Metric], sums: GroupSums, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, FloatArray]:
     """Every metric's value in each resample, for metrics that count in at least two groups.
 
     Runs on the same groups with the same seed see the same draws, so differences of their values
     are paired. Corpus metrics, and what is derived from them, are left out.
     """
-    return _resample(metrics, group_sums(metrics, units), resamples=resamples, seed=seed)
-
-
-def _resample(
-    metrics: Sequence[Metric], sums: GroupSums, *, resamples: int, seed: int
-) -> dict[str, FloatArray]:
     counted = counted_groups(metrics, sums)
     (values,) = weighted_metrics(metrics, [sums], resamples=resamples, seed=seed)
     return {name: value for name, value in values.items() if counted[name] >= 2}

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from harness.errors import DataError
-from harness.scores import Better, Metric, Totals, UnitScore
+from harness.scores import Better, Metric, UnitScore, value_of
 from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
 from harness.statistics.clusters import (
     counted_groups,
@@ -123,7 +123,7 @@ def compare(
     check_level(level)
     used = dependencies_of(metrics, name)
     check_same_units(a, b)
-    value_a, value_b = _total(used, a, name), _total(used, b, name)
+    value_a, value_b = value_of(used, a, name), value_of(used, b, name)
     plain = Comparison(
         metric=name,
         better=used[-1].better,
@@ -251,14 +251,6 @@ def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
             expected="the same group of each unit in both",
             found=f"{len(moved)} units in another group ({_some_ids(moved)})",
         )
-
-
-def _total(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
-    totals = Totals(tuple(metrics))
-    names = {metric.name for metric in metrics}
-    for unit in units:
-        totals.add({key: value for key, value in unit.scores.items() if key in names})
-    return totals.values()[name]
 
 
 def _some_ids(ids: set[str]) -> str:

@@ -20,13 +20,12 @@ from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
-from harness.leaderboards.runs import value_of
 from harness.model import Judge, PartedReader
 from harness.record import Run, differences
 from harness.run.judging import verdicts_of
 from harness.run.scoring import score_unit
 from harness.run.sweep import with_argument
-from harness.scores import Metric, UnitScore
+from harness.scores import Metric, UnitScore, value_of
 from harness.spec import Spec, parse
 from harness.statistics.paired import compare, dependencies_of
 from harness.task import Task

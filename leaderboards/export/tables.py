@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
 from harness.leaderboards.row import Row, row
-from harness.leaderboards.runs import metrics_for, value_of
+from harness.leaderboards.runs import metrics_for
 from harness.record import SCORES, Run
-from harness.scores import Mean, Metric, Ratio
+from harness.scores import Mean, Metric, Ratio, value_of
 
 SAMPLES = "samples.parquet"
 

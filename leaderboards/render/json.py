@@ -1,8 +1,7 @@
 """A board as plain data, for programs."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 from harness.leaderboards.board import RULES, Board, Entry, Table
@@ -32,7 +31,7 @@ def to_json(board: Board) -> dict[str, object]:
 
 def _table(table: Table) -> dict[str, object]:
     return {
-        **{name: _data(getattr(table, name)) for name in TABLE},
+        **{name: getattr(table, name) for name in TABLE},
         "rows": [
             *(_entry(entry) for entry in table.entries),
             *(row.to_json() for row in table.published),
@@ -54,18 +53,7 @@ def _entry(entry: Entry) -> dict[str, object]:
 
 def _row(row: Row) -> dict[str, Any]:
     """A row without ways through the folders of this machine; its training has a link if any."""
-    plain = {one.name: _data(getattr(row, one.name)) for one in fields(row)}
+    plain = asdict(row)
     if plain["training"] is not None:
         del plain["training"]["place"]
     return plain
-
-
-def _data(value: object) -> Any:
-    """Mappings as dictionaries, in their order; dataclasses too."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _data(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _data(member) for key, member in value.items()}
-    if isinstance(value, tuple):
-        return [_data(member) for member in value]
-    return value

@@ -59,6 +59,5 @@ def _cell(cell: sections.Cell) -> str:
 def _part(part: sections.Part) -> str:
     if isinstance(part, sections.Link):
         return f"[{escape(part.text)}]({part.to})"
-    marks = {sections.Strong: "**", sections.Printed: "*"}
-    mark = marks.get(type(part), "")
+    mark = getattr(part, "mark", "")
     return f"{mark}{escape(part)}{mark}"

@@ -22,13 +22,13 @@ REFUSED = "Their records cannot be believed, so they are counted nowhere."
 class Strong(str):
     """A number of rank 1."""
 
-    __slots__ = ()
+    mark = "**"
 
 
 class Printed(str):
     """Number that a paper prints."""
 
-    __slots__ = ()
+    mark = "*"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.leaderboards.board import LEVEL, Entry, Table, comparer
-from harness.record import RESULTS, TIMING, Run
+from harness.record import RESULTS, Run
 from harness.statistics.paired import Comparison
-from harness.store.atomic import read_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,7 @@ def ended(folder: Path) -> float:
     Runs of earlier versions, and copies, have the time at which their numbers were written.
     """
     with suppress(StoreError, OSError, TypeError, KeyError, ValueError, AttributeError, IndexError):
-        return float(read_json(folder / TIMING)["attempts"][-1]["ended"])
+        return float(Run(folder).timing["attempts"][-1]["ended"])
     return (folder / RESULTS).stat().st_mtime
 
 

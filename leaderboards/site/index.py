@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from string import Template
 from typing import Any
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board
 from harness.leaderboards.render import sections
-from harness.leaderboards.render.markup import Markup, element, escape, join, table
+from harness.leaderboards.render.pages import fill
 from harness.leaderboards.site.columns import CHUNK
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMB, THUMB_COLUMNS, THUMBS
@@ -80,44 +79,14 @@ def summary(board: Board) -> str:
 def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
     """Return index.html. Where there is no JavaScript, it holds the tables themselves.
 
-    Every text goes through `markup.element`, which escapes it; the page's content security policy
-    lets no script run but the site's own files.
+    The page's content security policy lets no script run but the site's own files.
     """
-    page = Template(static("index.html").decode()).substitute(
-        policy=escape(POLICY),
-        title=escape(board.title),
-        summary=escape(summary(board)),
-        tables=join(*map(_block, sections.blocks(board, whole=False))),
-        version=escape(__version__),
-        data=escape(data),
+    page = fill(
+        "index.html",
+        policy=POLICY,
+        title=board.title,
+        summary=summary(board),
+        blocks=sections.blocks(board, whole=False),
+        data=data,
     )
     return page.encode("utf-8", "replace")
-
-
-def _block(block: sections.Block) -> Markup:
-    if isinstance(block, sections.Heading):
-        return element("h2", {}, block.text)
-    if isinstance(block, sections.Paragraph):
-        return element("p", {"class": "note" if block.is_note else "facts"}, block.text)
-    if not block.summary:
-        return _table(block)
-    attributes = {"class": "published", "open": None} if block.is_published else {}
-    return element("details", attributes, element("summary", {}, block.summary), _table(block))
-
-
-def _table(block: sections.Cells) -> Markup:
-    kinds = [""] * block.left + ["num"] * (len(block.head) - block.left)
-    rows = (list(map(_cell, row)) for row in block.rows)
-    return table(block.head, rows, {"class": "scroll"}, kinds=kinds)
-
-
-def _cell(cell: sections.Cell) -> Markup:
-    return join(*map(_part, cell if isinstance(cell, tuple) else (cell,)))
-
-
-def _part(part: sections.Part) -> str:
-    if isinstance(part, sections.Link):
-        return element("a", {"href": part.to}, part.text)
-    if isinstance(part, sections.Strong):
-        return element("strong", {}, part)
-    return element("span", {"class": "quiet"}, part) if isinstance(part, sections.Printed) else part

@@ -10,8 +10,7 @@ from harness.errors import HarnessError, StoreError
 from harness.frames import uniform
 from harness.leaderboards.board import Entry
 from harness.leaderboards.rollouts import ROLLOUTS, Rollout, choose_groups, groups_of
-from harness.record import TIMING, Run
-from harness.store.atomic import read_json
+from harness.record import Run
 from harness.trainer import CURVE, Curve
 
 STEPS = 400  # of a training's curves
@@ -90,9 +89,8 @@ def _rollout(one: Rollout) -> dict[str, Any]:
 
 def _timing(run: Run) -> dict[str, Any]:
     """Return seconds by stage; nothing if the file is damaged, for no score depends on it."""
-    path = run.folder / TIMING
     with suppress(StoreError, TypeError, KeyError, AttributeError):
-        plain = read_json(path) if path.is_file() else {}
+        plain = run.timing
         stages: dict[str, float] = {}
         for attempt in plain.get("attempts", ()):
             for name, stage in attempt.get("stages", {}).items():

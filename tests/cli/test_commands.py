@@ -7,6 +7,8 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -386,6 +388,28 @@ def test_doctor_tells_what_is_there_and_what_to_do_about_what_is_not(monkeypatch
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["doctor"]) == 6
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_doctor_reports_an_installation_without_metadata(monkeypatch, capsys):
+    def lacking(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "requires", lacking)
+    assert main(["doctor", "--json"]) == 6
+    shown = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert shown[doctor.DISTRIBUTION]["needed"] and shown[doctor.DISTRIBUTION]["fix"]
+
+
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_doctor_understands_markers(evaluates, monkeypatch):
+    markers = ("", "; extra == 'ocr'", "; python_version < '3'", "; extra == 'a' or extra == 'b'")
+    always = "lacking1>=4; python_version >= '3'"
+    listed = [*(f"lacking>={place}{one}" for place, one in enumerate(markers)), always]
+    monkeypatch.setattr(doctor, "requires", lambda name: listed)
+    if not evaluates:
+        monkeypatch.setitem(sys.modules, "packaging.markers", None)
+    found = [one.fix for one in doctor._core() if one.name.startswith("lacking")]
+    assert found == [f'pip install "{one}"' for one in (listed[0], *[always] * evaluates)]
 
 
 def test_doctor_does_not_wait_for_a_driver_that_hangs(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 
 from harness import plugins
 from harness.cli.requirements import FILE, declared_requirements, requirements_of
+from harness.cli.settings import ModuleSource, offered_settings
 from harness.errors import DataError
 
 KINDS = ("backends", "segmenters", "propagators")
@@ -86,3 +87,16 @@ def test_a_file_in_another_form_is_named(toy, text):
     file.write_text(text)
     with pytest.raises(DataError, match=r"needs\.toml"):
         declared_requirements(entry)
+
+
+def test_a_default_that_several_names_have_is_shown_whichever_is_named(tmp_path, monkeypatch):
+    (tmp_path / "named_twice.py").write_text(
+        "FEW = LEAST = 5\n\n\ndef made(*, few: int = FEW, least: int = LEAST) -> None: ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    source = ModuleSource.of_module("named_twice")
+    offered = offered_settings(source, source.function("made"))
+    assert {name: source.value(one.default).value for name, one in offered.items()} == {
+        "few": 5,
+        "least": 5,
+    }

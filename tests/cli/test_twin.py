@@ -14,7 +14,7 @@ from harness import plugins
 from harness.cli.main import main
 from harness.errors import Unavailable, UsageError
 from harness.leaderboards.render.twins import render
-from harness.leaderboards.twin_view import draw_depth, draw_frame, frame_view
+from harness.leaderboards.twin_view import draw_depth, draw_frame
 from harness.models.dt_r1.plan import parse_plan
 from harness.models.nodes.opencv_objects import OpenCVObjects
 from harness.run.batching import samples_of
@@ -197,11 +197,13 @@ def test_drawing_leaves_its_input_as_it_was() -> None:
             {"id": 3, "name": "c", "mask": "masks/3", "frames": [{"frame": 0, "box": None}]},
         ]
     }
-    view = frame_view(
-        0, image, data, {"masks/1": mask, "masks/3": ~mask}, np.zeros((20, 30), np.float32)
-    )
-    assert set(view.masks) == {1} and set(view.boxes) == {2}
-    shown = draw_frame(view)
+    masks, depth = {"masks/1": mask, "masks/3": ~mask}, np.zeros((20, 30), np.float32)
+    shown = draw_frame(0, image, data, masks, depth)
+    seen = [{**data, "instances": [one]} for one in data["instances"]]
+    alone = [draw_frame(0, image, one, masks, depth) for one in seen]
+    plain = draw_frame(0, image, {"instances": []}, masks, depth)
+    assert [(one != plain).any() for one in alone] == [True, True, False], "unseen in this frame"
+    assert (shown != alone[0]).any() and (shown != alone[1]).any()
     assert shown.shape[1] > 2 * 480 and (image == 90).all()
     ramp = draw_depth(np.arange(12, dtype=np.float32).reshape(3, 4))
     assert ramp.shape == (3, 4, 3) and int(ramp[-1, -1].sum()) > int(ramp[0, 0].sum())

@@ -11,7 +11,7 @@ from harness.leaderboards import formatting
 from harness.leaderboards.board import build
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown, write
-from harness.leaderboards.render.markup import Markup, element, escape
+from harness.leaderboards.render.pages import escape, templates
 from harness.store import checksums
 
 HOSTILE = "<script>alert(1)</script>"
@@ -109,8 +109,9 @@ def test_responses_with_broken_characters_are_written(make_run, tmp_path):
 
 
 @given(st.text(), st.text())
-def test_any_text_survives_an_element_and_adds_none(text, other):
-    made = element("p", {"title": other}, text)
+def test_any_text_survives_a_template_and_adds_no_element(text, other):
+    page = templates().from_string('<p title="{{ other }}">{{ text }}</p>')
+    made = page.render(text=text, other=other)
     reader = read(made)
     assert [tag for tag, _ in reader.tags] == ["p"]
     if "\r" not in text and text.isprintable():
@@ -119,7 +120,8 @@ def test_any_text_survives_an_element_and_adds_none(text, other):
 
 
 def test_markup_is_not_escaped_twice():
-    assert element("p", {}, element("b", {}, "<"), Markup("&amp;")) == "<p><b>&lt;</b>&amp;</p>"
+    page = "{% macro b() %}<b>{{ text }}</b>{% endmacro %}<p>{{ b() }}</p>"
+    assert templates().from_string(page).render(text="<") == "<p><b>&lt;</b></p>"
     assert escape("\"'") == "&quot;&#x27;"
 
 

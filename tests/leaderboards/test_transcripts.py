@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from harness.leaderboards.render.transcripts import graph, transcript
+from harness.leaderboards.render.pages import templates
 from harness.leaderboards.rollouts import groups_of
 from harness.leaderboards.transcripts import (
     Block,
@@ -19,6 +19,7 @@ from harness.masks import Rle
 from harness.trainer import Curve
 from harness.types import Answer, Call, Prediction, Request
 
+PARTS = templates().get_template("parts.jinja").module
 PLAN = '{"SAM2": [], "DepthAnything2": [], "DepthStats": ["SAM2", "DepthAnything2"]}'
 TWIN = json.dumps(
     {
@@ -84,7 +85,7 @@ def test_a_turn_that_is_also_part_of_what_was_injected_is_the_networks():
 def test_a_plan_is_drawn_by_its_steps():
     plan = plan_of(Block("dt_plan", PLAN))
     assert layers_of(plan) == [["SAM2", "DepthAnything2"], ["DepthStats"]]
-    drawn = graph(plan)
+    drawn = PARTS.graph(plan)
     assert drawn.count("<rect") == 3 and drawn.count("<line") == 2
     assert "DepthStats after SAM2, DepthAnything2" in drawn
     assert layers_of({"a": ["b"], "b": ["a"]}) == [["a", "b"]]
@@ -94,14 +95,14 @@ def test_a_plan_is_drawn_by_its_steps():
 def test_what_is_no_plan_or_twin_is_shown_as_text(text):
     assert plan_of(Block("dt_plan", text)) is None
     assert table_of(Block("dt_rep", text)) is None
-    assert "<svg" not in transcript([Block("dt_plan", text), Block("dt_rep", text)])
+    assert "<svg" not in PARTS.transcript([Block("dt_plan", text), Block("dt_rep", text)])
 
 
 def test_the_twin_is_a_table_and_nothing_in_it_is_markup():
     header, rows = table_of(Block("dt_rep", TWIN))
     assert header == ["id", "name", "mask", "box"]
     assert rows == [["1", "<b>cup</b>", "masks/1", "[1, 2, 3, 4]"], ["2", "pot", "null", ""]]
-    page = transcript(blocks_of(WHOLE, SPANS))
+    page = PARTS.transcript(blocks_of(WHOLE, SPANS))
     assert "<b>cup" not in page and "&lt;b&gt;cup" in page and page.count("<table") == 1
 
 

@@ -6,7 +6,7 @@ returns a line for everything that differs.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -105,6 +105,14 @@ def raises(what: str, call: Callable[[], object]) -> Iterator[str]:
     yield f"{what}: no error"
 
 
+def resample(
+    modules: Modules, metrics: Sequence[Metric], units: Sequence[UnitScore], **given: int
+) -> dict[str, np.ndarray]:
+    """The values in each resample of units."""
+    sums = modules.clusters.group_sums(metrics, units)
+    return modules.bootstrap.resample_metrics(metrics, sums, **given)
+
+
 def bootstrap_by_units(modules: Modules) -> Iterator[str]:
     """Whole groups of units, scored anew for every resample."""
     units = a_run(3)
@@ -115,7 +123,7 @@ def bootstrap_by_units(modules: Modules) -> Iterator[str]:
     for name in ("giou", "ciou", "both"):
         expected = np.quantile([value[name] for value in values], [0.05, 0.95])
         yield from differ(f"interval of {name}", got[name], expected)
-    pair = modules.bootstrap.resample_metrics(METRICS, units, resamples=150, seed=11)
+    pair = resample(modules, METRICS, units, resamples=150, seed=11)
     yield from differ("resamples", pair["both"], [value["both"] for value in values])
     yield from differ("kinds", sorted(map(len, pair)), [4, 4, 4])
     found = modules.bootstrap.percentiles(np.array([0, 1, 2, 3, math.nan]), 0.5)
@@ -319,10 +327,7 @@ def swaps_of_units(modules: Modules) -> Iterator[str]:
         got = modules.paired.compare(METRICS, a, b, name=name, resamples=64, level=0.9, seed=5)
         yield from differ(f"p of {name}", got.p_value, p)
         yield from differ(f"difference of {name}", got.difference, found[0])
-        drawn = [
-            modules.bootstrap.resample_metrics(METRICS, run, resamples=64, seed=5)[name]
-            for run in (b, a)
-        ]
+        drawn = [resample(modules, METRICS, run, resamples=64, seed=5)[name] for run in (b, a)]
         error = np.std(drawn[0] - drawn[1])
         minimum = sorted(map(abs, found))[-7]  # at most 6 of 64 swaps may be as extreme
         squares = 6 * error**2 + found[0] ** 2
@@ -413,7 +418,7 @@ def answers_right_or_wrong(modules: Modules) -> Iterator[str]:
     yield from differ("all alike, inside", got, (0.5, 0.5))
     other = [*alone, unit("x", "x", m=Mean(0.5))]
     got = modules.bootstrap.intervals((Metric("m"),), other, resamples=50, seed=3)["m"]
-    plain = modules.bootstrap.resample_metrics((Metric("m"),), other, resamples=50, seed=3)["m"]
+    plain = resample(modules, (Metric("m"),), other, resamples=50, seed=3)["m"]
     yield from differ("no share", got, np.quantile(plain, [0.025, 0.975]))
 
 

@@ -3,7 +3,15 @@
 import argparse
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_data_root, add_json, add_run_folders, command
+from harness.cli.arguments.shared import (
+    Commands,
+    actions_of,
+    add_data_root,
+    add_json,
+    add_run_folders,
+    command,
+    flag,
+)
 
 DROP = 0.02
 CUT = 0.05
@@ -12,22 +20,19 @@ GATE_FORMATS = ("text", "markdown", "junit", "github", "json")
 
 def add_board(commands: Commands) -> None:
     """`harness board`."""
-    parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    build = command(actions, "build", "board:build", "write a board as Markdown, JSON and Parquet")
+    actions = actions_of(commands, "board", "build leaderboards, and gate a change by them")
+    build = command(actions, "build", "write a board as Markdown, JSON and Parquet")
     _add_board(build, "where the files go")
     site = command(
         actions,
         "site",
-        "board:site",
         "the board, its runs and every sample as a folder of pages, which opens from disk",
     )
     _add_board(site, "a new folder, or an earlier site, which is replaced")
-    site.add_argument("--no-images", action="store_true", help="leave images out")
+    flag(site, "--no-images", "leave images out")
     keep = command(
         actions,
         "keep",
-        "board:keep",
         "save a small baseline (scores and metadata only) to commit to your repository",
     )
     keep.add_argument(
@@ -37,7 +42,6 @@ def add_board(commands: Commands) -> None:
     check = command(
         actions,
         "check",
-        "board:check",
         "gate: compare a candidate with a baseline, sample by sample; exit code 1 if worse",
         epilog="example: harness board check --baseline baseline --candidate runs/pocket "
         "--max-drop reason_seg=0.05\nSee docs/ci.md.",
@@ -90,17 +94,16 @@ def add_board(commands: Commands) -> None:
         metavar="DIR|URL",
         help="link worsened samples to a site of both, which `board site --runs … --runs …` wrote",
     )
-    check.add_argument(
+    flag(
+        check,
         "--update-baseline",
-        action="store_true",
-        help="replace the baseline's runs by copies of the candidate's; exit code 0",
+        "replace the baseline's runs by copies of the candidate's; exit code 0",
     )
     add_data_root(check, "default: where the runs read them")
     add_json(check)
     adaptation = command(
         actions,
         "adaptation",
-        "board:adaptation",
         "gains, regressions, cost and curves by step of models that adapt to each sample",
     )
     add_run_folders(
@@ -120,11 +123,7 @@ def add_board(commands: Commands) -> None:
         metavar="NAME",
         help="compare by this metric of the runs (default: each task's headline)",
     )
-    adaptation.add_argument(
-        "--texts",
-        action="store_true",
-        help="read and score pseudo-labels, and the answers of trace=true, too",
-    )
+    flag(adaptation, "--texts", "read and score pseudo-labels, and the answers of trace=true, too")
     add_json(adaptation)
 
 
@@ -133,7 +132,6 @@ def add_reproduce(commands: Commands) -> None:
     parser = command(
         commands,
         "reproduce",
-        "reproduce:reproduce",
         "make a paper's table: train, evaluate, board; finished parts are not made again",
         epilog="example: harness reproduce dr2seg 3 --dry-run",
     )
@@ -143,9 +141,7 @@ def add_reproduce(commands: Commands) -> None:
         help="such as dr2seg or shapes, or a folder of boards; a wrong name lists what there is",
     )
     parser.add_argument("table", metavar="TABLE", help="the table's number")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the commands, hours and memory; run nothing"
-    )
+    flag(parser, "--dry-run", "print the commands, hours and memory; run nothing")
     add_data_root(parser)
     parser.add_argument(
         "--out",
@@ -164,7 +160,6 @@ def add_view(commands: Commands) -> None:
     parser = command(
         commands,
         "view",
-        "view:view",
         "look at runs in a browser, every sample, also while they go on; for this machine alone",
     )
     parser.add_argument(
@@ -187,7 +182,5 @@ def _add_board(parser: argparse.ArgumentParser, out: str) -> None:
         help="the table of a paper, or a board's TOML file: only its runs",
     )
     parser.add_argument("--title", default="Leaderboard", help="the board's heading")
-    parser.add_argument(
-        "--no-published", action="store_true", help="leave the numbers of papers out"
-    )
+    flag(parser, "--no-published", "leave the numbers of papers out")
     add_json(parser)

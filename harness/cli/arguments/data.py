@@ -4,18 +4,19 @@ from pathlib import Path
 
 from harness.cli.arguments.shared import (
     Commands,
+    actions_of,
     add_data_root,
     add_json,
     add_tasks_and_data,
     command,
+    flag,
 )
 
 
 def add_data(commands: Commands) -> None:
     """`harness data`."""
-    parser = commands.add_parser("data", help="make, check and describe benchmarks' files")
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    make = command(actions, "make", "data:make", "write a generated world in official layouts")
+    actions = actions_of(commands, "data", "make, check and describe benchmarks' files")
+    make = command(actions, "make", "write a generated world in official layouts")
     make.add_argument("world", choices=["shapes"], help="which world")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
     make.add_argument("--seed", type=int, default=0, help="of the world (default 0)")
@@ -36,8 +37,8 @@ def add_data(commands: Commands) -> None:
     fetch = command(
         actions,
         "fetch",
-        "fetch:fetch",
         "fetch a benchmark's files from the Hugging Face hub, at a recorded commit",
+        function="fetch:fetch",
     )
     fetch.add_argument("task", metavar="TASK", help="see `harness list tasks`")
     add_data_root(fetch)
@@ -53,20 +54,20 @@ def add_data(commands: Commands) -> None:
         help="of several repositories, "
         "the one that goes there; may be repeated (`harness list tasks TASK`)",
     )
-    fetch.add_argument("--quiet", action="store_true", help="no progress")
+    flag(fetch, "--quiet", "no progress")
     add_json(fetch)
     for name, about in (
         ("check", "look at every file of a benchmark"),
         ("info", "sizes, splits, licence and one example"),
     ):
-        action = command(actions, name, f"data:{name}", about)
+        action = command(actions, name, about)
         action.add_argument("task", nargs="?", metavar="TASK", help="one task, or use --tasks")
         add_tasks_and_data(action)
         if name == "check":
-            action.add_argument(
+            flag(
+                action,
                 "--strict",
-                action="store_true",
-                help="other numbers of samples or videos than the published ones are an error",
+                "other numbers of samples or videos than the published ones are an error",
             )
             action.add_argument(
                 "--decode",

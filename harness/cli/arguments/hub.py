@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, command, count
+from harness.cli.arguments.shared import Commands, actions_of, add_json, command, count, flag
 
 GIGABYTES = 200
 """Size of a repository from which on `pull` refuses it, without `--max-gb`."""
@@ -10,29 +10,22 @@ GIGABYTES = 200
 
 def add_hub(commands: Commands) -> None:
     """`harness hub`."""
-    parser = commands.add_parser(
-        "hub", help="push and pull runs, checkpoints and data sets; write a checkpoint's card"
+    actions = actions_of(
+        commands, "hub", "push and pull runs, checkpoints and data sets; write a checkpoint's card"
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     push = command(
         actions,
         "push",
-        "hub:push",
         "upload a checkpoint, runs or a data set in one commit; private unless --public",
         epilog="example: HF_TOKEN=… harness hub push runs/pocket ORG/NAME",
     )
     push.add_argument("path", type=Path, metavar="PATH", help="a training, runs, or another folder")
     push.add_argument("repository", metavar="ORG/NAME", help="where to; made if there is none")
-    push.add_argument("--public", action="store_true", help="everybody may read it")
-    push.add_argument(
-        "--replace",
-        action="store_true",
-        help="replace what the repository holds; its history keeps it",
-    )
+    flag(push, "--public", "everybody may read it")
+    flag(push, "--replace", "replace what the repository holds; its history keeps it")
     pull = command(
         actions,
         "pull",
-        "hub:pull",
         "download a repository into a new folder, and check every file",
         epilog="example: harness hub pull datasets/ORG/NAME runs/theirs",
     )
@@ -49,12 +42,11 @@ def add_hub(commands: Commands) -> None:
         help="refuse a larger repository (default %(default)s)",
     )
     for action in (push, pull):
-        action.add_argument("--quiet", action="store_true", help="no progress bars")
+        flag(action, "--quiet", "no progress bars")
         add_json(action)
     card = command(
         actions,
         "card",
-        "hub:card",
         "write a checkpoint's card again, with the scores of further runs",
         epilog="example: harness hub card runs/sft --runs runs/eval",
     )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_data_root, add_json, command
+from harness.cli.arguments.shared import Commands, add_data_root, add_json, command, flag
 
 KINDS = (
     "tasks",
@@ -21,7 +21,9 @@ KINDS = (
 
 def add_list(commands: Commands) -> None:
     """`harness list`."""
-    parser = command(commands, "list", "show:list_plugins", "the plugins that are installed")
+    parser = command(
+        commands, "list", "the plugins that are installed", function="show:list_plugins"
+    )
     parser.add_argument(
         "kind",
         nargs="?",
@@ -38,7 +40,6 @@ def add_explain(commands: Commands) -> None:
     parser = command(
         commands,
         "explain",
-        "explain:explain",
         "one sample of a run: prompt, pixels, response, what was read, masks, score; "
         "or a training's rollouts",
         epilog="examples: harness explain runs/saliency/reason_seg SAMPLE --image sample.png\n"
@@ -78,7 +79,6 @@ def add_completion(commands: Commands) -> None:
     parser = command(
         commands,
         "completion",
-        "completion:completion",
         "print a script that completes commands and options in a shell",
         epilog="bash: harness completion bash > "
         "~/.local/share/bash-completion/completions/harness\n"
@@ -93,7 +93,6 @@ def add_curves(commands: Commands) -> None:
     parser = command(
         commands,
         "curves",
-        "curves:curves",
         "draw what trainings logged, by step; seeds of one recipe as a line and its range",
         epilog="example: harness curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
         "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
@@ -119,10 +118,10 @@ def add_curves(commands: Commands) -> None:
 
 def add_doctor(commands: Commands) -> None:
     """`harness doctor`."""
-    parser = command(commands, "doctor", "doctor:doctor", "what this machine has and lacks")
-    parser.add_argument(
+    parser = command(commands, "doctor", "what this machine has and lacks")
+    flag(
+        parser,
         "--sandbox",
-        action="store_true",
-        help="test the sandbox for code that models write, tier by tier, and nothing else",
+        "test the sandbox for code that models write, tier by tier, and nothing else",
     )
     add_json(parser)

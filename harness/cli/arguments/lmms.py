@@ -2,17 +2,15 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, add_tasks_and_data, command
+from harness.cli.arguments.shared import Commands, actions_of, add_json, add_tasks_and_data, command
 
 
 def add_lmms(commands: Commands) -> None:
     """`harness lmms`."""
-    parser = commands.add_parser("lmms", help="run our tasks inside lmms-eval")
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = actions_of(commands, "lmms", "run our tasks inside lmms-eval")
     export = command(
         actions,
         "export",
-        "lmms:export",
         "write tasks as a folder for `lmms-eval --include_path`",
         epilog="example: harness lmms export --data data --out lmms --tasks reason_seg,mevis "
         '--pipeline "qwen_vl(segmenter=sam2(checkpoint=facebook/sam2.1-hiera-large))"\n'

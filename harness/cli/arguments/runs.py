@@ -5,10 +5,12 @@ from pathlib import Path
 
 from harness.cli.arguments.shared import (
     Commands,
+    actions_of,
     add_data_root,
     add_json,
     command,
     count,
+    flag,
 )
 
 FORMATS = (
@@ -19,14 +21,12 @@ FORMATS = (
 
 def add_runs(commands: Commands) -> None:
     """`harness runs`."""
-    parser = commands.add_parser("runs", help="index, query, export and clear run folders")
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    index = command(actions, "index", "runs:index", "write runs into the index")
+    actions = actions_of(commands, "runs", "index, query, export and clear run folders")
+    index = command(actions, "index", "write runs into the index")
     _add_database(index, "+")
     query = command(
         actions,
         "query",
-        "runs:query",
         "runs of the index, the newest first",
         epilog="example: harness runs query --task reason_seg --model pocket --csv",
     )
@@ -36,22 +36,18 @@ def add_runs(commands: Commands) -> None:
     query.add_argument("--since", metavar="DATE", help="finished on DATE or later")
     query.add_argument("--metric", metavar="NAME", help="the number (default: the headline)")
     query.add_argument("--limit", type=count, metavar="N", help="at most N runs")
-    query.add_argument("--csv", action="store_true", help="print CSV")
+    flag(query, "--csv", "print CSV")
     add_json(query)
     _add_database(query)
     gc = command(
-        actions,
-        "gc",
-        "runs:gc",
-        "list runs that --restart set aside, and rows of folders that are gone",
+        actions, "gc", "list runs that --restart set aside, and rows of folders that are gone"
     )
-    gc.add_argument("--delete", action="store_true", help="delete them")
+    flag(gc, "--delete", "delete them")
     _add_database(gc, "*")
 
     export = command(
         actions,
         "export",
-        "runs:export",
         "write runs in the format of another program",
         epilog=f"formats: {', '.join(FORMATS)}; see docs/runs.md",
     )
@@ -90,7 +86,6 @@ def add_publish(commands: Commands) -> None:
     parser = command(
         commands,
         "publish",
-        "publish:publish",
         "bundle runs so that anybody can score them again without the model, or check bundles",
         epilog="examples: harness publish runs/pocket --out submissions/pocket\n"
         "          harness publish --check submissions --data ROOT",
@@ -125,7 +120,6 @@ def add_samples(commands: Commands) -> None:
     parser = command(
         commands,
         "samples",
-        "samples:samples",
         "the samples of a run with their scores, the worst first",
         epilog="example: harness samples runs/pocket/reason_seg --limit 5",
     )
@@ -139,5 +133,5 @@ def add_samples(commands: Commands) -> None:
     )
     parser.add_argument("--metric", metavar="NAME", help="default: the headline")
     parser.add_argument("--limit", type=count, metavar="N", help="at most N samples")
-    parser.add_argument("--failed", action="store_true", help="only samples without an answer")
+    flag(parser, "--failed", "only samples without an answer")
     add_json(parser)

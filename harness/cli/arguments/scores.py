@@ -12,6 +12,7 @@ from harness.cli.arguments.shared import (
     add_metrics,
     add_tasks_and_data,
     command,
+    flag,
     share,
 )
 
@@ -45,8 +46,8 @@ def add_eval(commands: Commands) -> None:
     parser = command(
         commands,
         "eval",
-        "evaluate:evaluate",
         "predict and score",
+        function="evaluate:evaluate",
         epilog="example: harness eval --model saliency --tasks reason_seg,mevis "
         "--data ROOT --out runs",
     )
@@ -58,7 +59,6 @@ def add_sweep(commands: Commands) -> None:
     parser = command(
         commands,
         "sweep",
-        "sweep:sweep",
         "evaluate one model under several settings",
         epilog="example: harness sweep --model pocket --vary frames=2,4,8 "
         "--tasks mevis --data ROOT --out runs",
@@ -70,10 +70,10 @@ def add_sweep(commands: Commands) -> None:
         help="of the model's "
         "SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated",
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--grid",
-        action="store_true",
-        help="every combination (default: one setting at a time, and the model as it is)",
+        "every combination (default: one setting at a time, and the model as it is)",
     )
     _evaluation(parser)
 
@@ -92,15 +92,13 @@ def _evaluation(parser: ArgumentParser) -> None:
     add_metrics(what)
     add_judge(what)
     what.add_argument("--seed", type=int, default=0, help="of sampling (default 0)")
-    what.add_argument(
+    flag(
+        what,
         "--strict-split",
-        action="store_true",
-        help="refuse if the model's checkpoint says that it was trained on some of it",
+        "refuse if the model's checkpoint says that it was trained on some of it",
     )
-    what.add_argument(
-        "--allow-missing",
-        action="store_true",
-        help="count samples with missing or damaged images as failed and go on",
+    flag(
+        what, "--allow-missing", "count samples with missing or damaged images as failed and go on"
     )
     add_config(what)
     where = parser.add_argument_group("results")
@@ -110,7 +108,7 @@ def _evaluation(parser: ArgumentParser) -> None:
         help="of one model, for its folder, record and boards (default: "
         "the model's own, and its SPEC for the folder)",
     )
-    where.add_argument("--quiet", action="store_true", help="no progress")
+    flag(where, "--quiet", "no progress")
     add_json(where)
     speed = parser.add_argument_group("speed and machines")
     speed.add_argument(
@@ -139,11 +137,7 @@ def _evaluation(parser: ArgumentParser) -> None:
         help="run the command as a job of Slurm with these parameters of submitit, such as "
         "partition=gpu,nodes=2,gpus_per_node=8,timeout_min=240: a process a GPU",
     )
-    speed.add_argument(
-        "--isolate",
-        action="store_true",
-        help="give the model decoded images in a process without file handles",
-    )
+    flag(speed, "--isolate", "give the model decoded images in a process without file handles")
     speed.add_argument(
         "--timeout",
         type=float,
@@ -170,17 +164,9 @@ def _evaluation(parser: ArgumentParser) -> None:
         help="how long an actor may wait for a machine with room for it (default 120)",
     )
     again = parser.add_argument_group("a run that exists (the same command resumes it)")
-    again.add_argument("--retry-failed", action="store_true", help="predict again what failed")
-    again.add_argument(
-        "--restart",
-        action="store_true",
-        help="set an earlier run in the same folder aside and begin anew",
-    )
-    again.add_argument(
-        "--rescore",
-        action="store_true",
-        help="overwrite stored results if re-scoring gives different numbers",
-    )
+    flag(again, "--retry-failed", "predict again what failed")
+    flag(again, "--restart", "set an earlier run in the same folder aside and begin anew")
+    flag(again, "--rescore", "overwrite stored results if re-scoring gives different numbers")
     stop = parser.add_argument_group("stop early (docs/ci.md)")
     stop.add_argument(
         "--against",
@@ -188,10 +174,10 @@ def _evaluation(parser: ArgumentParser) -> None:
         metavar="RUN",
         help="compare with this finished run, group by group in an order that --seed draws",
     )
-    stop.add_argument(
+    flag(
+        stop,
         "--until-decided",
-        action="store_true",
-        help="stop once the model is shown to be worse, or not worse by the margin; exit code 1 "
+        "stop once the model is shown to be worse, or not worse by the margin; exit code 1 "
         "if worse. The run stays unfinished: it has no score of the full set",
     )
     stop.add_argument(
@@ -208,7 +194,6 @@ def add_score(commands: Commands) -> None:
     parser = command(
         commands,
         "score",
-        "score:score",
         "score predictions that exist: a file from elsewhere, or a run",
         epilog=LINES,
     )
@@ -243,10 +228,8 @@ def add_score(commands: Commands) -> None:
     )
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
-    parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
-    parser.add_argument(
-        "--allow-missing", action="store_true", help="go on where images or videos are missing"
-    )
+    flag(parser, "--allow-extra", "ignore lines with unknown ids")
+    flag(parser, "--allow-missing", "go on where images or videos are missing")
     parser.add_argument(
         "--workers", type=int, default=1, metavar="N", help="processes that score RUNs (default 1)"
     )
@@ -262,7 +245,6 @@ def add_diff(commands: Commands) -> None:
     parser = command(
         commands,
         "diff",
-        "diff:diff",
         "why two numbers differ: what each stage explains, from a run to another or to a log",
         epilog="examples: harness diff runs/old/mevis runs/new/mevis --out waterfall.svg\n"
         "          harness diff runs/mine/video_mme samples_videomme.jsonl --format lmms-eval",
@@ -297,7 +279,6 @@ def add_audit(commands: Commands) -> None:
     parser = command(
         commands,
         "audit",
-        "audit:audit",
         "what of a score is seeing: controls without images, in other orders, with a verdict each",
         epilog="examples: harness audit runs/pocket/reason_seg --out audit\n"
         "          harness audit pocket --tasks reason_seg --data ROOT --out audit",
@@ -330,7 +311,6 @@ def add_ladder(commands: Commands) -> None:
     parser = command(
         commands,
         "ladder",
-        "ladder:ladder",
         "where masks are lost: one stage after another replaced by the truth",
         epilog="example: harness ladder runs/pocket/mevis --out ladder.svg",
     )
@@ -343,7 +323,6 @@ def add_verify(commands: Commands) -> None:
     parser = command(
         commands,
         "verify",
-        "verify:verify",
         "check that ground-truth answers get the maximum score, as answers and as response text",
     )
     add_tasks_and_data(parser)
@@ -362,7 +341,6 @@ def add_conform(commands: Commands) -> None:
     parser = command(
         commands,
         "conform",
-        "conform:conform",
         "hold somebody else's scorer against a protocol, on small adversarial cases",
         epilog="example: harness conform --protocol rvos/mevis "
         "--scorer 'python their_eval.py {truth_masks} {pred_masks}'\nThe files that it gets, and "

@@ -6,12 +6,34 @@ from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The commands of a parser, or the actions of a command, as `add_subparsers` returns them."""
+Options: TypeAlias = "argparse._ActionsContainer"
+"""A parser, or a group of its options."""
+
+
+def actions_of(commands: Commands, name: str, about: str) -> Commands:
+    """Add a command that has actions, and return these, to which `command` adds."""
+    parser = commands.add_parser(name, help=about)
+    return parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
 
 def command(
-    commands: Commands, name: str, function: str, about: str, *, epilog: str | None = None
+    commands: Commands,
+    name: str,
+    about: str,
+    *,
+    function: str | None = None,
+    epilog: str | None = None,
 ) -> argparse.ArgumentParser:
-    """A parser of a command or an action; `function` is `module:name` in `harness.cli`."""
+    """Add a command or an action, and return its parser.
+
+    Args:
+        commands: All commands, or the actions of one.
+        name: As it is typed.
+        about: What it does, in a phrase.
+        function: `module:name` below `harness.cli`; None: of the command's own name, of an action
+            in the module of its command.
+        epilog: Text below the options, such as an example.
+    """
     parser = commands.add_parser(
         name,
         help=about,
@@ -19,8 +41,13 @@ def command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
     )
-    parser.set_defaults(function=function)
+    parser.set_defaults(function=function or f"{parser.prog.split()[1]}:{name}")
     return parser
+
+
+def flag(parser: Options, name: str, about: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=about)
 
 
 def count(text: str) -> int:
@@ -38,13 +65,9 @@ def share(text: str) -> tuple[int, int]:
     return part, parts
 
 
-Options: TypeAlias = "argparse._ActionsContainer"
-"""A parser, or a group of its options."""
-
-
 def add_json(parser: Options) -> None:
     """Add `--json`, for commands that can print their result for a program."""
-    parser.add_argument("--json", action="store_true", help="print one JSON value and nothing else")
+    flag(parser, "--json", "print one JSON value and nothing else")
 
 
 def add_tasks_and_data(parser: Options) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_data_root, add_json, add_judge, command
+from harness.cli.arguments.shared import Commands, add_data_root, add_json, add_judge, command, flag
 
 
 def add_train(commands: Commands) -> None:
@@ -10,7 +10,6 @@ def add_train(commands: Commands) -> None:
     parser = command(
         commands,
         "train",
-        "train:train",
         "train a model, and evaluate it",
         epilog="example: harness train --method sft --config pocket_cpu --model "
         'pocket --train-tasks "reason_seg(split=train)" --data ROOT --out DIR '
@@ -58,16 +57,10 @@ def add_train(commands: Commands) -> None:
     parser.add_argument(
         "--every", type=int, metavar="N", help="evaluate while training too, every N steps"
     )
-    parser.add_argument(
-        "--strict-split",
-        action="store_true",
-        help="refuse if some of --eval-tasks would be trained on",
-    )
+    flag(parser, "--strict-split", "refuse if some of --eval-tasks would be trained on")
     add_judge(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with the training in DIR")
+    flag(parser, "--resume", "go on with the training in DIR")
     parser.add_argument("--seed", type=int, help="of everything that is drawn (default 0)")
-    parser.add_argument(
-        "--keep-state", action="store_true", help="keep the optimiser's state when finished"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    flag(parser, "--keep-state", "keep the optimiser's state when finished")
+    flag(parser, "--quiet", "no progress")
     add_json(parser)

@@ -1,19 +1,16 @@
 """Arguments of `harness twin`: build, show."""
 
 from pathlib import Path
-from typing import Any
 
-from harness.cli.arguments.shared import add_json, add_tasks_and_data, command
+from harness.cli.arguments.shared import Commands, actions_of, add_json, add_tasks_and_data, command
 
 
-def add_twin(commands: Any) -> None:
+def add_twin(commands: Commands) -> None:
     """`harness twin`."""
-    parser = commands.add_parser("twin", help="build digital twins ahead, and look at one")
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = actions_of(commands, "twin", "build digital twins ahead, and look at one")
     build = command(
         actions,
         "build",
-        "twin:build",
         "run perception nodes over the images and videos of tasks, and keep what they saw",
         epilog="example: harness twin build --tasks shapes_referring --data data --out twins\n"
         "The same command goes on where it was stopped.",
@@ -24,7 +21,6 @@ def add_twin(commands: Any) -> None:
     show = command(
         actions,
         "show",
-        "twin:show",
         "draw the twin of one image or video: a page and a picture",
         epilog="example: harness twin show --media photo.jpg --out twin.html",
     )
