@@ -28,7 +28,6 @@ from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
-import real_network
 from steps import RESULTS, data, save_part
 
 from harness import plugins
@@ -38,6 +37,10 @@ from harness.run.options import Options
 from harness.spec import parse
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests" / "models"))
+
+import real_network  # noqa: E402  # which tests make networks of these sizes with, too
+
 RESULT = RESULTS / "real_size.md"
 STEP = ("--rounds", "1", "--num-generations", "4", "--prompts", "1", "--batch", "4")
 NEW = 128  # tokens of a response, which random weights seldom end

@@ -84,8 +84,8 @@ def train_by_trl(
 
 
 def data(folder: Path, *, size: int = 16) -> Path:
-    """Make a world of `size` scenes, with 4 · `size` questions for training; return its root."""
-    make_shapes(folder / "shapes", size=size)
+    """Make reason_seg of `size` scenes, with 4 · `size` questions for training; return its root."""
+    make_shapes(folder / "shapes", tasks=["reason_seg"], size=size)
     return folder / "shapes"
 
 

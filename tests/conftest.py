@@ -85,6 +85,19 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="session")
+def evaluated(shapes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of three models on three tasks of the generated world; to be read only, as it is."""
+    from harness.cli.main import main
+
+    models, tasks = "saliency,random,whole_frame", "reason_seg,mevis,counting"
+    with made_once(tmp_path_factory, "evaluated") as out:
+        if not out.exists():
+            given = ["--model", models, "--tasks", tasks, "--data", str(shapes), "--out", str(out)]
+            assert main(["eval", *given, "--quiet"]) == 0
+    return out
+
+
 @contextmanager
 def made_once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
     """Yield a path of all workers; one of them makes it, the others wait."""
@@ -122,8 +135,8 @@ def real() -> Path:
     return REAL
 
 
-class Command:
-    """Runs `harness` as a user does."""
+class Process:
+    """Runs `harness` in a process of its own, as a user does."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -151,6 +164,30 @@ class Command:
         return json.loads(done.stdout)
 
 
+class Command(Process):
+    """Runs `harness` in this process, where most of what it needs has been imported."""
+
+    def __init__(self, folder: Path, captured: pytest.CaptureFixture[str]) -> None:
+        super().__init__(folder)
+        self.captured = captured
+
+    def __call__(self, *arguments: Any) -> subprocess.CompletedProcess[str]:
+        from harness.cli.main import main
+
+        line = [*map(str, arguments)]
+        self.captured.readouterr()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("COLUMNS", "200")
+            patched.chdir(self.folder)
+            code = main(line)
+        return subprocess.CompletedProcess(line, code, *self.captured.readouterr())
+
+
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
+def process(tmp_path: Path) -> Process:
+    return Process(tmp_path)
+
+
+@pytest.fixture
+def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path, capsys)

@@ -70,11 +70,11 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
     assert len(lines) == 4
 
 
-def test_the_package_of_the_page_works(installed, images, command):
-    command.path.append(installed)
-    assert "brightest" in [one["name"] for one in command.json("list", "tasks")]
-    assert command.json("verify", "--tasks", "brightest", "--data", images)["passed"]
-    shown = command.json(
+def test_the_package_of_the_page_works(installed, images, process):
+    process.path.append(installed)
+    assert "brightest" in [one["name"] for one in process.json("list", "tasks")]
+    assert process.json("verify", "--tasks", "brightest", "--data", images)["passed"]
+    shown = process.json(
         "eval",
         "--model",
         "threshold(level=100)",
@@ -91,7 +91,7 @@ def test_the_package_of_the_page_works(installed, images, command):
     )["tasks"]["brightest"]
     assert shown["metrics"] == {"IoU": 1.0, "area error": 0.0}
     assert (shown["n_total"], shown["n_failed"]) == (6, 0)
-    dark = command.json(
+    dark = process.json(
         "eval",
         "--model",
         "threshold(level=250)",
@@ -103,29 +103,29 @@ def test_the_package_of_the_page_works(installed, images, command):
         "runs",
     )["tasks"]["brightest"]
     assert dark["metrics"]["IoU"] == 0.0
-    built = command("board", "build", "--runs", "runs", "--out", "board")
+    built = process("board", "build", "--runs", "runs", "--out", "board")
     assert built.returncode == 0, built.stderr
-    assert "threshold" in (command.folder / "board" / "board.md").read_text()
+    assert "threshold" in (process.folder / "board" / "board.md").read_text()
 
 
-def test_the_tests_of_the_page_pass(installed, tmp_path, command):
-    command.path.append(installed)
+def test_the_tests_of_the_page_pass(installed, tmp_path, process):
+    process.path.append(installed)
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [*line, tmp_path / "bright" / "test_bright.py"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=command.environment(),
+        env=process.environment(),
     )
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
 
 
-def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(installed, command):
+def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(installed, process):
     source = (installed / "bright_trainer.py").read_text("utf-8")
     assert len(source.splitlines()) <= 50
-    command.path.append(installed)
-    settings = command("list", "trainers", "overlap").stdout
+    process.path.append(installed)
+    settings = process("list", "trainers", "overlap").stdout
     assert all(name in settings for name in ("words", "max_steps", "lora_r"))
 
 
@@ -166,10 +166,10 @@ def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypat
 
 
 @pytest.mark.slow
-def test_the_reward_of_the_page_trains_a_step(installed, shapes, command):
+def test_the_reward_of_the_page_trains_a_step(installed, shapes, process):
     pytest.importorskip("trl")
-    command.path.append(installed)
-    done = command(
+    process.path.append(installed)
+    done = process(
         "train",
         "--method",
         "overlap(words=20)",
@@ -188,17 +188,17 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, command):
     )
     assert done.returncode == 0, done.stderr
     rows = [
-        json.loads(line) for line in (command.folder / "DIR/curve.jsonl").read_text().splitlines()
+        json.loads(line) for line in (process.folder / "DIR/curve.jsonl").read_text().splitlines()
     ]
     assert {"rewards/overlap", "rewards/brevity", "rewards/total"} <= rows[0].keys()
-    manifest = json.loads((command.folder / "DIR" / "manifest.json").read_text())
+    manifest = json.loads((process.folder / "DIR" / "manifest.json").read_text())
     assert manifest["result"]["steps"] == 1 and manifest["method"]["settings"]["words"] == 20
-    assert (command.folder / "DIR" / "checkpoint" / "config.json").is_file()
+    assert (process.folder / "DIR" / "checkpoint" / "config.json").is_file()
 
 
-def test_a_mistyped_argument_names_the_right_one(installed, images, command):
-    command.path.append(installed)
-    done = command(
+def test_a_mistyped_argument_names_the_right_one(installed, images, process):
+    process.path.append(installed)
+    done = process(
         "eval",
         "--model",
         "threshold(levl=3)",
@@ -211,7 +211,7 @@ def test_a_mistyped_argument_names_the_right_one(installed, images, command):
     )
     assert done.returncode == 2
     assert " level?" in done.stderr
-    wrong = command(
+    wrong = process(
         "eval",
         "--model",
         "threshold(level=high)",

@@ -69,6 +69,7 @@ def test_an_installed_wheel_runs_outside_the_checkout(built, tmp_path):
             "pip",
             "install",
             "--quiet",
+            "--no-compile",
             "--no-deps",
             "--no-index",
             "--target",

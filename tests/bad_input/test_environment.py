@@ -15,7 +15,7 @@ case = pytest.mark.case
 
 
 @pytest.fixture
-def start(harness, command, request):
+def start(harness, process, request):
     """Starts `harness eval` as a process of its own."""
 
     def started(*arguments, model="random", code=None, **options):
@@ -42,7 +42,7 @@ def start(harness, command, request):
             capture_output=True,
             text=True,
             cwd=harness.folder,
-            env=command.environment(),
+            env=process.environment(),
             timeout=60,
             **options,
         )
@@ -220,7 +220,7 @@ def test_a_batch_that_no_worker_survives_is_a_failure(harness, counting, plugin,
     "the same command goes on to the undisturbed results",
     code=-9,
 )
-def test_a_killed_run_goes_on(harness, counting, plugin, command, start):
+def test_a_killed_run_goes_on(harness, counting, plugin, process, start):
     from harness.types import query_id
 
     place = plugin(
@@ -230,7 +230,7 @@ def test_a_killed_run_goes_on(harness, counting, plugin, command, start):
             first=query_id("5"),
         ),
     )
-    command.path.append(place)
+    process.path.append(place)
     os.environ["DIE"] = "1"
     try:
         start(model="toy")
@@ -275,7 +275,7 @@ def toy():
     "not run",
     code=0,
 )
-def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
+def test_what_lies_in_the_current_folder_is_not_run(harness, counting):
     quick = harness.folder / "quick"
     quick.mkdir()
     (quick / "torch.py").write_text("class cuda:\n    is_available = staticmethod(lambda: False)\n")
@@ -318,9 +318,9 @@ def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
 
 
 @case("a reader of a pipe that goes away", "ends quietly", code=0)
-def test_a_closed_pipe_is_no_error(harness, command):
+def test_a_closed_pipe_is_no_error(harness, process):
     line = f"{sys.executable} -m harness list models | head -n 0; exit ${{PIPESTATUS[0]}}"
-    environment = command.environment()
+    environment = process.environment()
     environment.pop("PYTHONUNBUFFERED", None)  # buffered output is written at the end
     for more in ({}, {"PYTHONUNBUFFERED": "1"}):
         done = subprocess.run(

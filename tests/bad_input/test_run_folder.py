@@ -74,7 +74,7 @@ def test_two_writers_are_refused(harness, finished, contents):
     "one ends with 0, the other with 5; the results are whole",
     code=5,
 )
-def test_of_two_commands_one_runs(harness, counting, plugin, command):
+def test_of_two_commands_one_runs(harness, counting, plugin, process):
     place = plugin(
         "models",
         toy="""
@@ -88,7 +88,7 @@ def toy():
     return Model(answer)
 """,
     )
-    command.path.append(place)
+    process.path.append(place)
     line = [
         sys.executable,
         "-m",
@@ -111,11 +111,11 @@ def toy():
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=command.environment(),
+            env=process.environment(),
         )
         for _ in range(2)
     ]
-    ended = [(process.communicate(timeout=60), process.returncode) for process in started]
+    ended = [(one.communicate(timeout=60), one.returncode) for one in started]
     assert sorted(code for _, code in ended) == [0, 5]
     ((_, err),) = [output for output, code in ended if code == 5]
     assert "--out" in err and "Traceback" not in err

@@ -139,7 +139,7 @@ def test_what_passes_changes_no_number(ask, fault):
 )
 @pytest.mark.parametrize("fault", ["hang", "trickle"])
 def test_a_server_that_does_not_end_is_left(ask, fault):
-    found = ask([fault], timeout=3.0, retries=0).task("counting")
+    found = ask([fault], timeout=1.5, retries=0).task("counting")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 1
 
 

@@ -83,37 +83,15 @@ def test_parts_are_listed_with_what_each_needs(command):
     assert needs["grabcut"] == needs["flow"] == needs["stored"] == ""
 
 
-def test_a_card_is_shown_by_name_and_a_typo_is_corrected(command):
+def test_a_card_is_shown_by_name_and_a_typo_is_corrected(command, process):
     done = command("list", "tasks", "reason_seg")
     assert done.returncode == 0 and "arXiv 2308.00692" in done.stdout
-    wrong = command("list", "tasks", "reasonseg")
+    wrong = process("list", "tasks", "reasonseg")
     assert wrong.returncode == 2 and "reason_seg" in wrong.stderr
 
 
-@pytest.fixture(scope="module")
-def evaluated(shapes, tmp_path_factory):
-    """Runs of three models on the three tasks."""
-    out = tmp_path_factory.mktemp("runs")
-    code = main(
-        [
-            "eval",
-            "--model",
-            "saliency,random,whole_frame",
-            "--tasks",
-            "reason_seg,mevis,counting",
-            "--data",
-            str(shapes),
-            "--out",
-            str(out),
-            "--quiet",
-        ]
-    )
-    assert code == 0
-    return out
-
-
-def test_eval_prints_one_json_object(command, shapes):
-    shown = command.json(
+def test_eval_prints_one_json_object(process, command, shapes):
+    shown = process.json(
         "eval",
         "--model",
         "whole_frame",

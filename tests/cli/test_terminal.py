@@ -21,6 +21,18 @@ def test_every_command_is_in_the_help_once_and_no_line_is_wider_than_80(capsys, 
     assert choices["score"].format_help().startswith("usage: harness score ")
 
 
+def test_the_parser_of_one_command_is_that_of_the_whole_line():
+    def held(parser):
+        (commands,) = (one.choices for one in parser._actions if isinstance(one.choices, dict))
+        return commands
+
+    every = held(build_parser())
+    for name, parser in every.items():
+        assert {name} == set(held(build_parser(name))), "only what is needed is built"
+        assert held(build_parser(name))[name].format_help() == parser.format_help()
+    assert set(held(build_parser("no_such"))) == set(every)
+
+
 def test_the_options_of_eval_stand_in_groups():
     (choices,) = (one.choices for one in build_parser()._actions if isinstance(one.choices, dict))
     groups = [one for one in choices["eval"]._action_groups if one._group_actions]

@@ -105,15 +105,15 @@ def test_a_baseline_without_predictions_and_a_folder_that_exists_are_refused(run
     assert main(["publish", "--out", str(tmp_path)]) == 2
 
 
-def test_the_workflow_re_scores_in_a_plain_shell(published, command, tmp_path):
+def test_the_workflow_re_scores_in_a_plain_shell(published, process, tmp_path):
     place, _ = published
     assert main(["publish", "--workflow", str(tmp_path / "rescore.yml")]) == 0
     workflow = yaml.safe_load((tmp_path / "rescore.yml").read_text())
     steps = [one["run"] for one in workflow["jobs"]["re-score"]["steps"] if "run" in one]
     program, *words = steps[-1].split()
     assert program == "harness"
-    command.folder = place.parent.parent
-    done = command(*words)
+    process.folder = place.parent.parent
+    done = process(*words)
     assert done.returncode == 0 and f"{place.name}" in done.stdout, done.stderr
 
 

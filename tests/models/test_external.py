@@ -238,10 +238,10 @@ if number == 1:
     time.sleep(600)
 """
     requested = [ask(FORM.MASK, size=(30, 20), name=name) for name in "ab"]
-    output = answered(program(twist.strip(), timeout=8.0), *requested)
+    output = answered(program(twist.strip(), timeout=4.0), *requested)
     assert output[0].failure is None
     assert output[1].failure.kind is FailureKind.INFRASTRUCTURE
-    assert " 8 s" in output[1].failure.message
+    assert " 4 s" in output[1].failure.message
     until = time.monotonic() + 20
     while alive(int(child.read_text())) and time.monotonic() < until:
         time.sleep(0.05)  # a signal is sent at once, and acted upon when there is time

@@ -23,7 +23,7 @@ from harness.spec import parse
 REPOSITORY = Path(__file__).parents[2]
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+sys.path[:0] = [str(REPOSITORY / "benchmarks"), str(Path(__file__).parent)]
 
 import real_network  # noqa: E402
 import real_size  # noqa: E402

@@ -25,7 +25,7 @@ def dots(toys, tmp_path):
 
 
 @pytest.fixture
-def toy_command(command):
+def toy_command(process):
     """The command, with the toy package installed."""
-    command.path.append(TOYS)
-    return command
+    process.path.append(TOYS)
+    return process

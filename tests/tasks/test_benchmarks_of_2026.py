@@ -22,7 +22,6 @@ from harness.scores import Totals, quotient
 from harness.spec import parse
 from harness.tasks.saco.scoring import predicted_instances
 from harness.types import Answer, Box, Failure, FailureKind, Interval, Point, Prediction
-from harness.world.shapes import make
 
 SPECS = {
     "refspatial": 8,
@@ -79,13 +78,10 @@ def card(name):
     return Card.read(folder(name) / "card.toml")
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """The generated world in the layouts of these benchmarks alone."""
-    out = tmp_path_factory.mktemp("world") / "made"
-    writers = {name: import_module(f"harness.tasks.{name}.writer").write for name in NAMES}
-    make(out, seed=0, size=8, writers=writers)
-    return out
+@pytest.fixture
+def world(shapes):
+    """The generated world, which has these benchmarks too."""
+    return shapes
 
 
 @pytest.fixture(scope="module")

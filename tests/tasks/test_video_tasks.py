@@ -71,13 +71,10 @@ def card(name: str) -> Card:
     return Card.read(Path(module(name).__file__).parent / "card.toml")
 
 
-@pytest.fixture(scope="module")
-def films(tmp_path_factory):
-    """The world of seed 0 and size 8, in the layouts of these tasks."""
-    out = tmp_path_factory.mktemp("films") / "world"
-    writers = {name: import_module(f"harness.tasks.{name}.writer").write for name in NAMES}
-    make(out, seed=0, size=8, writers=writers)
-    return out
+@pytest.fixture
+def films(shapes):
+    """The generated world, which has these tasks too."""
+    return shapes
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, sentences that
 tests expect of errors, names of the package, lines of GRPO, and words of the pages.
 
-python benchmarks/house.py            # a table of this checkout
-python benchmarks/house.py --list     # and each such docstring and sentence
+python tests/house.py            # a table of this checkout
+python tests/house.py --list     # and each such docstring and sentence
 """
 
 import argparse
