@@ -4,6 +4,12 @@ Parquet files as they lie on the Hugging Face hub. VisionReasoner's copies have 
 
     {"image": {"bytes": …}, "text": "How many people are there in this image?",
      "image_id": "17", "ann_id": "17", "img_height": 768, "img_width": 1024, "count": 4}
+
+The official list has addresses, and the places of what is counted, in pixels, null where there are
+none:
+
+    {"image_url": "https://…", "image_sha256": "…", "count": 2, "label": "cats",
+     "points": {"x": [12.5, 80.0], "y": [40.0, 44.0]}}
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,11 +74,13 @@ def countbenchqa_row(row: Mapping[str, object], number: int, place: Path) -> Rec
 def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
     """Read a row of the official list, whose images were fetched by their address beforehand."""
     label, path = _text(row, "label"), path_inside(place / "images", row["image_sha256"])
+    points = row["points"] or {"x": (), "y": ()}
     try:
-        places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
+        sides = zip(points["x"] or (), points["y"] or (), strict=True)
+        places = tuple(Point(float(x), float(y)) for x, y in sides)
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(
-            "points", expected="numbers x and y for each", found=repr(row["points"])[:60]
+            "points", expected="a list x and a list y of as many numbers", found=repr(points)[:60]
         ) from error
     return Record(
         id=f"{row['image_sha256']}/{label}",

@@ -110,15 +110,17 @@ def _training_row(example: Example, sha256: str) -> dict[str, object]:
     }
 
 
-def points(example: Example) -> list[dict[str, float]]:
-    """A pixel {x, y} on each thing that is counted: the visible one nearest to its centre."""
-    owner = owners(example.scene)
-    found = []
+def points(example: Example) -> dict[str, list[float]]:
+    """Columns and rows of a pixel on each thing that is counted: the visible one nearest to its
+    centre.
+    """
+    owner, found = owners(example.scene), dict[str, list[float]](x=[], y=[])
     for index in example.questions[0].referents:
         rows, columns = (owner == index).nonzero()
         x, y = example.scene.things[index].centre(0)
         nearest = int(((columns - x) ** 2 + (rows - y) ** 2).argmin())
-        found.append({"x": float(columns[nearest]), "y": float(rows[nearest])})
+        found["x"].append(float(columns[nearest]))
+        found["y"].append(float(rows[nearest]))
     return found
 
 
@@ -182,13 +184,13 @@ def _caption_schema() -> "pa.Schema":
 def _training_schema() -> "pa.Schema":
     import pyarrow as pa
 
-    point = pa.struct([("x", pa.float64()), ("y", pa.float64())])
+    side = pa.list_(pa.float32())
     return _schema(
         {
             "image_url": pa.string(),
             "image_sha256": pa.string(),
             "count": pa.int32(),
-            "points": pa.list_(point),
+            "points": pa.struct([("x", side), ("y", side)]),
             "label": pa.string(),
         }
     )
@@ -218,7 +220,7 @@ def _feature(kind: "pa.DataType") -> object:
         return {"feature": _feature(kind.value_type), "_type": "List"}
     if pa.types.is_struct(kind):
         return {field.name: _feature(field.type) for field in kind}
-    name = {"double": "float64"}.get(str(kind), str(kind))
+    name = {"float": "float32"}.get(str(kind), str(kind))
     return {"dtype": name, "_type": "Value"}
 
 

@@ -394,7 +394,7 @@ def test_an_image_outside_its_folder_is_refused(harness, shapes, bench, counting
             ("image_sha256", pa.string()),
             ("count", pa.int64()),
             ("label", pa.string()),
-            ("points", pa.list_(pa.struct([("x", pa.float64()), ("y", pa.float64())]))),
+            ("points", pa.struct([("x", pa.list_(pa.float32())), ("y", pa.list_(pa.float32()))])),
         ]
     )
     row = {"image_sha256": "../../x", "count": 1, "label": "cats", "points": None}

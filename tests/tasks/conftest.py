@@ -87,7 +87,7 @@ def table() -> Callable[..., None]:
 
     columns = {
         "image": pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
-        "points": pa.list_(pa.struct([("x", pa.float64()), ("y", pa.float64())])),
+        "points": pa.struct([("x", pa.list_(pa.float32())), ("y", pa.list_(pa.float32()))]),
     }
 
     def written(root: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -125,8 +125,9 @@ def test_counting_agrees_with_datasets_row_by_row(read):
             assert sample.id == "/".join([row["id"], *([row["label"]] if "label" in row else [])])
             assert sample.query.text == asked(task.split, row)
             assert sample.target is not None and sample.target.answer.count == row["count"]
-            points = [{"x": x, "y": y} for x, y in sample.target.answer.points or ()]
-            assert points == row.get("points", [])
+            points = row.get("points", {"x": [], "y": []})
+            expected = tuple(zip(points["x"], points["y"], strict=True)) or None
+            assert sample.target.answer.points == expected
             pixels = sample.query.media[0].frame(0)
             assert [*pixels.shape[:2], digest(pixels)] == row["pixels"], sample.id
 

@@ -56,7 +56,7 @@ def test_images_that_could_not_be_fetched_are_left_out_and_recorded(build, table
             "image_sha256": f"{number:064x}",
             "count": number,
             "label": "cats",
-            "points": [{"x": 1.0, "y": 2.0}] * number or None,
+            "points": {"x": [1.0] * number, "y": [2.0] * number} if number else None,
         }
         for number in range(3)
     ]
