@@ -21,7 +21,7 @@ from harness.metrics.choices import longvideobench_choice, seeded_choice
 from harness.scores import Mean, Scores
 from harness.spec import Spec
 from harness.store.atomic import write_json
-from harness.task import Problem, Task, choose
+from harness.task import Problem, Task, choose, single_answer
 from harness.tasks.long_video_bench.records import Split, files, read_questions
 from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.letters import letter_protocols
@@ -142,9 +142,8 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
     A prediction without a response is wrong.
     """
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    extra = sample.target.extra
+    _, target, prediction = single_answer(unit, predictions)
+    extra = target.extra
     anything, letter = response(prediction, longvideobench_choice)
     if anything and letter is None:
         letter = seeded_choice(extra["id"], extra["letters"])

@@ -31,7 +31,8 @@ def site_bench(
     data: Path, *, split: Literal["image_test"] = "image_test", protocol: str = "site/official"
 ) -> Task:
     """One sample a question; `protocol` is `site/official` or `site/strict`."""
-    place, files = data / "site_bench", f"**/{split}*"
+    place = data / "site_bench"
+    files = f"{split}/*" if any(place.glob(f"{split}/*.parquet")) else f"**/{split}*"
     return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split, protocol)
 
 

@@ -18,7 +18,7 @@ from harness.layout import folder
 from harness.media import Media
 from harness.metrics import spar
 from harness.scores import Mean, Scores
-from harness.task import Ceiling, Protocol, Task, choose
+from harness.task import Ceiling, Protocol, Task, choose, ground_truth, single_answer
 from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.prompts import templates
@@ -84,47 +84,42 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
     return words["official_boxes" if boxes else f"official_{kind}"].format(question=question.text)
 
 
-def _single_answer(
-    unit: Sequence[Sample], predictions: Sequence[Prediction]
-) -> tuple[str, str, str | None]:
+def _said(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[str, str, str | None]:
     """Return the task, the true answer as it is in the file, and the model's answer."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    extra = sample.target.extra
-    return extra["task"], extra["answer"], answer_text(prediction)
+    _, target, prediction = single_answer(unit, predictions)
+    return target.extra["task"], target.extra["answer"], answer_text(prediction)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`sparbench_process_results`, by which an empty response to a choice is right."""
-    task, ground_truth, text = _single_answer(unit, predictions)
+    task, truth, text = _said(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
-        value = spar.number_score(text, float(ground_truth), task=task)
+        value = spar.number_score(text, float(truth), task=task)
     elif task == spar.VIEW_CHANGE:
-        value = spar.view_change_score(text, ground_truth)
+        value = spar.view_change_score(text, truth)
     else:
-        value = spar.choice_score(text, ground_truth)
+        value = spar.choice_score(text, truth)
     return {task: Mean(value)}
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Score only what the response states; errors are relative to the ground truth."""
-    task, ground_truth, text = _single_answer(unit, predictions)
+    task, truth, text = _said(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
-        value = spar.strict_number_score(text, float(ground_truth))
+        value = spar.strict_number_score(text, float(truth))
     elif task == spar.VIEW_CHANGE:
-        value = spar.strict_view_change_score(text, ground_truth)
+        value = spar.strict_view_change_score(text, truth)
     else:
-        value = spar.strict_choice_score(text, ground_truth)
+        value = spar.strict_choice_score(text, truth)
     return {task: Mean(value)}
 
 
 def _task_of(sample: Sample) -> str:
-    assert sample.target is not None, "the ground truth is public"
-    return str(sample.target.extra["task"])
+    return str(ground_truth(sample).extra["task"])
 
 
 def _metric_description(name: str) -> str:

@@ -19,7 +19,7 @@ from harness.media import Media
 from harness.metrics.choices import video_mme_choice
 from harness.scores import Ratio, Scores
 from harness.spec import Spec
-from harness.task import Problem, Task, choose
+from harness.task import Problem, Task, choose, single_answer
 from harness.tasks.qa.letters import ACCURACY, letter_protocols
 from harness.tasks.qa.options import response
 from harness.tasks.qa.prompts import templates
@@ -159,11 +159,10 @@ class SubtitledQuestion:
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`eval_your_results.py`: an unreadable response counts nowhere; a missing one is wrong."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
+    _, target, prediction = single_answer(unit, predictions)
     anything, letter = response(prediction, video_mme_choice)
     counted = float(letter is not None or not anything)
-    return {"accuracy": Ratio(float(letter == sample.target.extra["letter"]), counted)}
+    return {"accuracy": Ratio(float(letter == target.extra["letter"]), counted)}
 
 
 PROTOCOLS = letter_protocols(

@@ -21,14 +21,14 @@ from harness.metrics.choices import strict_choice
 from harness.metrics.numeric import first_number, mean_relative_accuracy, only_number
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
-from harness.task import Ceiling, Protocol, Task
+from harness.task import Ceiling, Protocol, Task, ground_truth, single_answer
 from harness.tasks.qa.answer_text import answer_text, has_number, read_by
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
 from harness.tasks.spatial.numeric import score_numeric, scoring_of_form
 from harness.tasks.vsi_bench.records import Split, find_listing, read_questions
-from harness.types import AnswerForm, Prediction, Sample, Target
+from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks vsi_bench` says where the data is had."
 
@@ -100,18 +100,9 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
     )
 
 
-def _single_answer(
-    unit: Sequence[Sample], predictions: Sequence[Prediction]
-) -> tuple[Sample, Target, Prediction]:
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    return sample, sample.target, prediction
-
-
 def official_value(sample: Sample, text: str) -> float:
     """Score of the letter or the number before the first space."""
-    assert sample.target is not None, "the ground truth is public"
-    answer = sample.target.answer
+    answer = ground_truth(sample).answer
     if answer.number is None:
         return vsi.choice_score(text, answer.choice or "")
     return vsi.number_score(text, answer.number)
@@ -119,23 +110,22 @@ def official_value(sample: Sample, text: str) -> float:
 
 def strict_value(sample: Sample, text: str) -> float:
     """Score of the letter that a text states, or of the only number in it."""
-    assert sample.target is not None, "the ground truth is public"
-    answer = sample.target.answer
-    if answer.number is None:
-        return float(strict_choice(text, letters=sample.target.extra["letters"]) == answer.choice)
-    return mean_relative_accuracy(only_number(text), answer.number)
+    target = ground_truth(sample)
+    if target.answer.number is None:
+        return float(strict_choice(text, letters=target.extra["letters"]) == target.answer.choice)
+    return mean_relative_accuracy(only_number(text), target.answer.number)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`vsibench_process_results`: the text before the first space is a letter or a number."""
-    sample, target, prediction = _single_answer(unit, predictions)
+    sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
     return {target.extra["type"]: Mean(0.0 if text is None else official_value(sample, text))}
 
 
 def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """lmms-eval since 2026: as before, but a number is found anywhere, in digits or in words."""
-    _, target, prediction = _single_answer(unit, predictions)
+    _, target, prediction = single_answer(unit, predictions)
     text, number = answer_text(prediction), target.answer.number
     if text is None or number is None:
         return score_official(unit, predictions)
@@ -144,7 +134,7 @@ def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """The letter that the response states, or the only number in it."""
-    sample, target, prediction = _single_answer(unit, predictions)
+    sample, target, prediction = single_answer(unit, predictions)
     return {target.extra["type"]: Mean(strict_value(sample, answer_text(prediction) or ""))}
 
 
@@ -175,7 +165,7 @@ def _question_form(sample: Sample) -> tuple[str, bool]:
 
 def score_numeric_type(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`score_numeric`, whose MRA counts for the question's type as well."""
-    _, target, _ = _single_answer(unit, predictions)
+    _, target, _ = single_answer(unit, predictions)
     scores = score_numeric(unit, predictions)
     return {target.extra["type"]: scores["MRA"], **scores}
 

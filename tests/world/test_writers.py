@@ -256,7 +256,7 @@ TABLES: dict[str, tuple[str, dict[str, pa.DataType]]] = {
             "image_url": pa.string(),
             "image_sha256": pa.string(),
             "count": pa.int32(),
-            "points": pa.list_(pa.struct([("x", pa.float64()), ("y", pa.float64())])),
+            "points": pa.struct([(side, pa.list_(pa.float32())) for side in "xy"]),
             "label": pa.string(),
         },
     ),
@@ -335,7 +335,7 @@ def test_training_images_are_named_by_their_sha256(root: Path, small: World) -> 
         data = (images / row["image_sha256"]).read_bytes()
         assert hashlib.sha256(data).hexdigest() == row["image_sha256"]
         assert np.array_equal(decoded({"bytes": data}), render(example.scene))
-        assert row["count"] == len(row["points"]) == example.questions[0].count
+        assert row["count"] == len(row["points"]["x"]) == example.questions[0].count
         assert row["label"] == example.questions[0].label
 
 
@@ -345,7 +345,9 @@ def test_each_point_lies_on_the_visible_part_of_its_own_thing(seed: int, index: 
     scene = draw_scene(seed, family="count", split="train", index=index)
     example = Example(scene, ask_questions(scene))
     masks = visible_masks(scene)
-    for thing, point in zip(example.questions[0].referents, points(example), strict=True):
-        assert masks[thing][int(point["y"]), int(point["x"])]
+    found = points(example)
+    pairs = zip(found["x"], found["y"], strict=True)
+    for thing, (column, row) in zip(example.questions[0].referents, pairs, strict=True):
+        assert masks[thing][int(row), int(column)]
         x, y = scene.things[thing].centre(0)
-        assert (point["x"], point["y"]) == (x, y) or not masks[thing][y, x]
+        assert (column, row) == (x, y) or not masks[thing][y, x]
