@@ -58,11 +58,12 @@ def reason_seg(
     place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
     # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
     # An annotation without its image is a sample as well: leaving it out would change the score.
+    # Hidden files, as macOS puts beside others in archives, are none to LISA's glob either.
     annotated: dict[str, bool] = {}  # by the image's name; of many thousands, so held once
     with os.scandir(place) as entries:
         for entry in entries:
             stem, _, suffix = entry.name.rpartition(".")
-            if stem and suffix in ("jpg", "json"):
+            if stem and suffix in ("jpg", "json") and not stem.startswith("."):
                 image = f"{stem}.jpg"
                 annotated[image] = annotated.get(image, False) or suffix == "json"
     stems = tuple(name.removesuffix(".jpg") for name in sorted(annotated))

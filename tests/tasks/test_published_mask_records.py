@@ -27,11 +27,11 @@ RECORDS = tomllib.loads(LISTED.read_text("utf-8"))["record"]
 OBJECT = pa.struct(
     [
         ("id", pa.int64()),
-        ("category", pa.string()),
-        ("supercategory", pa.string()),
+        ("image_id", pa.int64()),
+        *((name, pa.string()) for name in ("category", "supercategory", "label")),
         ("sentences", pa.list_(pa.string())),
-        ("bbox", pa.list_(pa.float64())),
-        ("mask", pa.struct([("counts", pa.string()), ("size", pa.list_(pa.int64()))])),
+        ("bbox", pa.list_(pa.float32())),
+        ("mask", pa.struct([("counts", pa.string()), ("size", pa.list_(pa.int32()))])),
     ]
 )
 TYPES = {
