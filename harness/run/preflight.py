@@ -1,7 +1,6 @@
 """Steps before a run: check the benchmark's files, and set an earlier run aside."""
 
-from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 from harness.errors import DataError
@@ -13,7 +12,6 @@ from harness.run.sample_cache import read_once
 from harness.store.atomic import writing
 from harness.store.lease import lease
 from harness.task import Problem, Task
-from harness.types import Sample
 
 PROBLEMS_SHOWN = 10
 
@@ -51,29 +49,17 @@ def _problems(task: Task) -> list[Problem]:
     """Return all that is wrong; where reading the samples tells that, `check` only lists it."""
     faults: list[Problem] = []
     if task.check_samples is not None:
-        walk = _Walk(samples_of(task))
+        numbers = count()
+        walk = (sample for sample, _ in zip(samples_of(task), numbers))  # noqa: B905 - as they come
         try:
             with plugin_errors(f"the check of {task.name}"):
                 faults = list(islice(task.check_samples(walk), 1))
         except DataError as error:
             faults = [Problem(task.name, str(error))]
-        if walk.count and not faults:
+        if next(numbers) > 0 and not faults:
             return []
     with plugin_errors(f"the check of {task.name}"):
         return list(task.check()) or faults
-
-
-class _Walk:
-    """Samples, and how many have been given."""
-
-    def __init__(self, samples: Iterator[Sample]) -> None:
-        self._samples = samples
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Sample]:
-        for sample in self._samples:
-            self.count += 1
-            yield sample
 
 
 def set_aside(folder: Path) -> None:
