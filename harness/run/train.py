@@ -31,7 +31,7 @@ from harness.run.contamination import (
 )
 from harness.run.interrupts import interrupts
 from harness.run.memory import gpu_peak
-from harness.run.problems import problem_line
+from harness.run.preflight import problem_line
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
 from harness.store.atomic import write_json, writing
