@@ -193,13 +193,7 @@ def manifest_of(
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a training to be resumed."""
     kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
-    made_with = {
-        name: value
-        for name, value in kept["provenance"].items()
-        if name not in NOT_COMPARED_OF_PROVENANCE
-    }
-    versions = made_with["packages"].items()
-    made_with["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
+    made_with = provenance.repeatable(kept["provenance"], without=NOT_COMPARED_OF_PROVENANCE)
     tasks = [
         {name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
         for task in kept["tasks"]
