@@ -31,7 +31,8 @@ def write(folder: Path, model: Spec) -> None:
     # Beside a preset the defaults do not count.
     usual = {} if model.arguments.get("preset") else _defaults(model.name)
     known = {**usual, **model.arguments}
-    kept = {name: known[name] for name in known if name in _carried_names(model.name)}
+    carried = carried_names(plugins.load("models", model.name))
+    kept = {name: one for name, one in known.items() if name in carried}
     write_json(folder / FILE, {"version": VERSION, "model": str(Spec(model.name, kept))})
 
 
@@ -66,10 +67,6 @@ def unusual(model: Spec) -> Spec:
     return Spec(
         model.name, {key: value for key, value in given if key not in usual or usual[key] != value}
     )
-
-
-def _carried_names(name: str) -> frozenset[str]:
-    return carried_names(plugins.load("models", name))
 
 
 def _defaults(name: str) -> dict[str, Value]:

@@ -235,11 +235,8 @@ def _masks(row: Row, query: Query) -> Answer:
 
 
 def _instances(row: Row, query: Query) -> Answer:
-    if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
-        raise ParseError(
-            '"instances"', expected=f"a list of at most {MAX_BOXES}", found=_length(row.value)
-        )
-    tracks = [_track(one, query, f"instance {index}") for index, one in enumerate(row.value)]
+    given = _listed(row)
+    tracks = [_track(one, query, f"instance {index}") for index, one in enumerate(given)]
     width, height = query.size
     nothing = [(Rle.empty(height, width),) * len(query.media[0])]
     return Answer(
@@ -252,13 +249,8 @@ def _instances(row: Row, query: Query) -> Answer:
 
 def _track(value: object, query: Query, name: str) -> tuple[Rle, ...]:
     width, height = query.size
-    frames = len(query.media[0])
-    if not isinstance(value, list) or len(value) != frames:
-        raise ParseError(
-            name, expected=f"a list of {frames} masks, one a frame", found=_length(value)
-        )
     masks = []
-    for index, item in enumerate(value):
+    for index, item in enumerate(_one_a_frame(value, query, name, "masks")):
         what = f"mask of frame {index}"
         mask = Rle.empty(height, width) if item is None else Rle.from_json(item, what)
         if mask.size != (width, height):
@@ -278,23 +270,13 @@ def _track(value: object, query: Query, name: str) -> tuple[Rle, ...]:
 def _boxes(row: Row, query: Query) -> Answer:
     if query.form is AnswerForm.BOX_TRACK:
         return _box_track(row, query)
-    if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
-        raise ParseError(
-            '"boxes"', expected=f"a list of at most {MAX_BOXES} boxes", found=_length(row.value)
-        )
-    return Answer(boxes=tuple(map(_box, row.value)), box_scores=row.box_scores)
+    return Answer(boxes=tuple(map(_box, _listed(row))), box_scores=row.box_scores)
 
 
 def _box_track(row: Row, query: Query) -> Answer:
     """Parse one box for each frame, null where the object is not visible."""
-    frames = len(query.media[0])
-    if not isinstance(row.value, list) or len(row.value) != frames:
-        raise ParseError(
-            '"boxes"',
-            expected=f"a list of {frames} boxes, one a frame, or null",
-            found=_length(row.value),
-        )
-    return Answer(box_track=tuple(None if item is None else _box(item) for item in row.value))
+    given = _one_a_frame(row.value, query, '"boxes"', "boxes")
+    return Answer(box_track=tuple(None if item is None else _box(item) for item in given))
 
 
 def _box(plain: object) -> Box:
@@ -305,11 +287,24 @@ def _box(plain: object) -> Box:
 
 
 def _points(row: Row, query: Query) -> Answer:
+    return Answer(points=tuple(Point(*finite_numbers(item, 2, "point")) for item in _listed(row)))
+
+
+def _listed(row: Row) -> list[object]:
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError(
-            '"points"', expected=f"a list of at most {MAX_BOXES} points", found=_length(row.value)
+            f'"{row.kind}"', expected=f"a list of at most {MAX_BOXES}", found=_length(row.value)
         )
-    return Answer(points=tuple(Point(*finite_numbers(item, 2, "point")) for item in row.value))
+    return row.value
+
+
+def _one_a_frame(value: object, query: Query, name: str, what: str) -> list[object]:
+    frames = len(query.media[0])
+    if not isinstance(value, list) or len(value) != frames:
+        raise ParseError(
+            name, expected=f"a list of {frames} {what}, one a frame, or null", found=_length(value)
+        )
+    return value
 
 
 def _length(value: object) -> str:

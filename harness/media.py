@@ -146,13 +146,9 @@ class Media:
 
     def part(self, start: int, stop: int) -> "Media":
         """Return the video of the frames from `start` to before `stop`, with their times."""
-        return Media(
-            self._load[start:stop],
-            size=self._size,
-            times=self._times[start:stop],
-            digest=_Known(f"{self.id}[{start}:{stop}]"),
-            is_video=self.is_video,
-        )
+        part = select_frames(self, range(start, stop))
+        part.is_video = self.is_video
+        return part
 
     def __reduce__(self) -> tuple[object, ...]:
         made = partial(
@@ -204,7 +200,7 @@ def image_bytes(data: bytes, name: str) -> Media:
 def select_frames(video: Media, places: Sequence[int]) -> Media:
     """The video of the frames with these numbers, with their times."""
     return Media(
-        [video._load[place] for place in places],
+        [video._loader(place) for place in places],
         size=video.size,
         times=[video.times()[place] for place in places],
         digest=_SelectionDigest(video, tuple(places)),

@@ -2,12 +2,13 @@
 
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 PACKAGES = (
     "visual-reasoning-harness",
@@ -50,6 +51,15 @@ def collect(where: str | None = None) -> dict[str, object]:
         "platform": f"{platform.system()} {platform.machine()}",
         "device": device() if where is None else where,
     }
+
+
+def repeatable(
+    made_with: Mapping[str, Any], *, without: Sequence[str] = ("commit", "dirty")
+) -> dict[str, Any]:
+    """Return the part of a record of `collect` that must be equal for work to be resumed."""
+    kept = {name: one for name, one in made_with.items() if name not in without}
+    versions = made_with["packages"].items()
+    return {**kept, "packages": {name: one for name, one in versions if name not in SCORING}}
 
 
 def packages() -> dict[str, str]:

@@ -62,7 +62,7 @@ RESCORE = (
 )
 
 
-def _fields(path: Path, names: Sequence[str], fix: str) -> dict[str, Any]:
+def read_fields(path: Path, names: Sequence[str], fix: str = "") -> dict[str, Any]:
     """Read the object in a JSON file and check that it has the fields; a dot goes into a field."""
     plain = read_json(path, fix=fix)
     for name in names:
@@ -102,7 +102,7 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         """Return the run's configuration; raise StoreError if harness did not write it."""
         path = self.folder / MANIFEST
-        plain = _fields(path, ("version",), SET_ASIDE)
+        plain = read_fields(path, ("version",), SET_ASIDE)
         if plain["version"] != VERSION:
             raise StoreError(
                 f"run {self.folder}",
@@ -110,13 +110,13 @@ class Run:
                 found=repr(plain["version"])[:40],
                 fix=SET_ASIDE,
             )
-        _fields(path, MANIFEST_FIELDS, SET_ASIDE)
+        read_fields(path, MANIFEST_FIELDS, SET_ASIDE)
         return plain
 
     @cached_property
     def results(self) -> dict[str, Any]:
         """The numbers; raises StoreError while the run is not finished."""
-        return _fields(self.folder / RESULTS, RESULTS_FIELDS, SCORE_AGAIN)
+        return read_fields(self.folder / RESULTS, RESULTS_FIELDS, SCORE_AGAIN)
 
     @cached_property
     def timing(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from harness.errors import HarnessError, StoreError
 from harness.files import open_regular
 from harness.leaderboards.baseline import keep
 from harness.record import MANIFEST, RESULTS, SCORES, Run
-from harness.run.judging import VERDICTS, JudgedSource, verdicts_of
+from harness.run.judging import VERDICTS, TaskSource, verdicts_of
 from harness.run.score import rescore
 from harness.store.atomic import read_json, write_json
 from harness.store.checksums import CHECKSUMS
@@ -134,7 +134,7 @@ def _check(folder: Path, data_root: Path, heads: Sequence[str]) -> Checked:
             return Checked(folder, head, faults=(f"head {head} is none of those that are quoted",))
         run = Run.open(folder)
         run.check_files()
-        source = JudgedSource(run.manifest["task"]["spec"], data_root, (), verdicts_of(run))
+        source = TaskSource(run.manifest["task"]["spec"], data_root, (), verdicts_of(run))
         results, differing = rescore(source, run)
     except (HarnessError, OSError) as error:
         return Checked(folder, head, faults=(f"refused: {error}",))

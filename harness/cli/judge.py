@@ -7,7 +7,7 @@ from pathlib import Path
 from harness import plugins
 from harness.errors import DataError, ModelError, UsageError
 from harness.model import Judge
-from harness.run.judging import VERDICTS, StoredJudge, unjudged, with_judge
+from harness.run.judging import VERDICTS, KeptJudge, unjudged, with_judge
 from harness.spec import parse
 from harness.task import Task
 
@@ -60,7 +60,8 @@ def bind(task: Task, judge: Judge | None, folder: Path | None) -> Task:
 
 def refuse_several(judge: Judge | None, workers: int) -> None:
     """Raise UsageError if several processes would ask one judge."""
-    if workers > 1 and judge is not None and not isinstance(judge, StoredJudge):
+    is_stored = isinstance(judge, KeptJudge) and judge.inner is None
+    if workers > 1 and judge is not None and not is_stored:
         raise UsageError(
             "--workers",
             expected="1 with a judge that is asked",

@@ -20,7 +20,7 @@ from harness.model import RecordedReader, ResponseReader
 from harness.papers import sentence
 from harness.record import Run, public
 from harness.run.counts import Counting, task_of
-from harness.run.judging import JudgedSource, verdicts_of
+from harness.run.judging import TaskSource, verdicts_of
 from harness.run.score import Submission, Tree, rescore, score_file
 from harness.spec import parse_list
 
@@ -140,7 +140,7 @@ def _score_runs(arguments: Namespace) -> int:
         extras = tuple(str(spec) for text in arguments.metrics or () for spec in parse_list(text))
         judge = verdicts_of(run) if arguments.judge is None else build_judge(arguments.judge)
         refuse_several(judge, arguments.workers)
-        source = JudgedSource(run.manifest["task"]["spec"], root, extras, judge)
+        source = TaskSource(run.manifest["task"]["spec"], root, extras, judge)
         key = name if names.count(name) == 1 else str(run.folder)
         if arguments.model:
             shown[key] = public(_read_again(arguments, run, source, root))
@@ -158,7 +158,7 @@ def _score_runs(arguments: Namespace) -> int:
 
 
 def _read_again(
-    arguments: Namespace, run: Run, source: JudgedSource, root: Path
+    arguments: Namespace, run: Run, source: TaskSource, root: Path
 ) -> dict[str, object]:
     """Score a run's responses as another model reads and segments them."""
     reader, reader_spec = _reader(arguments, run.folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, UsageError, raised_as
 from harness.files import content_hash, read_text
 from harness.media import Media
 from harness.plugins import plugin_errors
@@ -90,18 +90,13 @@ def shortage(name: str | None, found: int) -> str | None:
 
 def _read_ids(name: str) -> set[str]:
     """Return the ids in a file, one a line."""
-    try:
+    expected = "first<N>, seed<S>-<N>, or a file of ids"
+    unfit, in_bytes = (OSError, ValueError), "UTF-8 text, one id a line"
+    with (
+        raised_as(UsageError, f"subset {name[:200]!r}", expected, *unfit),
+        raised_as(UsageError, f"subset file {name}", in_bytes, UnicodeDecodeError),
+    ):
         wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"subset file {name}", expected="UTF-8 text, one id a line", found=str(error)
-        ) from error
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"subset {name[:200]!r}",
-            expected="first<N>, seed<S>-<N>, or a file of ids",
-            found="neither a form nor a file that can be read",
-        ) from error
     if not wanted:
         raise UsageError(f"subset file {name}", expected="at least one id", found="none")
     return wanted

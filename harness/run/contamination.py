@@ -12,7 +12,7 @@ from typing import Any
 from harness.errors import StoreError, raised_as
 from harness.media import Media
 from harness.plain import from_plain
-from harness.record import Run
+from harness.record import Run, read_fields
 from harness.run import checkpoint_provenance
 from harness.run.batching import Selection, samples_of
 from harness.run.checkpoint_provenance import write_origins
@@ -297,20 +297,13 @@ class Training:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """The model, method and tasks of the training; raises StoreError for another content."""
-        path = self.folder / MANIFEST
-        plain = read_json(path)
-        for name in FIELDS:
-            if not isinstance(plain, dict) or name not in plain:
-                raise StoreError(
-                    f"file {path}", expected=f"the field {name} of a training", found="none"
-                )
+        plain = read_fields(self.folder / MANIFEST, FIELDS)
         if plain["version"] != VERSION:
             raise StoreError(
                 f"training {self.folder}",
                 expected=f"version {VERSION}",
                 found=repr(plain["version"])[:40],
             )
-        assert isinstance(plain, dict), "it has fields"
         return plain
 
     @property

@@ -215,7 +215,7 @@ class Leader:
                 stages = self._cost(rank)
                 if stages is not None:
                     awaited.remove(rank)
-                    yield Outcome(-1, (), 0.0, stages=of_process(rank, stages))
+                    yield Outcome(-1, (), stages=of_process(rank, stages))
             if awaited and monotonic() > latest:
                 return
             if awaited:
@@ -340,7 +340,7 @@ def _finished_outcomes(
             del others[index]
         raised = sum(one.failure == FailureKind.MODEL for one in new.values())
         failed = sum(one.failure is not None for one in new.values())
-        yield Outcome(index, tuple(new), 0.0, failed=failed, crashed=raised, whole=not left)
+        yield Outcome(index, tuple(new), failed=failed, crashed=raised, whole=not left)
 
 
 def rendezvous(launch: ProcessRank, folder: Path) -> dict[str, Any]:

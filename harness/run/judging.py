@@ -11,16 +11,15 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, UsageError
-from harness.judging import Case, Rubric
+from harness.judging import Case
 from harness.judging import rubric as find
 from harness.model import Judge, Verdict
 from harness.record import Run
 from harness.responses import storable
-from harness.run.parallel import TaskSource
 from harness.scores import Scores
-from harness.spec import Spec
+from harness.spec import Spec, parse
 from harness.store.ledger import Ledger
-from harness.task import Task
+from harness.task import Task, with_metrics
 from harness.types import Prediction, Sample
 
 VERDICTS = "verdicts.jsonl"
@@ -28,22 +27,32 @@ VERDICTS = "verdicts.jsonl"
 
 
 @dataclass(frozen=True)
-class RememberedJudge:
-    """Asks a judge once for each verdict, and keeps the verdicts in a file."""
+class KeptJudge:
+    """A judge whose verdicts are kept in a file, and asked for once each, or read back alone."""
 
-    inner: Judge
+    name: str
+    """The judge's own name."""
     ledger: Ledger
-
-    @property
-    def name(self) -> str:
-        """The judge's own name."""
-        return self.inner.name
+    inner: Judge | None = None
+    """Who is asked; None: nobody."""
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
-        """Return the kept verdict, or ask the judge for one and keep it."""
+        """Return the kept verdict, or ask the judge for one and keep it.
+
+        Raises:
+            DataError: no verdict on this case is kept, and nobody is asked.
+        """
         by, case = find(rubric), Case(question, answer, ground_truth)
         key = by.key(case, self.name)
         if key not in self.ledger.records:
+            if self.inner is None:
+                raise DataError(
+                    f"verdicts {self.ledger.path}",
+                    expected=f"{self.name} on {answer[:40]!r} for {ground_truth[:40]!r} by "
+                    f"rubric {by.name}, version {by.version} ({by.digest[:8]})",
+                    found="none",
+                    fix="Ask that judge for them with the same file; nothing is scored without.",
+                )
             given = self.inner.judge(rubric, *case)
             self.ledger.append(
                 key,
@@ -58,43 +67,17 @@ class RememberedJudge:
                     "text": storable(given.text),
                 },
             )
-        return _verdict(self.ledger, key)
+        record = self.ledger.records[key]
+        score = record["score"]
+        return Verdict(None if score is None else float(score), str(record["text"]))
 
 
-@dataclass(frozen=True)
-class StoredJudge:
-    """Returns the kept verdicts of a judge, and never asks one."""
-
-    name: str
-    ledger: Ledger
-
-    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
-        """Return the kept verdict.
-
-        Raises:
-            DataError: no verdict on this case is kept.
-        """
-        by, case = find(rubric), Case(question, answer, ground_truth)
-        if (key := by.key(case, self.name)) not in self.ledger.records:
-            raise self._none_kept(by, case)
-        return _verdict(self.ledger, key)
-
-    def _none_kept(self, by: Rubric, case: Case) -> DataError:
-        return DataError(
-            f"verdicts {self.ledger.path}",
-            expected=f"{self.name} on {case.answer[:40]!r} for {case.ground_truth[:40]!r} by "
-            f"rubric {by.name}, version {by.version} ({by.digest[:8]})",
-            found="none",
-            fix="Ask that judge for them with the same file; nothing is scored without.",
-        )
-
-
-def remember(judge: Judge, *, file: Path) -> RememberedJudge:
+def remember(judge: Judge, *, file: Path) -> KeptJudge:
     """Return a judge that keeps the verdicts of `judge` in a file."""
-    return RememberedJudge(judge, Ledger(file))
+    return KeptJudge(judge.name, Ledger(file), judge)
 
 
-def remembered(*, judge: Spec, file: Path) -> RememberedJudge:
+def remembered(*, judge: Spec, file: Path) -> KeptJudge:
     """A judge whose verdicts are kept: `remembered(judge=chat(…),file=verdicts.jsonl)`.
 
     Args:
@@ -104,7 +87,7 @@ def remembered(*, judge: Spec, file: Path) -> RememberedJudge:
     return remember(plugins.build("judges", judge), file=file)
 
 
-def stored(*, file: Path, judge: str | None = None) -> StoredJudge:
+def stored(*, file: Path, judge: str | None = None) -> KeptJudge:
     """The verdicts in a file, without asking anyone: a missing one is an error.
 
     Args:
@@ -130,7 +113,7 @@ def stored(*, file: Path, judge: str | None = None) -> StoredJudge:
             expected=" or ".join(names) or "a judge of the file, which has none",
             found="another",
         )
-    return StoredJudge(judge or names[0], ledger)
+    return KeptJudge(judge or names[0], ledger)
 
 
 def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
@@ -179,25 +162,23 @@ def unjudged(rubric: str) -> UsageError:
     )
 
 
-def verdicts_of(run: Run) -> StoredJudge | None:
+def verdicts_of(run: Run) -> KeptJudge | None:
     """Return the kept verdicts of a finished run's judge; None if the run had no judge."""
     name = run.manifest["task"]["arguments"].get("judge")
-    return None if name is None else StoredJudge(name, Ledger(run.folder / VERDICTS))
+    return None if name is None else KeptJudge(name, Ledger(run.folder / VERDICTS))
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedSource(TaskSource):
-    """The source of a task and its judge, for sending to other processes."""
+class TaskSource:
+    """The SPECs, data root and judge from which a process builds a task for itself."""
 
+    spec: str
+    data: Path
+    metrics: tuple[str, ...] = ()
     judge: Judge | None = None
 
     def build(self) -> Task:
-        """Build the task, with its judge if it has one."""
-        task = TaskSource.build(self)
+        """Build the task, with the further metrics, and its judge if it has one."""
+        extras = [plugins.build("metrics", parse(one)) for one in self.metrics]
+        task = with_metrics(plugins.build("tasks", parse(self.spec), self.data), extras)
         return task if self.judge is None else with_judge(task, self.judge)
-
-
-def _verdict(ledger: Ledger, key: str) -> Verdict:
-    record = ledger.records[key]
-    score = record["score"]
-    return Verdict(None if score is None else float(score), str(record["text"]))

@@ -86,10 +86,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     The commit is recorded, not compared: between two attempts people commit their notes.
     Deviations follow from the rest.
     """
-    made_with = manifest["provenance"]
-    kept = {name: made_with[name] for name in ("python", "platform", "device")}
-    versions = made_with["packages"].items()
-    kept["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
+    kept = provenance.repeatable(manifest["provenance"])
     data = {name: one for name, one in manifest["data"].items() if name not in ("images", "ids")}
     rest = {name: one for name, one in manifest.items() if name != "deviations"}
     return {**rest, "provenance": kept, "data": data}

@@ -11,35 +11,18 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from harness import plugins
 from harness.errors import StoreError, raised_as
 from harness.interchange import prediction_from_json
 from harness.record import Run
 from harness.run.batching import Selection, units
+from harness.run.judging import TaskSource
 from harness.run.processes import die_with, quiet_main
 from harness.run.scoring import Tally, score_unit, tally
 from harness.scores import UnitScore
-from harness.spec import parse
 from harness.store.journal import Journal
-from harness.task import Task, with_metrics
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSource:
-    """The SPECs and data root from which a process builds a task for itself."""
-
-    spec: str
-    data: Path
-    metrics: tuple[str, ...] = ()
-
-    def build(self) -> Task:
-        """Build the task, with the further metrics."""
-        extras = [plugins.build("metrics", parse(one)) for one in self.metrics]
-        return with_metrics(plugins.build("tasks", parse(self.spec), self.data), extras)
 
 
 def score_journal(

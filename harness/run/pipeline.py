@@ -94,7 +94,21 @@ class InflightBatch:
     """Number of samples that are not journalled, plus 1 while the batch is being asked for."""
 
     def __post_init__(self) -> None:
-        self.whole = Outcome(self.batch.index, tuple(one.id for one in self.batch.queries), 0.0)
+        self.whole = Outcome(self.batch.index, tuple(one.id for one in self.batch.queries))
+
+
+@dataclass(slots=True, eq=False)
+class _AnsweredSample:
+    """A sample on its way from the language stage to the journal."""
+
+    model: StagedModel[Answered]
+    inflight: InflightBatch
+    query: Query
+    response: Answered
+    end: "Future[None]" = field(default_factory=Future)
+    """Settled when the sample is journalled, or never will be."""
+    need: int = 0
+    """Bytes of its image and masks."""
 
 
 @dataclass(slots=True)
@@ -287,7 +301,6 @@ class Predictor:
         whole = inflight.whole
         for name, stage in inflight.stages.items():
             stage.record_peak(self._memory.maximum(name), self._memory.of_process())
-        whole.seconds = perf_counter() - inflight.began
         whole.crashed = sum(one.crashed for one in inflight.stages.values())
         whole.halvings = sum(one.halvings for one in inflight.stages.values())
         whole.stages = inflight.stages
@@ -339,7 +352,7 @@ class Predictor:
                     stage.end(start)
                     if one is None:
                         break
-                    self._hand_on(model, inflight, *one)
+                    self._hand_on(_AnsweredSample(model, inflight, *one))
                     yield False
             after = self._wait_seconds(model)
             stage.wait_seconds = None if before is None or after is None else after - before
@@ -380,76 +393,46 @@ class Predictor:
             raise ValueError(f"{len(responses)} responses for {len(queries)} queries")
         return responses
 
-    def _hand_on(
-        self,
-        model: StagedModel[Answered],
-        inflight: InflightBatch,
-        query: Query,
-        response: Answered,
-    ) -> None:
-        end: Future[None] = Future()
+    def _hand_on(self, one: _AnsweredSample) -> None:
         with self._lock:
             if self.ending:
                 raise CancelledError
-            self._ends.add(end)
+            self._ends.add(one.end)
         self._memory.enter(SEGMENTATION, 0)  # it waits, and holds no pixels
-        self._run_stage(SEGMENTATION, self._segment, model, inflight, query, response, end)
+        self._run_stage(SEGMENTATION, self._segment, one)
 
-    def _segment(
-        self,
-        model: StagedModel[Answered],
-        inflight: InflightBatch,
-        query: Query,
-        response: Answered,
-        end: "Future[None]",
-    ) -> None:
+    def _segment(self, one: _AnsweredSample) -> None:
         """Segment a sample once there is room for it; its last stage makes room for another."""
-        need = bytes_needed(model, query, response)
-        self._room.enter(need)
-        self._memory.enter(SEGMENTATION, need, samples=0)
+        one.need = bytes_needed(one.model, one.query, one.response)
+        self._room.enter(one.need)
+        self._memory.enter(SEGMENTATION, one.need, samples=0)
         try:
-            started = self._begin(model, inflight, query, response)
-            self._memory.enter(PROPAGATION, need)
-            self._run_stage(
-                PROPAGATION, self._finish, inflight, query, response, need, started, end
-            )
+            started = self._begin(one)
+            self._memory.enter(PROPAGATION, one.need)
+            self._run_stage(PROPAGATION, self._finish, one, started)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._room.leave(need)
-            self._finish_sample(inflight, end, error)
+            self._room.leave(one.need)
+            self._finish_sample(one, error)
         finally:
-            self._memory.leave(SEGMENTATION, need)
+            self._memory.leave(SEGMENTATION, one.need)
 
-    def _begin(
-        self,
-        model: StagedModel[Answered],
-        inflight: InflightBatch,
-        query: Query,
-        response: Answered,
-    ) -> Prediction | Callable[[], Prediction]:
+    def _begin(self, one: _AnsweredSample) -> Prediction | Callable[[], Prediction]:
         """Return the call that finishes a sample, or the Prediction of a sample that failed."""
         if self.closed:
             raise CancelledError
-        if isinstance(response, Prediction):
-            return response
-        start, stage = perf_counter(), inflight.stages[SEGMENTATION]
+        if isinstance(one.response, Prediction):
+            return one.response
+        start, stage = perf_counter(), one.inflight.stages[SEGMENTATION]
         (started,) = call_guarded(
-            self.model, [query], stage, lambda _: [model.begin(query, response)]
+            one.model, [one.query], stage, lambda _: [one.model.begin(one.query, one.response)]
         )
         stage.end(start)
-        return (
-            replace(started, calls=response.calls) if isinstance(started, Prediction) else started
-        )
+        if isinstance(started, Prediction):
+            return replace(started, calls=one.response.calls)
+        return started
 
-    def _finish(
-        self,
-        inflight: InflightBatch,
-        query: Query,
-        response: Answered,
-        need: int,
-        started: Prediction | Callable[[], Prediction],
-        end: "Future[None]",
-    ) -> None:
-        start, stage = perf_counter(), inflight.stages[PROPAGATION]
+    def _finish(self, one: _AnsweredSample, started: Prediction | Callable[[], Prediction]) -> None:
+        start, stage = perf_counter(), one.inflight.stages[PROPAGATION]
         crashed = stage.crashed
         try:
             try:
@@ -460,21 +443,21 @@ class Predictor:
                     )
                 else:
                     (prediction,) = call_guarded(
-                        self.model,
-                        [query],
+                        one.model,
+                        [one.query],
                         stage,
                         lambda chosen: check_predictions(chosen, [started()]),
                     )
                     if prediction.failure is not None:  # what raised has none of its own
-                        prediction = replace(prediction, calls=response.calls)
+                        prediction = replace(prediction, calls=one.response.calls)
             finally:
-                self._memory.leave(PROPAGATION, need)
-                self._room.leave(need)
+                self._memory.leave(PROPAGATION, one.need)
+                self._room.leave(one.need)
             stage.end(start)
-            self._journal(inflight, prediction, crashed=stage.crashed - crashed)
-            self._finish_sample(inflight, end)
+            self._journal(one.inflight, prediction, crashed=stage.crashed - crashed)
+            self._finish_sample(one)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._finish_sample(inflight, end, error)
+            self._finish_sample(one, error)
 
     def _journal(
         self, inflight: InflightBatch, prediction: Prediction, *, crashed: int = 0
@@ -490,7 +473,6 @@ class Predictor:
             Outcome(
                 inflight.batch.index,
                 (prediction.query_id,),
-                0.0,
                 failed=failed,
                 crashed=crashed,
                 whole=False,
@@ -506,16 +488,14 @@ class Predictor:
         if last:
             set_result(inflight.done, self._outcome_of(inflight))
 
-    def _finish_sample(
-        self, inflight: InflightBatch, end: "Future[None]", error: BaseException | None = None
-    ) -> None:
+    def _finish_sample(self, one: _AnsweredSample, error: BaseException | None = None) -> None:
         """Record that an answered sample is finished, or never will be because of `error`."""
         if error is not None:
-            set_error(inflight.done, error)
+            set_error(one.inflight.done, error)
         with self._lock:
-            self._ends.discard(end)
+            self._ends.discard(one.end)
             self._fewer.notify_all()
-        set_result(end, None)
+        set_result(one.end, None)
 
 
 def set_result(future: "Future[T]", value: T) -> None:

@@ -60,7 +60,6 @@ class Outcome:
     batch: int
     samples: tuple[str, ...]
     """Query ids."""
-    seconds: float
     failed: int = 0
     crashed: int = 0
     """Failures that were exceptions of the model."""

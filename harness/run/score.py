@@ -21,8 +21,9 @@ from harness.papers import Deviation, deviations
 from harness.provenance import device_of
 from harness.record import MANIFEST, RESULTS, SCORES, Run, changed_numbers, finish
 from harness.run.batching import Batch, Selection, samples_of, select, survey, units
+from harness.run.judging import TaskSource
 from harness.run.manifest import manifest_of
-from harness.run.parallel import TaskSource, score_journal
+from harness.run.parallel import score_journal
 from harness.run.predict import begin, records
 from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
@@ -102,10 +103,14 @@ def score_file(
             else "",
         )
     task = read_once(task)
-    selection = _selected(task, submission)
+    selection = (
+        select(task, submission.subset)
+        if submission.run is None
+        else _selection(task, submission.run)
+    )
     samples = partial(selection.samples, task)
     matched = None if folder_wanted else _match_rows(task, submission, samples)
-    manifest = _manifest(task, submission, task_spec, matched)
+    manifest = _manifest(task, submission, selection, task_spec, matched)
     scorer = Scorer(task, samples)
 
     def score_into(journal: Writer | None) -> dict[str, object]:
@@ -126,12 +131,6 @@ def score_file(
             results = score_into(journal)
         finish(folder, scorer.done, results, manifest=manifest)
     return results
-
-
-def _selected(task: Task, submission: Submission) -> Selection:
-    if submission.run is not None:
-        return _selection(task, submission.run)
-    return select(task, submission.subset)
 
 
 def _match_rows(
@@ -197,9 +196,12 @@ def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Pred
 
 
 def _manifest(
-    task: Task, submission: Submission, task_spec: str, matched: Matched | None
+    task: Task,
+    submission: Submission,
+    selection: Selection,
+    task_spec: str,
+    matched: Matched | None,
 ) -> dict[str, Any]:
-    selection = _selected(task, submission)
     described: dict[str, object] = {
         "predictions": submission.path.name,
         "content": _content(submission.path),

@@ -24,9 +24,7 @@ class Scorer:
     samples: Callable[[], Iterable[Sample]]
     """The selected samples, anew for each call."""
     done: list[UnitScore] = field(default_factory=list)
-    failures: Counter[str] = field(default_factory=Counter)
-    usage: Counter[str] = field(default_factory=Counter)
-    ledger: Ledger = field(default_factory=Ledger)
+    counted: "Tally" = field(default_factory=lambda: Tally())
     _stream: Iterator[Sequence[Sample]] | None = None
     _next: Sequence[Sample] | None = None
 
@@ -54,10 +52,8 @@ class Scorer:
 
     def add_scored(self, score: UnitScore, counted: "Tally") -> None:
         """Add a unit that was scored, perhaps by another process."""
-        self.ledger.add(counted.ledger, len(self.done), score)
+        self.counted.add(counted, len(self.done), score)
         self.done.append(score)
-        self.failures.update(counted.failures)
-        self.usage.update(counted.usage)
 
     def headline(self) -> float | None:
         """Return the headline metric over the scored units; None if only a corpus has one."""
@@ -70,21 +66,27 @@ class Scorer:
 
     def results(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of results.json."""
-        task, done = self.task, self.done
+        task, done, counted = self.task, self.done, self.counted
         with plugin_errors(f"the metrics of {task.name}"):
             ceiling = task.protocol.ceiling.value_over(self.samples)
             bounds = intervals(task.protocol.metrics, done, seed=manifest["seed"])
-            made = summarise(task, manifest, done, self.failures, self.usage, bounds, ceiling)
-            return {**made, "ledger": self.ledger.to_json(task, done, manifest["model"])}
+            made = summarise(task, manifest, done, counted.failures, counted.usage, bounds, ceiling)
+            return {**made, "ledger": counted.ledger.to_json(task, done, manifest["model"])}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tally:
-    """Usage and ledger of a unit, and the number of samples without an answer, by kind."""
+    """Usage and ledger of units, and the number of samples without an answer, by kind."""
 
-    failures: Counter[str]
-    usage: Counter[str]
-    ledger: Ledger
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: Counter[str] = field(default_factory=Counter)
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def add(self, one: "Tally", place: int = 0, score: UnitScore | None = None) -> None:
+        """Add a unit; for `place` and `score` see `Ledger.add`."""
+        self.failures.update(one.failures)
+        self.usage.update(one.usage)
+        self.ledger.add(one.ledger, place, score)
 
 
 def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:

@@ -1,13 +1,11 @@
 """The file for the organisers' server, in place of scores where the ground truth is hidden."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from harness.plugins import plugin_errors
 from harness.record import Run, finish, unscored_results
-from harness.run.ledger import Ledger
 from harness.run.options import Progress
-from harness.run.scoring import tally
+from harness.run.scoring import Tally, tally
 from harness.task import Task
 from harness.types import Prediction, Sample
 
@@ -31,23 +29,21 @@ def submit(
         total: Number of samples.
         progress: Receives a note with the file and the number of failed samples.
     """
-    failures, usage, ledger = Counter[str](), Counter[str](), Ledger()
+    all_ = Tally()
 
     def counted() -> Iterator[tuple[Sample, Prediction]]:
         for sample in samples:
             prediction = run.prediction(sample.id)
-            one = tally(task, [sample], [prediction])
-            failures.update(one.failures)
-            usage.update(one.usage)
-            ledger.add(one.ledger)
+            all_.add(tally(task, [sample], [prediction]))
             yield sample, prediction
 
     with plugin_errors(f"the submission of {task.name}"):
         assert task.submission is not None, "only called with one"
         written = task.submission(counted(), run.folder)
-    results = unscored_results(task, manifest, total, failures, usage)
-    finish(run.folder, None, {**results, "ledger": ledger.to_json(task, [], run.manifest["model"])})
-    failed = sum(failures.values())
+    results = unscored_results(task, manifest, total, all_.failures, all_.usage)
+    ledger = all_.ledger.to_json(task, [], run.manifest["model"])
+    finish(run.folder, None, {**results, "ledger": ledger})
+    failed = sum(all_.failures.values())
     progress.note(
         f"the ground truth is hidden; the file for the organisers' server: {written}"
         + (f" ({failed} of {total} samples failed)" if failed else "")

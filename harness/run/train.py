@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from harness import checkpoint_config, provenance
-from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
+from harness.errors import ModelError, ResumeMismatch, UsageError
 from harness.plugins import check_contract, plugin_errors
 from harness.record import config_hash, differences
 from harness.run.batching import Selection, lost_image, samples_of, survey
@@ -31,7 +31,7 @@ from harness.run.contamination import (
 )
 from harness.run.interrupts import interrupts
 from harness.run.memory import gpu_peak
-from harness.run.problems import problem_line
+from harness.run.preflight import problem_line
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
 from harness.store.atomic import write_json, writing
@@ -105,7 +105,9 @@ def train(
     _refuse_used(out, resume=options.resume or not main)
     readable = [_drop_unreadable(task, options.progress) for task in tasks]
     tasks, faults = [task for task, _ in readable], [found for _, found in readable]
-    listed = [_list_samples(task) for task in tasks]
+    listed = [
+        [TrainedSample.of_sample(task, sample) for sample in samples_of(task)] for task in tasks
+    ]
     manifest = manifest_of(trainer, tasks, model, listed, options, faults)
     before = (trained_by(model) or []) if main else []
     if main and (options.refuse is not None or not (out / SAMPLES).exists()):
@@ -191,13 +193,7 @@ def manifest_of(
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a training to be resumed."""
     kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
-    made_with = {
-        name: value
-        for name, value in kept["provenance"].items()
-        if name not in NOT_COMPARED_OF_PROVENANCE
-    }
-    versions = made_with["packages"].items()
-    made_with["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
+    made_with = provenance.repeatable(kept["provenance"], without=NOT_COMPARED_OF_PROVENANCE)
     tasks = [
         {name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
         for task in kept["tasks"]
@@ -252,15 +248,6 @@ def _drop_unreadable(task: Task, progress: TrainingProgress) -> tuple[Task, dict
 
     counted = {"found": len(problems), "left_out": len(lost)}
     return (replace(task, samples=samples) if lost else task), counted
-
-
-def _list_samples(task: Task) -> list[TrainedSample]:
-    rows = [TrainedSample.of_sample(task, sample) for sample in samples_of(task)]
-    if not rows:
-        raise DataError(
-            f"{task.name}, split {task.split}", expected="at least one sample", found="none"
-        )
-    return rows
 
 
 def _with_hashes(

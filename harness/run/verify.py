@@ -297,12 +297,8 @@ class Oracle(Segmenter, Propagator):
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """Return the true track if all masks together are the true one at `start`, else nothing."""
         known = self.target.answer.masks or ()
-        ground_truth = Track(len(known), video.size[1], video.size[0])
-        nothing = ground_truth[:]
-        for index, mask in enumerate(known):
-            ground_truth[index] = (
-                mask.to_array()
-            )  # as a propagator's masks are encoded, not as read
+        nothing = Track(len(known), video.size[1], video.size[0])
+        ground_truth = _track(known)  # as a propagator's masks are encoded, not as read
         right = bool(masks) and np.array_equal(
             np.logical_or.reduce(list(masks)), ground_truth[start]
         )

@@ -242,7 +242,7 @@ class Pool(ABC):
                 lost = [journalled[one] for one in untold if journalled[one] is not None]
                 crashed = sum(kind == FailureKind.MODEL for kind in lost)
                 yield Outcome(
-                    batch.index, tuple(untold), 0.0, failed=len(lost), crashed=crashed, whole=False
+                    batch.index, tuple(untold), failed=len(lost), crashed=crashed, whole=False
                 )
             if all(q.id in batch.kept for q in batch.queries):
                 continue
@@ -300,7 +300,7 @@ class Pool(ABC):
             journal.append([begin(batch), *records(batch, predictions)])
         ids = tuple(one.query_id for one in predictions)
         # Counted like crashes of the model, so that one which never survives ends the run.
-        return Outcome(batch.index, ids, 0.0, failed=len(ids), crashed=len(ids))
+        return Outcome(batch.index, ids, failed=len(ids), crashed=len(ids))
 
     def _receive(self, member: Member) -> Any:
         """Return the next message, None if the worker is dead; raise one that is an error."""

@@ -121,16 +121,6 @@ def library() -> ModuleType:
     return av
 
 
-@contextmanager
-def open_video(path: Path | Tables) -> "Iterator[tuple[InputContainer, VideoStream]]":
-    """The file and its video stream, closed at the end."""
-    container = open_file(path)
-    try:
-        yield container, stream_of(container)
-    finally:
-        container.close()
-
-
 def open_file(path: Path | Tables) -> "InputContainer":
     """Open a file as one of `FORMATS`."""
     if isinstance(path, Path):
@@ -158,7 +148,8 @@ def stream_of(container: "InputContainer") -> "VideoStream":
 
 def _first_frame(path: Path) -> "tuple[VideoFrame, bool]":
     """Return the first frame, and True if the codec may hide frames."""
-    with open_video(path) as (container, stream):
+    with open_file(path) as container:
+        stream = stream_of(container)
         for frame in container.decode(stream):
             return frame, stream.codec_context.name in HIDING or stream.name in HIDING
     raise ValueError("no frame")
@@ -175,7 +166,8 @@ def _index_from_packets(
 ) -> Index | None:
     """Build the index from the packets alone; None where their data is not enough."""
     stamps, keys = array("q"), array("q")
-    with closing(Tables(path, payload)) as tables, open_video(tables) as (container, stream):
+    with closing(Tables(path, payload)) as tables, open_file(tables) as container:
+        stream = stream_of(container)
         unit, start = _clock(container, stream)
         tables.skipping = bool(payload)
         for packet in container.demux(stream):
@@ -221,7 +213,8 @@ def _index_from_decoding(path: Path, size: tuple[int, int]) -> Index:
     """The index from decoding the whole file; evenly spread if its times are useless."""
     stamps, keys = array("q"), array("q")
     number = 0
-    with open_video(path) as (container, stream):
+    with open_file(path) as container:
+        stream = stream_of(container)
         unit, start = _clock(container, stream)
         for frame in container.decode(stream):
             number += 1

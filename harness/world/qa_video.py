@@ -1,6 +1,6 @@
 """Questions about videos: direction, speed, order of events, and final state of things."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, permutations
 
 from harness.types import Interval
@@ -67,12 +67,8 @@ def speeds(scene: Scene) -> Iterator[QA]:
 def arrivals(scene: Scene) -> Iterator[QA]:
     """`Which comes into the image first, the star or the cross?`."""
     times = _arrivals(scene)
-    for pair in combinations([named for named in called(scene) if named[0] in times], 2):
-        first, second = in_random_order(scene, "arrives", pair)
-        if abs(times[first[0]] - times[second[0]]) >= MIN_FRAMES_APART:
-            early = min(pair, key=lambda named: times[named[0]])
-            text = f"Which comes into the picture first, the {first[1]} or the {second[1]}?"
-            yield pick(scene, "order", text, answer=early[1], group=pair, named=(first, second))
+    coming = [named for named in called(scene) if named[0] in times]
+    yield from _first_of_two(scene, ("order", "arrives", "comes into"), coming, times)
 
 
 def orders(scene: Scene) -> Iterator[QA]:
@@ -121,12 +117,23 @@ def departures(scene: Scene) -> Iterator[QA]:
                     others=[other],
                     named=[one],
                 )
-    for pair in combinations(leaving, 2):
-        first, second = in_random_order(scene, "leaves", pair)
+    yield from _first_of_two(scene, ("leaves", "leaves", "leaves"), leaving, times)
+
+
+def _first_of_two(
+    scene: Scene,
+    words: tuple[str, str, str],
+    things: Sequence[Named],
+    times: Mapping[int, int],
+) -> Iterator[QA]:
+    """Ask which of two things does something first; `words`: the kind, a name for draws, a verb."""
+    kind, draws, verb = words
+    for pair in combinations(things, 2):
+        first, second = in_random_order(scene, draws, pair)
         if abs(times[first[0]] - times[second[0]]) >= MIN_FRAMES_APART:
             early = min(pair, key=lambda named: times[named[0]])
-            text = f"Which leaves the picture first, the {first[1]} or the {second[1]}?"
-            yield pick(scene, "leaves", text, answer=early[1], group=pair, named=(first, second))
+            text = f"Which {verb} the picture first, the {first[1]} or the {second[1]}?"
+            yield pick(scene, kind, text, answer=early[1], group=pair, named=(first, second))
 
 
 def end_relations(scene: Scene) -> Iterator[QA]:

@@ -77,10 +77,9 @@ def ask_questions(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
     each once in three scenes (`ask_kind`).
     """
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
-    draw = _draw_by_type if scene.family == "referring" else _draw_question
     chosen: dict[str, Question] = {}
     while len(chosen) < number:
-        question = draw(draws, scene, set(chosen))
+        question = _draw_question(draws, scene, set(chosen))
         if question is None:
             break
         chosen[question.text] = question
@@ -88,14 +87,19 @@ def ask_questions(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
 
 
 def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
-    sentence = draws.chance(1, 2)
-    for form in (sentence, not sentence):
+    """Draw a question of the form, or the reference type, whose turn it is, or else another."""
+    if scene.family == "referring":
+        block, place = divmod(scene.index, len(ASKS))
+        wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffle(ASKS)[place]
+    else:
+        sentence = draws.chance(1, 2)
+    for strict in (True, False):
         for kind in draws.shuffle(KINDS[scene.family]):
-            options = [
-                question
-                for question in kind(scene)
-                if question.is_sentence == form and question.text not in taken
-            ]
+            options = [question for question in kind(scene) if question.text not in taken]
+            if scene.family == "referring":
+                options = [one for one in options if not strict or ask_kind(one) == wanted]
+            else:
+                options = [one for one in options if (one.is_sentence == sentence) == strict]
             if options:
                 return draws.choice(options)
     return None
@@ -109,22 +113,6 @@ def ask_kind(question: Question) -> Asks:
     if question.kind in REASONED:
         return "reasoning"
     return "several" if question.count > 1 else "single"
-
-
-def _draw_by_type(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
-    """Draw a question of the reference type whose turn it is, or else of any type."""
-    block, place = divmod(scene.index, len(ASKS))
-    wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffle(ASKS)[place]
-    for strict in (True, False):
-        for kind in draws.shuffle(KINDS[scene.family]):
-            options = [
-                question
-                for question in kind(scene)
-                if question.text not in taken and (ask_kind(question) == wanted or not strict)
-            ]
-            if options:
-                return draws.choice(options)
-    return None
 
 
 def wordings_of(question: Question, scene: Scene) -> tuple[str, ...]:

@@ -226,6 +226,15 @@ def test_a_part_of_the_frames_is_a_medium_of_its_own(plain):
         part.frame(3)
 
 
+@pytest.mark.parametrize("choose", [None, lambda times: (0, 3, 40, 41, 42)])
+def test_a_stretch_of_a_file_has_its_frames_and_times(plain, choose):
+    whole = video_file(plain, choose=choose)
+    part = pickle.loads(pickle.dumps(whole.part(1, 4)))
+    assert part.is_video and part.times() == whole.times()[1:4]
+    for place, frame in enumerate(part.frames(), start=1):
+        np.testing.assert_array_equal(frame, whole.frame(place))
+
+
 def test_a_handle_whose_file_has_gone_arrives_as_a_lost_one(tmp_path):
     path = write(tmp_path / "x.mp4", EVENLY[:5])
     sent = pickle.dumps(video_file(path))

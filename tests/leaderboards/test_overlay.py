@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.errors import MaskError, MediaError
+from harness.frames import uniform
 from harness.overlay import (
     dot,
     outline,
     rectangle,
     side_by_side,
-    spread,
     strip,
     thumbnail,
     tint,
@@ -127,7 +127,7 @@ def test_a_strip_is_thumbnails_in_order():
 
 @given(st.integers(1, 500), st.integers(1, 9))
 def test_spread_frames_are_in_order_and_reach_from_end_to_end(frames, most):
-    chosen = spread(frames, most)
+    chosen = uniform(range(frames), most)
     assert len(chosen) == min(frames, most)
     assert list(chosen) == sorted(set(chosen))
     assert chosen[0] == 0

@@ -20,7 +20,7 @@ from .test_pipeline import batch
 
 ray = pytest.importorskip("ray")
 HELLO = WorkerInfo("staged", 2, False, {})
-OUTCOME = (Outcome(0, ("a",), 0.0), [])
+OUTCOME = (Outcome(0, ("a",)), [])
 LOST = {
     "the actor": lambda: ray.exceptions.ActorDiedError(),
     "the answer": lambda: ray.exceptions.ObjectLostError("0" * 56, None, "here"),
@@ -128,14 +128,14 @@ def test_finished_samples_are_journalled_before_their_batch_ends(tmp_path, monke
     end = Reference()
     one, written = works(actor(Reference(HELLO)), Reference(READY), end), []
     one.journal.append = written.extend
-    part = [Outcome(0, (name,), 0.0, failed=1, whole=False) for name in ("a", "b", "c")]
+    part = [Outcome(0, (name,), failed=1, whole=False) for name in ("a", "b", "c")]
     fetches = [([], []), (part[:2], ["a", "b"]), (part[2:], ["c"])]
     one.handle.fetch.remote = lambda: Reference(fetches.pop(0) if fetches else ([], []))
     run = Scene(tmp_path, one, count=1).run([batch(0, "a", "b", "c", "d")])
     first = next(run)
     assert (first.samples, first.failed, first.whole) == (("a", "b"), 2, False)
     assert written == ["a", "b"]
-    end.there = ((Outcome(0, ("a", "b", "c", "d"), 0.0), ["d"]),)
+    end.there = ((Outcome(0, ("a", "b", "c", "d")), ["d"]),)
     rest = list(run)
     assert sorted(written) == ["a", "b", "c", "d"]
     assert [one.whole for one in rest][-1] and sum(one.whole for one in rest) == 1
@@ -163,7 +163,7 @@ def test_the_others_work_while_a_replacement_waits_for_a_machine(tmp_path, monke
 
     def finish(given):
         samples = tuple(query.id for query in given.queries)
-        other.owed.append(Reference((Outcome(given.index, samples, 0.0), [])))
+        other.owed.append(Reference((Outcome(given.index, samples), [])))
 
     other.send = finish
     waits = actor(Reference(), placed=False, latest=float("inf"))

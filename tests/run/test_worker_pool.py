@@ -42,7 +42,7 @@ class Scripted(Member):
     def receive(self):
         output = self.says.pop(0)
         if output == "outcome":
-            return Outcome(self.batches[0].index, ("a",), 0.0)
+            return Outcome(self.batches[0].index, ("a",))
         if isinstance(output, (KeyboardInterrupt, WorkerNotScheduled)):
             raise output
         return output
@@ -256,7 +256,7 @@ class Halfway(Scripted):
         answer = Prediction(query_id=first.id, answer=Answer(text=f"of worker {self.number}"))
         with Writer(self.folder, self.number, 0) as journal:
             journal.append([begin(batch), *records(batch, [answer])])
-        info = Outcome(batch.index, (first.id,), 0.0, whole=False)
+        info = Outcome(batch.index, (first.id,), whole=False)
         self.says += [info, None] if self.tells and first.id not in batch.kept else [None]
 
 

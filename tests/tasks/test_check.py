@@ -10,7 +10,7 @@ from harness.cli.data import duplicates
 from harness.cli.main import main
 from harness.media import open_image
 from harness.run.batching import shortage
-from harness.run.problems import undecodable
+from harness.run.preflight import undecodable
 from harness.types import AnswerForm, Query, Sample, query_id
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
