@@ -499,7 +499,8 @@ class LearningSettings:
     """Settings of learning from one request."""
 
     finetune: Literal["full", "lora"] = "full"
-    """The language side's own weights, computed with in float32, or an adapter beside them."""
+    """`full`: the language side and the layers that merge patches for it, in float32; `lora`: an
+    adapter on the language model."""
     learning_rate: float | None = None
     """Learning rate of AdamW; None: 5e-7, or 1e-5 of an adapter."""
     weight_decay: float = 0.01
@@ -516,7 +517,7 @@ class LearningSettings:
     """Compute the vision features once a sample, and the prompt once a step for all rollouts and
     their log-probabilities. Results are the same but for rounding."""
     seed: int = 0
-    """Seed of rollouts, and of an adapter's first weights."""
+    """Seed of rollouts, of random labels and views, and of an adapter's first weights."""
 
     def __post_init__(self) -> None:
         """Refuse numbers with which nothing can be learned.

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import wraps
-from typing import Annotated, Any, ClassVar, Concatenate, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 CARRIED = "carried by a checkpoint"
 
@@ -21,50 +21,53 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Fields(Protocol):
-    """A dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-
-F = TypeVar("F", bound=Fields)
-
 Carried: TypeAlias = Annotated[T, CARRIED]
 
 
 def with_options(
-    kind: type[F], *, without: Sequence[str] = (), **defaults: Any
-) -> Callable[[Callable[Concatenate[F, ...], R]], Callable[..., R]]:
-    """Let a plugin function offer the fields of a frozen dataclass beside its own parameters.
+    *kinds: type[Any], without: Sequence[str] = (), **defaults: Any
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Let a plugin function offer the fields of frozen dataclasses beside its own parameters.
 
     `harness list` says of each field what the `Args:` of the function say, or else its docstring.
+    A field that several of them have is one option.
 
     Args:
-        kind: The dataclass; the function takes a value of it as its first argument.
+        kinds: The dataclasses; the function takes a value of each as its first arguments.
         without: Fields that this plugin does not offer; they have the dataclass's defaults.
         defaults: Values of fields where this plugin's differ from the dataclass's.
     """
-    usual = kind(**defaults)  # a wrong default is found when the module is imported
-    hints = typing.get_type_hints(kind, include_extras=True)
+    names = [[field.name for field in fields(kind)] for kind in kinds]
+    if unknown := set(defaults).difference(*names):
+        raise TypeError(f"no field is called {', '.join(sorted(unknown))}")
+    usual = [  # a wrong default is found when the module is imported
+        kind(**{name: value for name, value in defaults.items() if name in own})
+        for kind, own in zip(kinds, names, strict=True)
+    ]
     shared = {
-        field.name: inspect.Parameter(
-            field.name,
+        name: inspect.Parameter(
+            name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=getattr(usual, field.name),
-            annotation=hints[field.name],
+            default=getattr(value, name),
+            annotation=typing.get_type_hints(type(value), include_extras=True)[name],
         )
-        for field in fields(kind)
-        if field.name not in without
+        for value, own in zip(usual, names, strict=True)
+        for name in own
+        if name not in without
     }
 
-    def offered(function: Callable[Concatenate[F, ...], R]) -> Callable[..., R]:
+    def offered(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
 
         @wraps(function)
         def built(**given: Any) -> R:
             parts = {name: given.pop(name) for name in shared if name in given}
-            return function(replace(usual, **parts), **given)
+            values = (
+                replace(value, **{name: parts[name] for name in known if name in parts})
+                for value, known in zip(usual, names, strict=True)
+            )
+            return function(*values, **given)
 
         built.__dict__["__signature__"] = signature.replace(parameters=[*own, *shared.values()])
         hints = {one.name: one.annotation for one in (*own, *shared.values())}

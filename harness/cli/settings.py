@@ -1,8 +1,8 @@
 """Settings of a plugin, read from its source: nothing is imported to list them.
 
 A plugin function's keyword-only parameters are its settings. A decorator may add the fields of a
-dataclass: `harness.options.with_options` those of its first argument. Its other arguments are their
-defaults.
+dataclass: `harness.options.with_options` those of its positional arguments. Its other arguments are
+their defaults.
 """
 
 import ast
@@ -58,22 +58,34 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
     """The settings that decorators add."""
     added: dict[str, Offered] = {}
     for call in function.decorator_list:
-        match call:
-            case ast.Call(args=[ast.Name(id=name)], keywords=keywords):
-                module = source.origin(name)
-            case _:
-                continue
-        known = module.class_named(name) if module is not None else None
-        if module is None or known is None:
+        if not isinstance(call, ast.Call):
             continue
-        given = {one.arg: one.value for one in keywords if one.arg is not None}
+        given = _given(source, call)
         left_out = given.pop(WITHOUT, None)
-        for field, offered in _fields(module, known).items():
-            if left_out is None or field not in ast.literal_eval(left_out):
-                own = given.get(field)
-                default = offered.default if own is None else source.value(own)
-                added[field] = offered._replace(default=default)
+        for name in (one.id for one in call.args if isinstance(one, ast.Name)):
+            module = source.origin(name)
+            known = module.class_named(name) if module is not None else None
+            if module is None or known is None:
+                continue
+            for field, offered in _fields(module, known).items():
+                if left_out is None or field not in ast.literal_eval(left_out):
+                    own = given.get(field)
+                    default = offered.default if own is None else source.value(own)
+                    added[field] = offered._replace(default=default)
     return added
+
+
+def _given(source: "ModuleSource", call: ast.Call) -> dict[str, ast.expr]:
+    """The keyword arguments of a call, those of a table that is unpacked (`**RUNS`) among them."""
+    given: dict[str, ast.expr] = {}
+    for one in call.keywords:
+        table = source.resolve_default(one.value) if one.arg is None else None
+        if one.arg is not None:
+            given[one.arg] = one.value
+        elif isinstance(table, ast.Dict):
+            pairs = zip(table.keys, table.values, strict=True)
+            given |= {ast.literal_eval(key): value for key, value in pairs if key is not None}
+    return given
 
 
 def _fields(module: "ModuleSource", known: ast.ClassDef) -> "dict[str, Offered]":

@@ -5,7 +5,7 @@ adapting(request):  restore ─▶ rollouts ─▶ step ─▶ … ─▶ (the c
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,12 +60,12 @@ class NetworkAdaptation:
 
     def describe(self) -> Mapping[str, object]:
         """Return the settings, with the learning rate that is used; not how they are computed."""
-        plain = {**asdict(self.settings), "learning_rate": self.settings.rate}
-        for name in ("micro_batch_size", "share_prefix"):
-            del plain[name]
+        without = {"micro_batch_size", "share_prefix"}
         if self.settings.finetune == "full":
-            del plain["lora_r"], plain["lora_alpha"]
-        return plain
+            without |= {"lora_r", "lora_alpha"}
+        names = [one.name for one in fields(LearningSettings) if one.name not in without]
+        plain = {name: getattr(self.settings, name) for name in names}
+        return plain | {"learning_rate": self.settings.rate}
 
     def prepare(self) -> None:
         """Load the network and keep its first weights.

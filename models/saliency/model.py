@@ -2,22 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from harness import plugins
 from harness.errors import MediaError, UsageError
 from harness.masks import BoolArray, rles_of
 from harness.media import Media
 from harness.model import Model, Propagator, Segmenter, settings
+from harness.models.answers import MASKED
+from harness.models.composition import FLOW
+from harness.models.factory import GRABCUT, build_propagator, build_segmenter
 from harness.models.saliency.maps import clearest, frames_seen
 from harness.models.saliency.objects import SalientObject, salient_objects
+from harness.models.tracks import extent
 from harness.spec import Spec
 from harness.types import (
     Answer,
     AnswerForm,
-    Box,
     FailureKind,
     Prediction,
     Query,
@@ -25,15 +27,9 @@ from harness.types import (
     failed_prediction,
 )
 
-GRABCUT = Spec("grabcut")
-FLOW = Spec("flow")
-
-MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
-TRACKED = MASKS | {AnswerForm.BOX_TRACK}
-SEGMENTED = TRACKED | {AnswerForm.BOXES}
+MASKS = MASKED - {AnswerForm.BOX_TRACK}
+SEGMENTED = MASKED | {AnswerForm.BOXES}
 ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +112,14 @@ class Saliency(Model):
         key = clearest(media, self.candidates)
         objects = salient_objects(key.field, media.size)
         masks = self._masks(media, key.index, objects) if forms & SEGMENTED else []
-        track = self._track(media, key.index, masks) if forms & TRACKED else []
+        track = self._track(media, key.index, masks) if forms & MASKED else []
         parts: dict[str, Any] = {}
         if forms & MASKS:
             parts["masks"] = rles_of(track)
         if AnswerForm.BOX_TRACK in forms:
-            parts["box_track"] = tuple(tight_box(mask) for mask in track)
+            parts["box_track"] = tuple(extent(mask) for mask in track)
         if AnswerForm.BOXES in forms:
-            boxes = [tight_box(mask) for mask in masks]
+            boxes = [extent(mask) for mask in masks]
             parts["boxes"] = tuple(box for box in boxes if box is not None)
             parts["box_scores"] = tuple(
                 found.score for found, box in zip(objects, boxes, strict=True) if box is not None
@@ -167,24 +163,8 @@ def saliency(
         if value < 1:
             raise UsageError(f"saliency({name}=…)", expected="at least 1", found=str(value))
     return Saliency(
-        segmenter=_build_part("segmenters", segmenter),
-        propagator=_build_part("propagators", propagator),
+        segmenter=build_segmenter(segmenter),
+        propagator=build_propagator(propagator),
         candidates=candidates,
         batch_size=batch_size,
     )
-
-
-def _build_part(kind: plugins.Kind, part: Spec | T) -> T:
-    """A part of the model: built if it is a SPEC, else taken as it is."""
-    if not isinstance(part, Spec):
-        return part
-    built: T = plugins.build(kind, part)
-    return built
-
-
-def tight_box(mask: BoolArray) -> Box | None:
-    """The smallest box that holds a mask, in its pixels; None for an empty one."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if not rows.size:
-        return None
-    return Box(float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))

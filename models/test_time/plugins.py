@@ -23,47 +23,13 @@ Preset = Literal["loose", "base", "strict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Updates:
+class Updates(LearningSettings):
     """Settings of learning from a sample, and the number of steps."""
 
     steps: int = 5
     """Updates of the weights a sample."""
-    finetune: Literal["full", "lora"] = "full"
-    """`full`: the language side and the layers that merge patches for it, in float32; `lora`: an
-    adapter on the language model."""
-    learning_rate: float | None = None
-    """Learning rate of AdamW; None: the paper's 5e-7, or 1e-5 of an adapter."""
-    weight_decay: float = 0.01
-    """Weight decay of AdamW, of matrices."""
-    max_grad_norm: float = 1.0
-    """Largest norm of the gradient."""
-    lora_r: int = 16
-    """Rank of the adapter's matrices."""
-    lora_alpha: int = 32
-    """The adapter is scaled by this over its rank."""
-    micro_batch_size: int = 8
-    """Responses that gradients are computed for at once; fewer where they do not fit."""
-    share_prefix: bool = True
-    """Read the prompt once a step and the image once a sample. Results are the same but for
-    rounding."""
     trace: bool = False
     """Let the network answer after every step too, for the record; predictions are the same."""
-    seed: int = 0
-    """Seed of rollouts, of random labels and views, and of an adapter's first weights."""
-
-    def learning(self) -> LearningSettings:
-        """Return the settings of the network."""
-        return LearningSettings(
-            finetune=self.finetune,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            max_grad_norm=self.max_grad_norm,
-            lora_r=self.lora_r,
-            lora_alpha=self.lora_alpha,
-            micro_batch_size=self.micro_batch_size,
-            share_prefix=self.share_prefix,
-            seed=self.seed,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +238,7 @@ def _adapted(base: Spec | PromptedModel, updates: Updates, method: Method) -> Ad
             expected="a model that prompts a network for places, such as pocket or qwen_vl",
             found=type(model).__name__,
         )
-    network = model.chat.adaptable(updates.learning())
+    network = model.chat.adaptable(updates)
     model = replace(model, chat=network.chat)
     return AdaptedModel(
         base=model, network=network, method=method, seed=updates.seed, trace=updates.trace

@@ -48,7 +48,7 @@ from harness.models.videoseg_r1.frame_search import (
 from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy, spread
-from harness.models.videoseg_r1.sampler import Average, KeySegment, Sampler, Target
+from harness.models.videoseg_r1.sampler import KeySegment, Sampler
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.options import Carried, with_options
 from harness.responses import storable
@@ -291,28 +291,21 @@ def _segmenter_settings(part: Segmenter) -> dict[str, object]:
     return {**settings(part.segmenter), **shown}
 
 
-@with_options(Composition, without=["keyframe"])
+@with_options(Composition, Sampler, without=["keyframe"])
 def videoseg_r1(
     parts: Composition,
+    search: Sampler,
     *,
     sampler: Spec | Chat | None = None,
     canvas: Carried[int] = CANVAS[0],
     prompt: Carried[Wording] = "paper",
     context: Carried[int] = CONTEXT[0],
-    votes: int = 5,
-    percentages: int = 5,
-    delta: float = 0.3,
-    rounds: int = 5,
-    average: Average = "mean",
-    target: Target = "inside",
     temperature: float = 0.7,
     sampler_frames: Carried[int] = 16,
     references: Carried[Strategy] = "adaptive",
     reference_frames: Carried[int] = 12,
     key_frames: Carried[int] = 8,
     beside: Carried[Beside] = "images",
-    key_segment: Carried[bool] = True,
-    target_frame: Carried[bool] = True,
     box: bool = True,
     central: bool = True,
     negative: bool = True,
@@ -325,6 +318,7 @@ def videoseg_r1(
 
     Args:
         parts: The options of a composition; the backend calls the reasoner.
+        search: The options of the sampler.
         segmenter: Makes a mask from box, positive and negative point; None: `grabcut`.
         sampler: What calls the network that votes on frames; None: the reasoner's, whose requests
             then wait for no other query's votes. The paper's is untrained:
@@ -334,12 +328,6 @@ def videoseg_r1(
         prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
             read the words around it, and learn the grammar in training.
         context: The side of the square for all other frames.
-        votes: K, intervals a round of the sampler.
-        percentages: M, percentages for the target frame.
-        delta: Longest key segment, as a part of the video.
-        rounds: Rounds of the sampler at most.
-        average: Of votes: `mean`, or `median`, which does not mix two stretches.
-        target: `inside`, or `literal`: the paper's formula, one frame later, clipped.
         temperature: Of votes, for a backend that samples.
         sampler_frames: Frames of a segment that the sampler sees.
         references: Where reference frames are from: `adaptive`, `global` or `local` (Table B1).
@@ -347,10 +335,6 @@ def videoseg_r1(
         key_frames: Frames of the key segment that the reasoner sees.
         beside: Reference and key frames are `images`, or two `clips`, which cost half the tokens
             since Qwen's encoder joins each two frames, also such as are far from each other.
-        key_segment: Without it the whole video is the key segment, outside which there are no
-            reference frames (Table 5).
-        target_frame: Without it the target is a random frame of the key segment, and without a key
-            segment too the video's first frame (Table 5).
         box: Show the segmenter the boxes (Table 6).
         central: Show it the positive points.
         negative: Show it the negative points.
@@ -374,17 +358,7 @@ def videoseg_r1(
         voters=built["chat"]
         if sampler is None
         else parts.chat(_with_temperature(sampler, temperature)),
-        sampler=Sampler(
-            votes=votes,
-            percentages=percentages,
-            delta=delta,
-            rounds=rounds,
-            average=average,
-            target=target,
-            key_segment=key_segment,
-            target_frame=target_frame,
-            seed=parts.seed,
-        ),
+        sampler=search,
         showing=FrameDisplay(
             context=(context, context),
             sampler_frames=sampler_frames,

@@ -25,6 +25,7 @@ from statistics import fmean, median
 from typing import Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
+from harness.options import Carried
 from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, tag_text
 
 Average: TypeAlias = Literal["mean", "median"]
@@ -91,9 +92,9 @@ class Sampler:
     target: Target = "inside"
     """Rule from a share p of a segment of n frames to a frame: frame number ceil(n p), counted from
     one (`inside`), or the paper's start + ceil(n p), one frame later, clipped (`literal`)."""
-    key_segment: bool = True
+    key_segment: Carried[bool] = True
     """Without it the key segment is the whole video (the paper's Table 5)."""
-    target_frame: bool = True
+    target_frame: Carried[bool] = True
     """Without it the target is a random frame of the key segment, or, if there is no key segment
     either, the first frame of the video (Table 5)."""
     seed: int = 0

@@ -4,7 +4,7 @@ harness train --method dr2seg --config qwen2_5_vl_7b_few_shot --model "dr2seg(ch
     --train-tasks "reason_seg(split=train)" --data ROOT --out DIR
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from harness.errors import UsageError
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
@@ -42,86 +42,72 @@ class DR2SegTrainer(GrpoTrainer):
         return replace(self, reward=reward, second=again if needed else None)
 
 
-@with_options(Settings, beta=1e-2, entropy_coef=1e-3)
-def dr2seg(
-    settings: Settings,
-    *,
-    form: Form = "sam2",
-    r_desc: bool = True,
-    r_len: bool = True,
-    n0: int = ANCHOR,
-    gamma: float = GAMMA,
-    gate_threshold: float = 0.0,
-    len_floor: float = 0.0,
-    longest_description: int = LONGEST,
-    second_temperature: float | None = None,
-    semantics: Semantics = "official",
-) -> DR2SegTrainer:
+@dataclass(frozen=True, kw_only=True)
+class DR2SegOptions:
+    """Options of the rewards."""
+
+    form: Form = "sam2"
+    """`sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter makes of
+    boxes and description."""
+    r_desc: bool = True
+    """Reward descriptions from which the same model finds the objects again."""
+    r_len: bool = True
+    """Multiply by the reward of short reasoning. The paper's zero-shot setting does not."""
+    n0: int = ANCHOR
+    """Tokens of reasoning that cost nothing."""
+    gamma: float = GAMMA
+    """What each further token costs."""
+    gate_threshold: float = 0.0
+    """The length counts only in groups where some accuracy is above this. The paper's is 0, which
+    in the `sam3` form one overlapping pixel passes; 0.5 is sensible."""
+    len_floor: float = 0.0
+    """The least that length leaves of a reward. The paper's is 0; more than that is a deviation,
+    for models whose reasoning begins at N0 + 1 / γ tokens or more."""
+    longest_description: int = LONGEST
+    """Tokens; a longer one earns nothing."""
+    second_temperature: float | None = None
+    """Of the second pass; 0 is greedy, which halves the noise of its reward. None: as the first
+    pass, which keeps that reward a chance."""
+    semantics: Semantics = "official"
+    """Of the accuracy in the `sam2` form, as of `visionreasoner`."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if isinstance(value, (int, float)) and not value >= 0:
+                raise UsageError(f"dr2seg({name}=…)", expected="at least 0", found=str(value))
+        if self.len_floor > 1:
+            raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(self.len_floor))
+        if self.form == "sam3":
+            refuse_unused("dr2seg", "form=sam3", semantics=(self.semantics, "official"))
+
+
+@with_options(DR2SegOptions, Settings, beta=1e-2, entropy_coef=1e-3)
+def dr2seg(options: DR2SegOptions, settings: Settings) -> DR2SegTrainer:
     """DR2Seg (He et al. 2026) with GRPO: VisionReasoner's rewards, and two of the model's own.
 
     The defaults are the paper's few-shot setting. Settings that it does not state (divergence,
     temperature, clipping, entropy) are as in VisionReasoner's official code. Beside these, every
     setting of the GRPO engine can be given; `harness list trainers dr2seg` lists them.
-
-    Args:
-        form: `sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter
-            makes of boxes and description.
-        r_desc: Reward descriptions from which the same model finds the objects again.
-        r_len: Multiply by the reward of short reasoning. The paper's zero-shot setting does not.
-        n0: Tokens of reasoning that cost nothing.
-        gamma: What each further token costs.
-        gate_threshold: The length counts only in groups where some accuracy is above this. The
-            paper's is 0, which in the `sam3` form one overlapping pixel passes; 0.5 is sensible.
-        len_floor: The least that length leaves of a reward. The paper's is 0; more than that is a
-            deviation, for models whose reasoning begins at N0 + 1 / γ tokens or more.
-        longest_description: Tokens; a longer one earns nothing.
-        second_temperature: Of the second pass; 0 is greedy, which halves the noise of its reward.
-            None: as the first pass, which keeps that reward a chance.
-        semantics: Of the accuracy in the `sam2` form, as of `visionreasoner`.
     """
-    _check(
-        n0=n0,
-        gamma=gamma,
-        gate_threshold=gate_threshold,
-        len_floor=len_floor,
-        longest_description=longest_description,
-        second_temperature=second_temperature or 0.0,
-    )
-    if len_floor > 1:
-        raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(len_floor))
-    if form == "sam3":
-        refuse_unused("dr2seg", "form=sam3", semantics=(semantics, "official"))
     reward = DR2SegReward(
-        form=form,
-        accuracy=LocationAccuracy(semantics),
-        describes=r_desc,
-        shortens=r_len,
-        anchor=n0,
-        gamma=gamma,
-        gate_threshold=gate_threshold,
-        len_floor=len_floor,
-        longest=longest_description,
+        form=options.form,
+        accuracy=LocationAccuracy(options.semantics),
+        describes=options.r_desc,
+        shortens=options.r_len,
+        anchor=options.n0,
+        gamma=options.gamma,
+        gate_threshold=options.gate_threshold,
+        len_floor=options.len_floor,
+        longest=options.longest_description,
     )
-    own = {
-        "form": form,
-        "r_desc": r_desc,
-        "r_len": r_len,
-        "n0": n0,
-        "gamma": gamma,
-        "gate_threshold": gate_threshold,
-        "len_floor": len_floor,
-        "longest_description": longest_description,
-        "second_temperature": second_temperature,
-        "semantics": semantics,
-    }
     return DR2SegTrainer(
         name="dr2seg",
         settings=settings,
-        second_temperature=second_temperature,
+        second_temperature=options.second_temperature,
         reward=reward,
-        own=own,
-        with_prompt=lambda model: with_prompt(model, form),
-        usable=true_masks if form == "sam3" else check,
+        own=asdict(options),
+        with_prompt=lambda model: with_prompt(model, options.form),
+        usable=true_masks if options.form == "sam3" else check,
     )
 
 
@@ -133,9 +119,3 @@ def with_prompt(model: PromptedModel, form: Form, *, strict: bool = False) -> Pr
     canvas, wording = model.prompt.resize or CANVAS, wording_of(model.prompt)
     prompt = DR2Seg(form, canvas, strict, wording, newline=wording == "paper")
     return replace(model, prompt=prompt)
-
-
-def _check(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not number >= 0:
-            raise UsageError(f"dr2seg({name}=…)", expected="at least 0", found=str(number))

@@ -5,7 +5,7 @@ harness train --method dt_r1 --config r1_distill_qwen_7b_16x24gb_lora
     --data ROOT --out DIR
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from harness import plugins
@@ -48,7 +48,44 @@ def as_written(model: Any) -> Any:
     return model
 
 
+@dataclass(frozen=True, kw_only=True)
+class DTR1Options:
+    """Options of the rewards."""
+
+    alpha: float = 1.0
+    """α, the weight of R_token + R_dag."""
+    beta_accuracy: float = 1.0
+    """β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)"""
+    r_token: bool = True
+    """Reward tags in their legal order (Table 7)."""
+    r_dag: bool = True
+    """Reward a valid plan."""
+    r_exec: bool = True
+    """Punish code that fails."""
+    r_task: bool = True
+    """Reward the right task."""
+    r_result: bool = True
+    """Reward the right answer."""
+    require_execute: bool = False
+    """R_token wants a block of code, as the paper's list of tags read literally."""
+    judge: Spec | None = None
+    """Judge of summaries and free answers, such as `chat(backend=openai(…))`; None: they must be in
+    the words of a reference."""
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta_accuracy"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                found = str(getattr(self, name))
+                raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=found)
+        if not self.r_token:
+            idle = {"require_execute": (self.require_execute, False)}
+            refuse_unused("dt_r1", "r_token=false", **idle)
+        if not self.r_result:
+            refuse_unused("dt_r1", "r_result=false", judge=(self.judge, None))
+
+
 @with_options(
+    DTR1Options,
     Settings,
     finetune="lora",
     lora_r=16,
@@ -58,70 +95,29 @@ def as_written(model: Any) -> Any:
     num_generations=8,
     max_completion_length=8192,
 )
-def dt_r1(
-    settings: Settings,
-    *,
-    alpha: float = 1.0,
-    beta_accuracy: float = 1.0,
-    r_token: bool = True,
-    r_dag: bool = True,
-    r_exec: bool = True,
-    r_task: bool = True,
-    r_result: bool = True,
-    require_execute: bool = False,
-    judge: Spec | None = None,
-) -> DTR1Trainer:
+def dt_r1(options: DTR1Options, settings: Settings) -> DTR1Trainer:
     """DT-R1 (Shen and Unberath 2025) with GRPO: rewards of format and of accuracy.
 
     Rank, batch and group are the paper's; it states no learning rate, divergence, temperature,
     lengths, α or β: those are ours. Beside these, every setting of the GRPO engine can be given;
     docs/training.md lists them.
-
-    Args:
-        settings: Of the engine.
-        alpha: α, the weight of R_token + R_dag.
-        beta_accuracy: β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)
-        r_token: Reward tags in their legal order (Table 7).
-        r_dag: Reward a valid plan.
-        r_exec: Punish code that fails.
-        r_task: Reward the right task.
-        r_result: Reward the right answer.
-        require_execute: R_token wants a block of code, as the paper's list of tags read literally.
-        judge: Judge of summaries and free answers, such as `chat(backend=openai(…))`; None: they
-            must be in the words of a reference.
     """
-    for name, value in (("alpha", alpha), ("beta_accuracy", beta_accuracy)):
-        if not 0 <= value < float("inf"):
-            raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=str(value))
-    if not r_token:
-        refuse_unused("dt_r1", "r_token=false", require_execute=(require_execute, False))
-    if not r_result:
-        refuse_unused("dt_r1", "r_result=false", judge=(judge, None))
+    judge = options.judge
     by: Judge | None = None if judge is None else plugins.build("judges", judge)
     return DTR1Trainer(
         name="dt_r1",
         settings=settings,
         reward=DTR1Reward(
-            alpha=alpha,
-            beta=beta_accuracy,
-            token=r_token,
-            dag=r_dag,
-            code=r_exec,
-            task=r_task,
-            result=r_result,
-            require_execute=require_execute,
+            alpha=options.alpha,
+            beta=options.beta_accuracy,
+            token=options.r_token,
+            dag=options.r_dag,
+            code=options.r_exec,
+            task=options.r_task,
+            result=options.r_result,
+            require_execute=options.require_execute,
             judge=by,
         ),
-        own={
-            "alpha": alpha,
-            "beta_accuracy": beta_accuracy,
-            "r_token": r_token,
-            "r_dag": r_dag,
-            "r_exec": r_exec,
-            "r_task": r_task,
-            "r_result": r_result,
-            "require_execute": require_execute,
-            "judge": None if by is None else by.name,
-        },
+        own={**asdict(options), "judge": None if by is None else by.name},
         with_prompt=as_written,
     )

@@ -16,10 +16,10 @@ from harness.trainer import TrainingRun
 from harness.trainers.grpo.method import SecondPass
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
+from harness.trainers.video_r1.temporal import RUNS
 from harness.trainers.video_str.answers import ground_truth_of
 from harness.trainers.video_str.extra import extra_of, no_extra
 from harness.trainers.video_str.graphs import Extra, extend_task, named_or_drawn
-from harness.trainers.video_str.nodes import Angle
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.types import Sample
 
@@ -73,37 +73,25 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
 
 
 @with_options(
+    VideoStrReward,
     Settings,
-    num_generations=8,
+    without=("frames",),
+    **RUNS,
     generation_batch_size=64,
-    per_device_train_batch_size=1,
     max_completion_length=1024,
-    loss_type="grpo",
-    beta=0.04,
-    lr_scheduler_type="cosine",
-    weight_decay=0.01,
-    max_grad_norm=5.0,
-    top_p=0.95,
 )
 def video_str(
+    reward: VideoStrReward,
     settings: Settings,
     *,
     graphs: str | None = None,
-    literal: bool = False,
-    angle: Angle = "joint",
-    sigma: float = 1.0,
     graph_frames: int = 4,
-    omega: float = 0.2,
-    shortest: int = 320,
-    longest: int = 512,
-    with_format: bool = True,
-    with_nodes: bool = True,
-    with_edges: bool = True,
-    with_length: bool = True,
 ) -> SpokenTrainer:
     """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
 
     Args:
+        reward: What is rewarded.
+        settings: Of the engine.
         graphs: Where true graphs are that targets do not carry: `shapes` (drawn again from the
             seed of generated data, in metres), `shapes_canvas` (in pixels of pocket's canvas,
             which need sigma=42), or a file of lines.
@@ -120,19 +108,7 @@ def video_str(
         with_edges: Count R_e.
         with_length: Count R_l.
     """
-    reward = VideoStrReward(
-        literal=literal,
-        angle=angle,
-        sigma=sigma,
-        frames=graph_frames,
-        omega=omega,
-        shortest=shortest,
-        longest=longest,
-        with_format=with_format,
-        with_nodes=with_nodes,
-        with_edges=with_edges,
-        with_length=with_length,
-    )
+    reward = replace(reward, frames=graph_frames)
     return SpokenTrainer(
         name="video_str",
         settings=settings,

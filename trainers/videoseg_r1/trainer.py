@@ -6,7 +6,7 @@ harness train --method videoseg_r1 --config qwen2_5_vl_7b_full
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,88 +146,86 @@ def _fit(sample: Sample) -> bool:
     return True
 
 
-@with_options(Settings, beta=1e-3, entropy_coef=1e-3, freeze_vision=True)
-def videoseg_r1(
-    settings: Settings,
-    *,
-    think: bool = True,
-    negative_points: bool = True,
-    negative_distance: float = NEGATIVE_DISTANCE,
-    length_penalty: Penalty = "clipped",
-    length_beta: float = 2e-3,
-    budgets: str = "96+176+256",
-    thresholds: str = "3+6",
-    scorer: Spec | None = None,
-    ratings: Path | None = None,
-    min_references: int = 8,
-    max_references: int = 12,
-    delta: float = 0.3,
-) -> VideoSegR1Trainer:
+@dataclass(frozen=True, kw_only=True)
+class VideoSegR1Options:
+    """Options of the rewards, and of what is drawn of a video."""
+
+    think: bool = True
+    """Ask and pay for reasoning (Table 4)."""
+    negative_points: bool = True
+    """Pay for negative points close beside the objects."""
+    negative_distance: float = NEGATIVE_DISTANCE
+    """How close, in pixels of the 840 × 840 frame."""
+    length_penalty: Penalty = "clipped"
+    """`clipped` at 0, the paper's `literal` formula, or `none` (Table 7)."""
+    length_beta: float = 2e-3
+    """Penalty of a token over the budget, as a part of the reward."""
+    budgets: str = "96+176+256"
+    """Tokens of reasoning for each level of difficulty, joined by `+` (Table H5)."""
+    thresholds: str = "3+6"
+    """Highest difficulties of all levels but the last, joined by `+` (Table H6)."""
+    scorer: Spec | None = None
+    """What rates difficulty: a backend such as `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or
+    `measured`, which needs no network. Needed where a length penalty has several budgets and
+    `ratings` is not given."""
+    min_references: int = 8
+    """Reference frames at least."""
+    max_references: int = 12
+    """Reference frames at most."""
+    delta: float = 0.3
+    """Longest key segment, as a part of the video."""
+    ratings: Path | None = None
+    """File of ratings that are there already, and that new ones are added to; None:
+    difficulty.jsonl in the training's folder."""
+
+    def __post_init__(self) -> None:
+        for name in ("negative_distance", "length_beta"):
+            if not getattr(self, name) >= 0:
+                found = str(getattr(self, name))
+                raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=found)
+
+    def record(self) -> dict[str, object]:
+        """Return the options as plain data."""
+        scorer = None if self.scorer is None else str(self.scorer)
+        ratings = None if self.ratings is None else self.ratings.name
+        return {**asdict(self), "scorer": scorer, "ratings": ratings}
+
+
+@with_options(VideoSegR1Options, Settings, beta=1e-3, entropy_coef=1e-3, freeze_vision=True)
+def videoseg_r1(options: VideoSegR1Options, settings: Settings) -> VideoSegR1Trainer:
     """VideoSeg-R1 (Xu et al. 2025) with GRPO; the sampler of frames is not part of the training.
 
     The defaults are the paper's. Settings that it does not state (temperature, clipping, entropy)
     are as in VisionReasoner's official code; the vision tower is frozen up to the layers that merge
     its patches, about which the paper is unclear. Beside these, every setting of the GRPO engine
     can be given; `harness list trainers videoseg_r1` lists them.
-
-    Args:
-        think: Ask and pay for reasoning (Table 4).
-        negative_points: Pay for negative points close beside the objects.
-        negative_distance: How close, in pixels of the 840 × 840 frame.
-        length_penalty: `clipped` at 0, the paper's `literal` formula, or `none` (Table 7).
-        length_beta: Penalty of a token over the budget, as a part of the reward.
-        budgets: Tokens of reasoning for each level of difficulty, joined by `+` (Table H5).
-        thresholds: Highest difficulties of all levels but the last, joined by `+` (Table H6).
-        scorer: What rates difficulty: a backend such as
-            `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or `measured`, which needs no network.
-            Needed where a length penalty has several budgets and `ratings` is not given.
-        ratings: File of ratings that are there already, and that new ones are added to; None:
-            difficulty.jsonl in the training's folder.
-        min_references: Reference frames at least.
-        max_references: Reference frames at most.
-        delta: Longest key segment, as a part of the video.
     """
-    minimum = {"negative_distance": negative_distance, "length_beta": length_beta}
-    for name, number in minimum.items():
-        if not number >= 0:
-            raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=str(number))
-    levels = budgets_of(budgets, thresholds)
-    if scorer is None and ratings is None:
-        _check_difficulties(length_penalty, length_beta, levels)
+    levels = budgets_of(options.budgets, options.thresholds)
+    if options.scorer is None and options.ratings is None:
+        _check_difficulties(options.length_penalty, options.length_beta, levels)
     reward = VideoSegR1Reward(
-        think=think,
-        negative=negative_points,
-        reach=negative_distance,
-        penalty=length_penalty,
-        beta=length_beta,
+        think=options.think,
+        negative=options.negative_points,
+        reach=options.negative_distance,
+        penalty=options.length_penalty,
+        beta=options.length_beta,
         budgets=levels,
     )
-    own = {
-        "think": think,
-        "negative_points": negative_points,
-        "negative_distance": negative_distance,
-        "length_penalty": length_penalty,
-        "length_beta": length_beta,
-        "budgets": budgets,
-        "thresholds": thresholds,
-        "scorer": None if scorer is None else str(scorer),
-        "min_references": min_references,
-        "max_references": max_references,
-        "delta": delta,
-        "ratings": None if ratings is None else ratings.name,
-    }
     return VideoSegR1Trainer(
         name="videoseg_r1",
         settings=settings,
         reward=reward,
-        own=own,
-        with_prompt=lambda model: as_videoseg(model, think=think),
+        own=options.record(),
+        with_prompt=lambda model: as_videoseg(model, think=options.think),
         usable=check_sample,
         drawing=Drawing(
-            seed=0, min_references=min_references, max_references=max_references, delta=delta
+            seed=0,
+            min_references=options.min_references,
+            max_references=options.max_references,
+            delta=options.delta,
         ),
-        scorer=scorer,
-        ratings=ratings,
+        scorer=options.scorer,
+        ratings=options.ratings,
     )
 
 

@@ -9,11 +9,12 @@ from harness.errors import MediaError, UsageError
 from harness.models.propagators.still import still
 from harness.models.saliency.background import background_probability, pairwise_distances, salience
 from harness.models.saliency.maps import clearest, frames_seen, otsu_mask, spread
-from harness.models.saliency.model import ANSWERED, saliency, tight_box
+from harness.models.saliency.model import ANSWERED, saliency
 from harness.models.saliency.motion import camera_motion, motion_evidence
 from harness.models.saliency.objects import inner_points, salient_objects
 from harness.models.saliency.superpixels import superpixels
 from harness.models.segmenters.box import box
+from harness.models.tracks import extent
 from harness.spec import Spec, parse
 from harness.types import Answer, AnswerForm, FailureKind, Query, query_id
 
@@ -60,7 +61,7 @@ def test_a_bright_disc_on_dark_ground_is_found(standing):
     assert found.count == len(found.boxes) == len(found.box_scores) == len(found.points) == 1
     (point,) = found.points
     assert standing.masks[0][int(point.y), int(point.x)]
-    assert found.boxes == found.box_track == (tight_box(mask.to_array()),)
+    assert found.boxes == found.box_track == (extent(mask.to_array()),)
     assert 0 < found.box_scores[0] <= 1
     assert not found.no_target
 
@@ -70,7 +71,7 @@ def test_a_disc_that_moves_is_found_in_every_frame(moving):
     assert found.usage.frames == 7
     masks = [mask.to_array() for mask in found.answer.masks]
     assert min(map(iou, masks, moving.masks)) > 0.8
-    assert found.answer.box_track == tuple(map(tight_box, masks))
+    assert found.answer.box_track == tuple(map(extent, masks))
 
 
 def test_motion_singles_out_one_of_two_equal_discs(moving):
