@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 from harness.card import Card
 from harness.errors import (
@@ -26,22 +26,9 @@ from harness.errors import (
     UnknownPlugin,
     UsageError,
 )
+from harness.spec import Kind as Kind
 from harness.spec import Spec, parse
 
-Kind: TypeAlias = Literal[
-    "tasks",
-    "models",
-    "trainers",
-    "metrics",
-    "backends",
-    "segmenters",
-    "propagators",
-    "nodes",
-    "judges",
-    "text_sources",
-    "boards",
-]
-KINDS: tuple[str, ...] = get_args(Kind)
 OURS = "harness."
 CONTRACTS: dict[Kind, tuple[str, str]] = {
     "models": ("harness.model", "Model"),

@@ -17,11 +17,26 @@ A value is a number, `true`, `false`, `none`, a word, a path, quoted text, or ag
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, Union
+from typing import Literal, TypeAlias, Union, get_args
 
 from harness.errors import UsageError
 
 Value: TypeAlias = Union[str, int, float, bool, "Spec", None]
+Kind: TypeAlias = Literal[
+    "tasks",
+    "models",
+    "trainers",
+    "metrics",
+    "backends",
+    "segmenters",
+    "propagators",
+    "nodes",
+    "judges",
+    "text_sources",
+    "boards",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Kinds of plugins."""
 
 NAME = re.compile(r"[A-Za-z_][\w.-]*\Z")
 WHOLE = re.compile(r"[+-]?\d{1,18}\Z")

@@ -59,21 +59,17 @@ def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
 
 
 class _Pen(NamedTuple):
-    """Colour and stroke of a line."""
+    """A line's colour, and with it its stroke as attributes of a path."""
 
     colour: str
-    dashes: str
-
-    @property
-    def stroke(self) -> str:
-        """Both as attributes of a path."""
-        dashed = f' stroke-dasharray="{self.dashes}"' if self.dashes else ""
-        return f'fill="none" stroke="{self.colour}"{dashed} stroke-width="2"'
+    stroke: str
 
 
 def _pen(place: int) -> _Pen:
     """Return the pen of a line; no two of fifteen are equal."""
-    return _Pen(COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)])
+    colour, dashes = COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return _Pen(colour, f'fill="none" stroke="{colour}"{dashed} stroke-width="2"')
 
 
 def _key(pens: Mapping[str, _Pen], width: int) -> tuple[str, int]:

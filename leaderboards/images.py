@@ -112,6 +112,12 @@ def describe_answer(answer: Answer) -> str:
     return ", ".join(parts)
 
 
+def answer_words(answer: Answer) -> str:
+    """The choice, count, number or text of an answer as a log has it; empty for places."""
+    words = (answer.choice, answer.count, answer.number, answer.text)
+    return next((str(one) for one in words if one is not None), "")
+
+
 def _say_masks(masks: Sequence[Rle]) -> str:
     if len(masks) == 1:
         share = 100 * masks[0].area / (masks[0].height * masks[0].width)

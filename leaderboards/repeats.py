@@ -17,7 +17,7 @@ from harness.leaderboards.board import key
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run, differences
-from harness.scores import Better, Mean, Metric, UnitScore
+from harness.scores import Mean, Metric, UnitScore
 from harness.statistics.analytic import Estimate, clustered_mean
 from harness.statistics.clusters import FloatArray
 from harness.statistics.paired import check_same_units
@@ -103,7 +103,15 @@ def repeats(
     split = components(table.reshape(-1, *shape))
     numbers = np.array([made.metrics[name] for made in rows], dtype=np.float64).reshape(shape)
     scores = _unit_scores(units, name, shape)
-    better = rows[0].better[name]
+    best = {}
+    if scores is not None:
+        values, weights, groups = scores
+        for k in _up_to(shape[1]) if ks is None else ks:
+            each = [
+                best_of_k(one, k=k, better=rows[0].better[name]) for one in values.swapaxes(0, 1)
+            ]
+            mean = np.mean(each, axis=0)  # over trainings
+            best[k] = clustered_mean(mean, groups, weights=weights, level=level)
     return Repeats(
         task=f"{rows[0].task} {rows[0].split}",
         metric=name,
@@ -111,13 +119,8 @@ def repeats(
         values=dict(zip(trainings, map(tuple, numbers.tolist()), strict=True)),
         score=seeded_score(table.reshape(-1, *shape), level=level),
         components=split,
-        best={
-            k: scores.best(k, better=better, level=level)
-            for k in (_up_to(shape[1]) if ks is None else ks)
-        }
-        if scores
-        else {},
-        binary=scores is not None and bool(np.isin(scores.values, (0, 1)).all()),
+        best=best,
+        binary=scores is not None and bool(np.isin(scores[0], (0, 1)).all()),
         notes=tuple(_component_notes(split)),
     )
 
@@ -211,24 +214,12 @@ def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> Floa
     return np.stack(columns, axis=1)
 
 
-@dataclass(frozen=True, slots=True)
-class _UnitScores:
-    """A mean metric's numbers, unit by unit."""
-
-    values: FloatArray
-    """Units × trainings × decodings."""
-    weights: tuple[float, ...]
-    groups: tuple[str, ...]
-
-    def best(self, k: int, *, better: Better, level: float) -> Estimate:
-        """The best of k decodings, averaged over trainings and units."""
-        trainings = range(self.values.shape[1])
-        each = [best_of_k(self.values[:, t], k=k, better=better) for t in trainings]
-        return clustered_mean(np.mean(each, axis=0), self.groups, weights=self.weights, level=level)
-
-
-def _unit_scores(units: Sequence[Units], name: str, shape: tuple[int, int]) -> _UnitScores | None:
-    """None unless the metric is a mean that counts in the same units of all runs, alike."""
+def _unit_scores(
+    units: Sequence[Units], name: str, shape: tuple[int, int]
+) -> tuple[FloatArray, tuple[float, ...], tuple[str, ...]] | None:
+    """Return a mean metric's numbers, units × trainings × decodings, and the units' weights and
+    groups; None unless the metric is a mean that counts in the same units of all runs, alike.
+    """
     columns: list[list[Mean]] = []
     kept: set[tuple[tuple[str, str, float], ...]] = set()
     for run in units:
@@ -243,11 +234,8 @@ def _unit_scores(units: Sequence[Units], name: str, shape: tuple[int, int]) -> _
     if len(kept) > 1 or len({group for _, group, _ in counted}) < 2:
         return None
     values = np.array([[score.value for score in column] for column in columns]).T
-    return _UnitScores(
-        values=values.reshape(-1, *shape),
-        weights=tuple(weight for _, _, weight in counted),
-        groups=tuple(group for _, group, _ in counted),
-    )
+    _, groups, weights = zip(*counted, strict=True)
+    return values.reshape(-1, *shape), weights, groups
 
 
 def _up_to(decodings: int) -> list[int]:

@@ -4,7 +4,6 @@ import errno
 import os
 import re
 from collections.abc import Callable
-from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import DataError, UsageError
@@ -32,42 +31,28 @@ def refuse_offline(what: str, fix: str = "") -> None:
             raise UsageError(what, expected="a network", found=found, fix=fix)
 
 
-def load_hub(*, quiet: bool = False) -> ModuleType:
-    """Import huggingface_hub, without telemetry.
-
-    Raises:
-        MissingDependency: it is not installed.
-    """
-    # Both are read when it is imported.
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    if quiet:
-        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    try:
-        import huggingface_hub
-    except ModuleNotFoundError as error:
-        raise missing_dependency("the Hugging Face hub", error) from error
-    return huggingface_hub
-
-
 def connect(*, quiet: bool = False) -> "HfApi":
-    """Return the hub's client.
+    """Return the hub's client, without telemetry.
 
     Its token is HF_TOKEN or none, never one that lies on the disk: what a command may see and
     change is said by whoever starts it.
 
     Raises:
+        MissingDependency: huggingface_hub is not installed.
         UsageError: HF_TOKEN is no token; an error of the client might show it.
     """
     token = os.environ.get("HF_TOKEN", "").strip()
     if token and not re.fullmatch("[!-~]+", token):
         raise UsageError("HF_TOKEN", expected="one token, without spaces", found="something else")
-    api: HfApi = load_hub(quiet=quiet).HfApi(endpoint(), token=token or False)
-    return api
-
-
-def endpoint() -> str | None:
-    """Return the hub's address from the environment; None: the public one."""
-    return os.environ.get("HF_ENDPOINT") or None
+    # Both are read when it is imported.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if quiet:
+        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    try:
+        from huggingface_hub import HfApi
+    except ModuleNotFoundError as error:
+        raise missing_dependency("the Hugging Face hub", error) from error
+    return HfApi(os.environ.get("HF_ENDPOINT") or None, token=token or False)
 
 
 def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
@@ -112,7 +97,7 @@ def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
         refused = getattr(getattr(error, "response", None), "status_code", 0) in REFUSED
         raise DataError(
             thing,
-            expected=f"the hub at {endpoint() or 'https://huggingface.co'}",
+            expected=f"the hub at {os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}",
             found=SIGNED.sub("", str(error).strip().split("\n")[0] or type(error).__name__)[:200],
             fix="Set HF_TOKEN in the environment to a token that may do this."
             if refused

@@ -12,13 +12,13 @@ from harness.cli.checkpoint_config import as_trained, model_spec
 from harness.cli.output import tell, write_text
 from harness.cli.spec_arguments import ROOT, require, specs
 from harness.errors import DataError, HarnessError, UsageError, printable
+from harness.leaderboards.images import answer_words
 from harness.models.pipeline import PromptedModel
 from harness.run.batching import samples_of, select, survey
 from harness.run.sample_cache import read_once
 from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task
-from harness.types import Answer
 
 UTILS = '''"""What lmms-eval calls for the tasks in this folder, by `harness lmms export`."""
 
@@ -138,7 +138,7 @@ def _rows(name: str, task: Task, pipeline: PromptedModel) -> Iterator[dict[str, 
                 expected="answers that the pipeline gives and the protocol scores by itself",
                 found=found,
             )
-        target = _shown(sample.target.answer) if sample.target else ""
+        target = answer_words(sample.target.answer) if sample.target else ""
         for form in sample.query.forms:
             yield {
                 "task": name,
@@ -199,9 +199,3 @@ def _write(
     write_text(arguments.out / f"{name}.jsonl", text)
     write_text(arguments.out / f"{name}.yaml", "\n".join(lines) + "\n")
     return name
-
-
-def _shown(answer: Answer) -> str:
-    """Return an answer in words, for lmms-eval's log; empty for places."""
-    words = (answer.choice, answer.count, answer.number, answer.text)
-    return next((str(one) for one in words if one is not None), "")

@@ -192,21 +192,13 @@ def _with_config(
     parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments: Sequence[str]
 ) -> argparse.Namespace:
     """Parse again with a TOML file's values as defaults: typed arguments take precedence."""
-    from harness.cli.config import LISTS, read_config
+    from harness.cli.config import read_config
 
-    values = read_config(parsed.config, known=vars(parsed))
+    values = read_config(parsed.config, parsed.parser)
     # Lists that were typed replace the file's; argparse would append to a default.
-    typed = [name for name in LISTS if isinstance(getattr(parsed, name, None), list)]
-    _set_defaults(parser, {name: value for name, value in values.items() if name not in typed})
+    typed = {name for name, one in vars(parsed).items() if one and isinstance(one, list)}
+    parsed.parser.set_defaults(**{name: values[name] for name in values.keys() - typed})
     return parser.parse_args(arguments)
-
-
-def _set_defaults(parser: argparse.ArgumentParser, values: dict[str, object]) -> None:
-    for action in parser._actions:  # no public way leads to the parsers of subcommands
-        if isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                _set_defaults(child, values)
-    parser.set_defaults(**values)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.settings import ModuleSource, Offered, offered_settings
+from harness.cli.settings import Offered, offered_settings
 from harness.errors import DataError
 
 FILE = "needs.toml"
@@ -29,12 +29,7 @@ PARTS: dict[str, plugins.Kind] = {
 
 def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
     """Return the required settings, files and packages, in this order, each named once."""
-    source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
-    function = source.function(entry.attr) if source is not None else None
-    declared = declared_requirements(entry)
-    options = (
-        offered_settings(source, function) if source is not None and function is not None else {}
-    )
+    declared, options = declared_requirements(entry), offered_settings(entry)
     found = [
         *_required_settings(kind, options),
         *declared.get("given", ()),

@@ -80,8 +80,7 @@ def score(arguments: Namespace) -> int:
 def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, str]:
     if not arguments.model and arguments.format not in FORMATS:
         return None, ""
-    given = arguments.model or READER
-    text = given if isinstance(given, str) else given[0]
+    text = arguments.model or READER
     model, spec = built_model(text)
     if not isinstance(model, ResponseReader):
         raise UsageError(

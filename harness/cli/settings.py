@@ -27,24 +27,30 @@ def settings(entry: EntryPoint) -> dict[str, str]:
 
     Its own come first, in the order of its source; then those of its engine.
     """
-    source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
-    function = source.function(entry.attr) if source is not None else None
-    if source is None or function is None:
-        return {}
-    documented = documented_settings(function)
     return {
-        name: _setting_line(module, kind, default, documented.get(name, about))
-        for name, (module, kind, default, about) in offered_settings(source, function).items()
+        name: _setting_line(module, kind, default, about)
+        for name, (module, kind, default, about) in offered_settings(entry).items()
     }
 
 
-def offered_settings(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offered]":
-    """Return everything that a plugin's function offers, by name; see `settings` for the order."""
+def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
+    """Return everything that a plugin's function offers, by name; see `settings` for the order.
+
+    Nothing where it has no source.
+    """
+    source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
+    function = source.defined(ast.FunctionDef, entry.attr) if source is not None else None
+    if source is None or function is None:
+        return {}
+    documented = documented_settings(function)
     own = {
         one.arg: Offered(source, one.annotation, default, "")
         for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     }
-    return {**own, **_added(source, function)}
+    offered = {**own, **_added(source, function)}
+    return {
+        name: one._replace(about=documented.get(name, one.about)) for name, one in offered.items()
+    }
 
 
 def documented_settings(function: ast.FunctionDef) -> dict[str, str]:
@@ -64,7 +70,7 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
         left_out = given.pop(WITHOUT, None)
         for name in (one.id for one in call.args if isinstance(one, ast.Name)):
             module = source.origin(name)
-            known = module.class_named(name) if module is not None else None
+            known = module.defined(ast.ClassDef, name) if module is not None else None
             if module is None or known is None:
                 continue
             for field, offered in _fields(module, known).items():
@@ -94,7 +100,7 @@ def _fields(module: "ModuleSource", known: ast.ClassDef) -> "dict[str, Offered]"
     for base in known.bases:
         if not isinstance(base, ast.Name) or (origin := module.origin(base.id)) is None:
             continue
-        if (above := origin.class_named(base.id)) is not None:
+        if (above := origin.defined(ast.ClassDef, base.id)) is not None:
             found |= _fields(origin, above)
     following = [*known.body[1:], ast.Pass()]
     for statement, after in zip(known.body, following, strict=True):
@@ -133,7 +139,7 @@ class Offered(NamedTuple):
     kind: ast.expr | None
     default: ast.expr | None
     about: str
-    """Its field's docstring; empty: it is a parameter, which the function documents."""
+    """What the function says of it, or else its field's docstring."""
 
 
 @dataclass(frozen=True)
@@ -153,15 +159,8 @@ class ModuleSource:
             return None
         return cls(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
 
-    def function(self, name: str) -> ast.FunctionDef | None:
-        """A function of the module, by name."""
-        return self._defined(ast.FunctionDef, name)
-
-    def class_named(self, name: str) -> ast.ClassDef | None:
-        """A class of the module, by name."""
-        return self._defined(ast.ClassDef, name)
-
-    def _defined(self, kind: type[Defined], name: str) -> Defined | None:
+    def defined(self, kind: type[Defined], name: str) -> Defined | None:
+        """A function or a class of the module, by name."""
         found = (one for one in self.tree.body if isinstance(one, kind) and one.name == name)
         return next(found, None)
 
@@ -170,7 +169,8 @@ class ModuleSource:
         for module, names in self._imports():
             if name in names:
                 return ModuleSource.of_module(module)
-        return self if self.function(name) or self.class_named(name) else None
+        here = self.defined(ast.FunctionDef, name) or self.defined(ast.ClassDef, name)
+        return self if here else None
 
     def kind(self, annotation: ast.expr | None) -> str:
         """A type as it is shown: names for choices are written out, wherever they are defined."""

@@ -3,12 +3,13 @@
 from argparse import Namespace
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
-from typing import Any, get_args
+from typing import Any
 
 from harness import plugins
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import UnknownPlugin
+from harness.spec import KINDS
 
 NEEDY = ("models", "backends", "segmenters", "propagators")
 """Kinds of plugins that are listed with their requirements."""
@@ -42,8 +43,7 @@ def list_plugins(arguments: Namespace) -> int:
 
 
 def _list_kinds(arguments: Namespace) -> int:
-    kinds: tuple[plugins.Kind, ...] = get_args(plugins.Kind)
-    counts = {kind: len(plugins.installed_plugins(kind)) for kind in kinds}
+    counts = {kind: len(plugins.installed_plugins(kind)) for kind in KINDS}
     if arguments.json:
         show_json([{"kind": kind, "installed": count} for kind, count in counts.items()])
         return 0

@@ -47,18 +47,10 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         cells = "".join(f"{cell:<{size}}  " for cell, size in zip(row[:-1], widths, strict=True))
         if beside:
-            print(
-                (
-                    cells
-                    + f"\n{' ' * before}".join(
-                        line.strip() for line in wrap_lines(row[-1], first=before, indent=before)
-                    )
-                ).rstrip()
-            )
+            lines = map(str.strip, wrap_lines(row[-1], first=before, indent=before))
+            print((cells + f"\n{' ' * before}".join(lines)).rstrip())
         else:
-            print(cells.rstrip())
-            for line in wrap_lines(f"    {row[-1]}", indent=4):
-                print(line)
+            print(cells.rstrip(), *wrap_lines(f"    {row[-1]}", indent=4), sep="\n")
 
 
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,7 +1,6 @@
 """`harness train`."""
 
 import shutil
-import tomllib
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +17,7 @@ from harness.cli.checkpoints import (
     fill_checkpoint,
     with_checkpoint,
 )
+from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import note, show_json
@@ -27,7 +27,6 @@ from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import HarnessError, UnsupportedAnswerForm, UsageError
-from harness.files import read_text
 from harness.model import Judge
 from harness.record import Run, public, runs_below
 from harness.run.contamination import (
@@ -63,8 +62,6 @@ OURS = (
 )
 """Options that a configuration may give; its other keys are settings of the trainer."""
 METHOD, OUT = "a trainer; see `harness list trainers`", "a folder for the training"
-LISTS = ("train_tasks", "eval_tasks", "eval_metrics")
-PATHS = ("data", "out")
 WHOLE = ("every", "seed")
 
 
@@ -151,17 +148,14 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
     if arguments.configuration is None:
         return arguments, {}
     path = _configuration(arguments)
-    try:
-        plain = tomllib.loads(read_text(path))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"config {path}", expected="a TOML file", found=str(error)) from error
+    options = {one.dest: one for one in arguments.parser._actions}
     given, settings = dict(vars(arguments)), dict[str, Value]()
-    for key, value in plain.items():
+    for key, value in read_toml(path).items():
         name = key.replace("-", "_")
         if name not in OURS:
             settings[name] = _setting(path, name, value)
         elif given.get(name) is None:
-            given[name] = _option(path, name, value)
+            given[name] = option_value(path, options[name], value)
     return Namespace(**given), settings
 
 
@@ -186,17 +180,6 @@ def _configuration(arguments: Namespace) -> Path:
         found="neither",
         fix=f"It brings: {known}." if known else "",
     )
-
-
-def _option(path: Path, name: str, value: object) -> object:
-    if name in WHOLE and type(value) is int:
-        return value
-    if name in LISTS and isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return value
-    if name not in WHOLE and isinstance(value, str):
-        return Path(value) if name in PATHS else [value] if name in LISTS else value
-    wanted = "a whole number" if name in WHOLE else "text"
-    raise UsageError(f"config {path}: {name!r}", expected=wanted, found=repr(value)[:60])
 
 
 def _setting(path: Path, name: str, value: object) -> Value:

@@ -138,16 +138,10 @@ def written(query: Query, prediction: Prediction) -> str:
     return WRITTEN[query.form](prediction.answer, query.size if query.media else (1, 1))
 
 
-def _boxes(answer: Answer, size: tuple[int, int]) -> str:
-    return json.dumps([_shares(box, size) for box in answer.boxes or ()])
-
-
-def _points(answer: Answer, size: tuple[int, int]) -> str:
-    return json.dumps([_shares(point, size) for point in answer.points or ()])
-
-
-def _shares(numbers: Sequence[float], size: tuple[int, int]) -> list[float]:
-    return [number / size[place % 2] for place, number in enumerate(numbers)]
+def _shares(places: Sequence[Sequence[float]] | None, size: tuple[int, int]) -> str:
+    """Write boxes or points as shares of the width and the height."""
+    shares = [[one / size[axis % 2] for axis, one in enumerate(each)] for each in places or ()]
+    return json.dumps(shares)
 
 
 def _mask(answer: Answer, _: tuple[int, int]) -> str:
@@ -160,8 +154,8 @@ WRITTEN: Mapping[str, Callable[[Answer, tuple[int, int]], str]] = {
     AnswerForm.CHOICE: lambda answer, _: answer.choice or "",
     AnswerForm.COUNT: lambda answer, _: str(answer.count),
     AnswerForm.NUMBER: lambda answer, _: str(answer.number),
-    AnswerForm.BOXES: _boxes,
-    AnswerForm.POINTS: _points,
+    AnswerForm.BOXES: lambda answer, size: _shares(answer.boxes, size),
+    AnswerForm.POINTS: lambda answer, size: _shares(answer.points, size),
     AnswerForm.MASK: _mask,
 }
 """Writers of answers, by form."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
+from harness.leaderboards.images import answer_words
 from harness.leaderboards.runs import metrics_for
 from harness.leaderboards.unit_values import unit_value
 from harness.record import Run
@@ -28,9 +29,8 @@ class Instance:
     @property
     def ground_truth(self) -> str:
         """The right answer as text; empty where it is a place or is not known."""
-        answer = None if self.sample.target is None else self.sample.target.answer
-        values = () if answer is None else (answer.choice, answer.count, answer.number, answer.text)
-        return next((str(value) for value in values if value is not None), "")
+        target = self.sample.target
+        return "" if target is None else answer_words(target.answer)
 
     @property
     def error(self) -> str:

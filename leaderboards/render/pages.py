@@ -47,6 +47,7 @@ def templates() -> Environment:
     names = ("cut", "number", "signed_number", "span", "change")
     made.filters |= {name: getattr(formatting, name) for name in names}
     made.filters["data_uri"] = data_uri
+    made.tests["plain"] = lambda value: type(value) is str
     return made
 
 

@@ -6,45 +6,36 @@ is divided by the number of comparisons in the series, so that a series without 
 step in at most 5 % of cases, however long it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
 from harness.leaderboards.board import LEVEL, Entry, Table, comparer
+from harness.leaderboards.ranking import Compare
 from harness.record import RESULTS, Run
 from harness.statistics.paired import Comparison
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A change that is shown."""
-
-    at: int
-    """Place in the series of the first run after the change."""
-    since: int
-    """Place of the first run of the level before."""
-    comparison: Comparison
-
-
-def steps(count: int, compare: Callable[[int, int], Comparison | None]) -> list[Step]:
-    """Find the steps in a series.
+def steps(count: int, compare: Compare) -> Iterator[tuple[int, int, Comparison]]:
+    """Find the changes in a series that are shown.
 
     Args:
         count: Number of its runs, in the order of time.
         compare: Compares the second run with the first, by their places.
+
+    Yields:
+        Places of the first run of the level before and of the first after the change, and their
+        comparison.
     """
-    found: list[Step] = []
     since = 0
     for at in range(1, count):
         comparison = compare(since, at)
         p = None if comparison is None else comparison.p_value
         if comparison is not None and p is not None and p <= (1 - LEVEL) / (count - 1):
-            found.append(Step(at=at, since=since, comparison=comparison))
+            yield since, at, comparison
             since = at
-    return found
 
 
 def history(table: Table) -> list[dict[str, Any]]:
@@ -81,14 +72,14 @@ def _series(table: Table, places: Sequence[int]) -> dict[str, Any]:
         "points": [_point(entry, place) for entry, place in zip(entries, places, strict=True)],
         "steps": [
             {
-                "at": step.at,
-                "since": step.since,
-                "difference": step.comparison.difference,
-                "interval": step.comparison.interval,
-                "p_value": step.comparison.p_value,
-                "worse": step.comparison.is_worse,
+                "at": at,
+                "since": since,
+                "difference": found.difference,
+                "interval": found.interval,
+                "p_value": found.p_value,
+                "worse": found.is_worse,
             }
-            for step in steps(len(entries), compare)
+            for since, at, found in steps(len(entries), compare)
         ],
     }
 

@@ -6,7 +6,7 @@ A medium is written once, whatever number of samples, runs and tables show it.
 import io
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -24,27 +24,6 @@ METHOD = 2  # of WebP: the default, 4, takes twice as long and saves a twentieth
 THUMB = 96  # pixels of a thumbnail's sides
 THUMB_COLUMNS = 10
 THUMBS = 100  # in a sheet
-
-
-@dataclass
-class MediaStore:
-    """Encoded media by content, each handed to `save` once."""
-
-    save: Callable[[str, bytes], None]
-    """Keeps the bytes under a name in the site's folder of media."""
-    _known: dict[str, dict[str, object]] = field(default_factory=dict)
-
-    def add(self, media: Media) -> dict[str, object]:
-        """Encode a medium if it is new, and return its description for the front end.
-
-        Raises:
-            MediaError: it cannot be read.
-        """
-        if media.id not in self._known:
-            made, image = describe(media), encode(media)
-            self.save(f"{media.id}.webp", image)
-            self._known[media.id] = made
-        return self._known[media.id]
 
 
 def describe(media: Media) -> dict[str, object]:

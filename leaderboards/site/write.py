@@ -21,9 +21,9 @@ from harness.leaderboards.site import chunks, details
 from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
 from harness.leaderboards.site.history import history
 from harness.leaderboards.site.index import STATIC, site_json, start_page, static
-from harness.leaderboards.site.media import MediaStore, Thumbnails, describe
+from harness.leaderboards.site.media import Thumbnails, describe, encode
 from harness.leaderboards.site.runs import run_page
-from harness.media import CACHE
+from harness.media import CACHE, Media
 from harness.record import Run
 from harness.scores import UnitScore
 from harness.store.atomic import writing
@@ -59,7 +59,7 @@ def write_site(
     try:
         with writing(out), CACHE.limited(CACHED):
             fresh.mkdir(parents=True)
-            _write(with_relative_links(board, out), _Folder(fresh, data_root, images), told)
+            _write(with_relative_links(board, out), SiteFolder(fresh, data_root, images), told)
             _move(fresh, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -89,22 +89,34 @@ def _move(fresh: Path, out: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Folder:
+class SiteFolder:
+    """The folder that a site is written into."""
+
     root: Path
     data_root: Path | None
     images: bool
+    media: dict[str, dict[str, object]] = field(default_factory=dict)
+    """What the front end is told of the media that were written, by content."""
 
     def save(self, name: str, content: bytes) -> None:
+        """Write a file, and the folders above it."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
+    def add(self, media: Media) -> dict[str, object]:
+        """Write a medium if it is new; raise MediaError if it cannot be read."""
+        if media.id not in self.media:
+            made = describe(media)
+            self.save(f"media/{media.id}.webp", encode(media))
+            self.media[media.id] = made
+        return self.media[media.id]
 
-def _write(board: Board, folder: _Folder, told: Callable[[str], None]) -> None:
-    store = MediaStore(lambda name, content: folder.save(f"media/{name}", content))
+
+def _write(board: Board, folder: SiteFolder, told: Callable[[str], None]) -> None:
     tables = []
     for place, table in enumerate(board.tables):
-        tables.append(_write_table(table, f"t{place}", folder, store if folder.images else None))
+        tables.append(_write_table(table, f"t{place}", folder))
         told(f"{table.title}: {tables[-1]['n']:,} samples, {len(table.entries)} runs")
     for name in STATIC:
         folder.save(name, static(name))
@@ -117,9 +129,7 @@ def _write(board: Board, folder: _Folder, told: Callable[[str], None]) -> None:
     folder.save(INDEX, chunks.plain("index", index))
 
 
-def _write_table(
-    table: Table, name: str, folder: _Folder, store: MediaStore | None
-) -> dict[str, Any]:
+def _write_table(table: Table, name: str, folder: SiteFolder) -> dict[str, Any]:
     """Write the chunks of a table and return what the index says of it."""
 
     def save_targets(number: int, members: Any) -> None:
@@ -128,8 +138,8 @@ def _write_table(
 
     sheets = Thumbnails(lambda number, image: folder.save(f"media/{name}-{number}.webp", image))
     sinks = Sinks(
-        medium=store.add if store else describe,
-        thumbnail=lambda media: sheets.add(media) if store else None,
+        medium=folder.add if folder.images else describe,
+        thumbnail=lambda media: sheets.add(media) if folder.images else None,
         targets=save_targets,
     )
     columns = read_samples(Run(table.entries[0].folder), sample_ids(table), folder.data_root, sinks)
@@ -144,7 +154,7 @@ def _write_table(
         "runs": names,
         "history": history(table),
         "note": columns.note,
-        "thumbs": store is not None,
+        "thumbs": folder.images,
     }
 
 
@@ -162,7 +172,7 @@ def sample_ids(table: Table) -> dict[str, UnitScore]:
     return found
 
 
-def _write_run(entry: Entry, columns: Columns, key: str, folder: _Folder) -> None:
+def _write_run(entry: Entry, columns: Columns, key: str, folder: SiteFolder) -> None:
     journal = Journal(entry.folder, keep=True)
     journal.check(Run(entry.folder).manifest["config_hash"])
     folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)))
@@ -171,7 +181,7 @@ def _write_run(entry: Entry, columns: Columns, key: str, folder: _Folder) -> Non
 
 
 def _kept(
-    plain: Iterator[dict[str, Any] | None], columns: Columns, key: str, folder: _Folder
+    plain: Iterator[dict[str, Any] | None], columns: Columns, key: str, folder: SiteFolder
 ) -> Iterator[Mapping[str, Any] | None]:
     """Yield predictions as they come, and write a chunk whenever one is full."""
     chunk = Chunk()

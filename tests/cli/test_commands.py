@@ -333,8 +333,8 @@ def test_a_config_file_takes_the_same_keys(command, shapes):
 
 def test_what_actors_get_may_stand_in_a_config(tmp_path):
     (tmp_path / "c.toml").write_text("worker-gpus = 1\nworker-wait = 600\n")
-    known = vars(build_parser().parse_args(["eval"]))
-    assert read_config(tmp_path / "c.toml", known=known) == {"worker_gpus": 1, "worker_wait": 600}
+    parser = build_parser().parse_args(["eval"]).parser
+    assert read_config(tmp_path / "c.toml", parser) == {"worker_gpus": 1, "worker_wait": 600}
 
 
 @pytest.mark.parametrize(

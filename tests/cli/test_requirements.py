@@ -3,12 +3,13 @@
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import EntryPoint
 
 import pytest
 
 from harness import plugins
 from harness.cli.requirements import FILE, declared_requirements, requirements_of
-from harness.cli.settings import ModuleSource, offered_settings
+from harness.cli.settings import settings
 from harness.errors import DataError
 
 KINDS = ("backends", "segmenters", "propagators")
@@ -94,9 +95,6 @@ def test_a_default_that_several_names_have_is_shown_whichever_is_named(tmp_path,
         "FEW = LEAST = 5\n\n\ndef made(*, few: int = FEW, least: int = LEAST) -> None: ...\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    source = ModuleSource.of_module("named_twice")
-    offered = offered_settings(source, source.function("made"))
-    assert {name: source.value(one.default).value for name, one in offered.items()} == {
-        "few": 5,
-        "least": 5,
-    }
+    monkeypatch.setattr(plugins, "folder", lambda entry: tmp_path)
+    found = settings(EntryPoint("made", "named_twice:made", "harness.models"))
+    assert found == {"few": "int = 5", "least": "int = 5"}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import judge as judges
-from harness.cli.main import main
+from harness.cli.main import build_parser, main
 from harness.cli.train import with_checkpoint
 from harness.errors import UsageError
 from harness.judging import rubric as find_rubric
@@ -330,12 +330,8 @@ def test_the_configurations_that_come_with_the_method_are_of_its_settings():
     names = configs(plugins.installed_plugins("trainers")["sft"])
     assert {"pocket_cpu", "qwen2_5_vl_7b_full", "qwen2_5_vl_7b_lora"} <= set(names)
     for name in names:
-        typed = dict.fromkeys(
-            ("model", "train_tasks", "data", "out", "eval_tasks", "every", "seed", "set")
-        )
-        from argparse import Namespace
-
-        given, settings = configured(Namespace(method="sft", configuration=name, **typed))
+        typed = ["train", "--method", "sft", "--config", name]
+        given, settings = configured(build_parser().parse_args(typed))
         assert given.model
         settings.pop("deepspeed", None)  # which is not installed everywhere
         assert plugins.build("trainers", method_of(given, settings)).describe()

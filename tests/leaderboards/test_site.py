@@ -26,10 +26,10 @@ from harness.leaderboards.site.history import history, steps
 from harness.leaderboards.site.index import start_page
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.live import LiveSite
-from harness.leaderboards.site.media import FRAMES, MediaStore, Thumbnails, describe
+from harness.leaderboards.site.media import FRAMES, Thumbnails, describe
 from harness.leaderboards.site.runs import curve_columns
 from harness.leaderboards.site.server import SiteServer
-from harness.leaderboards.site.write import write_site
+from harness.leaderboards.site.write import SiteFolder, write_site
 from harness.record import Run, finish
 from harness.types import Failure, FailureKind, Prediction
 
@@ -122,11 +122,12 @@ def test_a_long_video_keeps_64_frames_and_says_which():
     assert len(made["shown"]) == FRAMES and made["shown"][-1] == 199 and made["cell"] == [480, 19]
 
 
-def test_a_medium_is_handed_over_once():
+def test_a_medium_is_written_once(tmp_path, monkeypatch):
     saved = []
-    store = MediaStore(lambda name, content: saved.append(name))
+    monkeypatch.setattr(SiteFolder, "save", lambda self, name, content: saved.append(name))
+    folder = SiteFolder(tmp_path, None, images=True)
     image = media.pixels([np.zeros((4, 4, 3), np.uint8)], times=[0], is_video=False, id="b" * 32)
-    assert store.add(image) == store.add(image) and saved == [f"{'b' * 32}.webp"]
+    assert folder.add(image) == folder.add(image) and saved == [f"media/{'b' * 32}.webp"]
 
 
 def test_thumbnails_fill_sheets_of_a_hundred():
@@ -272,9 +273,9 @@ def compared(p_values):
 
 def test_a_step_is_where_a_run_differs_from_the_first_of_its_level():
     pairs = {(0, 1): 0.4, (0, 2): 0.001, (2, 3): 0.02, (2, 4): 0.001}
-    assert [(step.since, step.at) for step in steps(5, compared(pairs))] == [(0, 2), (2, 4)]
-    assert steps(5, compared({(0, at): 0.03 for at in range(1, 5)})) == []  # 0.05 over 4 tests
-    assert [step.at for step in steps(2, compared({(0, 1): 0.03}))] == [1]
+    assert [step[:2] for step in steps(5, compared(pairs))] == [(0, 2), (2, 4)]
+    assert not [*steps(5, compared({(0, at): 0.03 for at in range(1, 5)}))]  # 0.05 over 4 tests
+    assert [at for _, at, _ in steps(2, compared({(0, 1): 0.03}))] == [1]
 
 
 def test_history_follows_one_model_over_commits_and_names_the_step(make_run):

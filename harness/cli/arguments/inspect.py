@@ -3,20 +3,7 @@
 from pathlib import Path
 
 from harness.cli.arguments.shared import Commands, add_data_root, add_json, command, flag
-
-KINDS = (
-    "tasks",
-    "models",
-    "trainers",
-    "metrics",
-    "backends",
-    "segmenters",
-    "propagators",
-    "nodes",
-    "judges",
-    "text_sources",
-    "boards",
-)
+from harness.spec import KINDS
 
 
 def add_list(commands: Commands) -> None:

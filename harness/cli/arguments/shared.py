@@ -41,7 +41,8 @@ def command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
     )
-    parser.set_defaults(function=function or f"{parser.prog.split()[1]}:{name}")
+    function = function or f"{parser.prog.split()[1]}:{name}"
+    parser.set_defaults(function=function, parser=parser)
     return parser
 
 
