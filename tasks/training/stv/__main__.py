@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
@@ -10,6 +11,9 @@ from harness.errors import HarnessError, UsageError
 from harness.tasks.training.stv.build import BuildSettings, build, excluded_scans
 from harness.tasks.training.stv.clips import Source
 from harness.tasks.training.stv.filters import Limits
+
+NUMBERS = ("seed", "frames", "per_clip", "images", "rl", "kitti_step", "scannet_step")
+LIMITS = [one.name for one in fields(Limits)]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,18 +45,10 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="ScanNet scans to leave out, one a line",
     )
-    for name, kind in (
-        ("seed", int),
-        ("frames", int),
-        ("per_clip", int),
-        ("images", int),
-        ("rl", int),
-        ("kitti_step", int),
-        ("scannet_step", int),
-    ):
-        made.add_argument(f"--{name.replace('_', '-')}", type=kind, default=getattr(usual, name))
+    for name in NUMBERS:
+        made.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(usual, name))
     made.add_argument("--tao-split", default=usual.tao_split)
-    for name in ("visible", "pixels", "nearest", "farthest"):
+    for name in LIMITS:
         made.add_argument(f"--{name}", type=float, default=getattr(limits, name))
     made.add_argument("--no-synonyms", action="store_true")
     return made
@@ -69,22 +65,10 @@ def settings_of(arguments: argparse.Namespace) -> BuildSettings:
         )
     return BuildSettings(
         sources=tuple(dict.fromkeys(sources)),
-        seed=arguments.seed,
-        frames=arguments.frames,
-        per_clip=arguments.per_clip,
-        images=arguments.images,
-        rl=arguments.rl,
         synonyms=not arguments.no_synonyms,
-        tao_split=arguments.tao_split,
-        kitti_step=arguments.kitti_step,
-        scannet_step=arguments.scannet_step,
         without=excluded_scans(arguments.without),
-        limits=Limits(
-            visible=arguments.visible,
-            pixels=arguments.pixels,
-            nearest=arguments.nearest,
-            farthest=arguments.farthest,
-        ),
+        limits=Limits(**{name: getattr(arguments, name) for name in LIMITS}),
+        **{name: getattr(arguments, name) for name in (*NUMBERS, "tao_split")},
     )
 
 

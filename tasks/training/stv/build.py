@@ -9,7 +9,7 @@ OUT/statistics.md      the same as a page
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,7 +28,7 @@ from harness.tasks.training.stv.drafts import (
     box_3d_text,
     box_text,
 )
-from harness.tasks.training.stv.filters import FilterCounts, Limits, describe, with_clear_marks
+from harness.tasks.training.stv.filters import FilterCounts, Limits, with_clear_marks
 from harness.tasks.training.stv.graphs import categories_of, graphs_of
 from harness.tasks.training.stv.kitti import read_kitti
 from harness.tasks.training.stv.letters import Letters
@@ -102,19 +102,9 @@ class BuildSettings:
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
-        return {
-            "sources": list(self.sources),
-            "frames": self.frames,
-            "per_clip": self.per_clip,
-            "images": self.images,
-            "synonyms": self.synonyms,
-            "rl": self.rl,
-            "limits": describe(self.limits),
-            "tao_split": self.tao_split,
-            "kitti_step": self.kitti_step,
-            "scannet_step": self.scannet_step,
-            "without": sorted(self.without),
-        }
+        plain = asdict(self) | {"sources": list(self.sources), "without": sorted(self.without)}
+        del plain["seed"]  # stands beside them
+        return plain
 
 
 def clips(data: Path, settings: BuildSettings) -> Iterator[Clip]:

@@ -4,6 +4,7 @@ Numbers are ours (the paper says only that samples were rigorously filtered) and
 Everything that is dropped is counted by source and reason.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from harness.errors import UsageError
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.drafts import Kind
-from harness.tasks.training.stv.geometry import area, clip_box, distance, place
+from harness.tasks.training.stv.geometry import area, clip_box, place
 from harness.world.draws import Draws
 
 ORIGIN = place((0, 0, 0))
@@ -48,7 +49,7 @@ class Limits:
         if area(clip_box(sight.box, size)) < self.pixels:
             return f"smaller than {self.pixels:g} px"
         if sight.centre is not None:
-            away = distance(sight.centre, ORIGIN)
+            away = math.dist(sight.centre, ORIGIN)
             if away < self.nearest:
                 return f"nearer than {self.nearest:g} m"
             if away > self.farthest:
@@ -158,13 +159,3 @@ def choose_names(clip: Clip, names: Iterable[str], kind: Kind, tally: FilterCoun
         reason = f"{kind}: categories beyond the {FEW} that are looked at"
         tally.add(clip.source, reason, len(shuffled) - FEW)
     return sorted(shuffled[:FEW])
-
-
-def describe(limits: Limits) -> dict[str, object]:
-    """The limits as plain data."""
-    return {
-        "visible": limits.visible,
-        "pixels": limits.pixels,
-        "nearest": limits.nearest,
-        "farthest": limits.farthest,
-    }

@@ -35,15 +35,6 @@ def place(point: Iterable[float]) -> Place:
     return Place(x, y, z)
 
 
-def distance(one: Place, other: Place) -> float:
-    """Euclidean distance in metres.
-
-    >>> distance(Place(0, 0, 0), Place(1, 2, 2))
-    3.0
-    """
-    return math.dist(one, other)
-
-
 def flip_y(points: Array) -> Array:
     """Rows (x, y, z) of a camera whose y points down, with y pointing up (or the reverse)."""
     result: Array = points * np.array([1.0, -1.0, 1.0])
@@ -103,20 +94,6 @@ def share_inside(box: Box, size: tuple[int, int]) -> float:
     """
     whole = area(box)
     return area(clip_box(box, size)) / whole if whole else 0.0
-
-
-def iou(one: Box, other: Box) -> float:
-    """Intersection over union, right and bottom exclusive."""
-    shared = area(
-        Box(
-            max(one.left, other.left),
-            max(one.top, other.top),
-            min(one.right, other.right),
-            min(one.bottom, other.bottom),
-        )
-    )
-    union = area(one) + area(other) - shared
-    return shared / union if union else 0.0
 
 
 def box_around(points: Array) -> Box3D:

@@ -12,12 +12,13 @@ y up, z forward. `count` is the number of clear instances, of which the nearest 
 frames with two categories or more are there; TAO has no depth, and so no graphs.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TypedDict
 
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.filters import ORIGIN
-from harness.tasks.training.stv.geometry import Place, distance
+from harness.tasks.training.stv.geometry import Place
 
 MIN_NODES = 2  # nodes of a frame's graph
 DECIMALS = 3  # of a metre
@@ -65,7 +66,7 @@ def _nodes(sights: tuple[ObjectView, ...]) -> list[Node]:
 
 
 def _nearest_place(places: list[Place]) -> Place:
-    return min(places, key=lambda spot: distance(spot, ORIGIN))
+    return min(places, key=lambda spot: math.dist(spot, ORIGIN))
 
 
 def categories_of(frames: Sequence[GraphFrame]) -> list[str]:

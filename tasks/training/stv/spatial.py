@@ -5,13 +5,14 @@ fixed order; the builder draws from them. Objects that a number here rules out a
 reason. A clip of one frame is an image.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import combinations, permutations
 
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.drafts import Choice, Draft, Number, seconds_text
 from harness.tasks.training.stv.filters import FilterCounts, choose_names, clear_at
-from harness.tasks.training.stv.geometry import clip_box, distance, turn
+from harness.tasks.training.stv.geometry import clip_box, turn
 from harness.types import Box, Box3D
 
 MARGIN = 0.05  # of the image's sides, between centres that lie one left of the other
@@ -95,7 +96,7 @@ def _standing(
         choose_names(clip, known, "relative_direction", tally), 3
     ):
         spots = known[start], known[ahead], known[other]
-        if min(distance(spots[0], spot._replace(z=spots[0].z)) for spot in spots[1:]) < APART:
+        if min(math.dist(spots[0], spot._replace(z=spots[0].z)) for spot in spots[1:]) < APART:
             tally.add(clip.source, TOGETHER)
             continue
         side = side_of(turn(*spots))
@@ -128,11 +129,11 @@ def separation(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
         known = {name: sight.centre for name, sight in seen.items() if sight.centre is not None}
         for one, other in combinations(choose_names(clip, known, "relative_distance", tally), 2):
             first, second = known[one], known[other]
-            if distance(first, second) < SHORTEST:
+            if math.dist(first, second) < SHORTEST:
                 tally.add(clip.source, TOUCHING)
                 continue
             name = "video" if clip.is_video and clip.still else _name(clip, "")
-            metres = Number(round(distance(first, second), 2))
+            metres = Number(round(math.dist(first, second), 2))
             fields = {"object_1": one, "object_2": other, **_frame_fields(clip, frame)}
             yield Draft("relative_distance", name, metres, fields, frame)
 

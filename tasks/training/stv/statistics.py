@@ -1,7 +1,7 @@
 """Statistics of a built set, as numbers and as a page: Figure 3 of the Video-STR paper."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,14 +111,10 @@ def _table(title: str, counts: Mapping[str, int]) -> list[str]:
 
 
 def _crossed(counts: Mapping[str, int]) -> list[str]:
-    sources = _distinct(name.partition(" / ")[2] for name in counts)
+    sources = sorted({name.partition(" / ")[2] for name in counts})
     rows = []
     for kind in KINDS:
         numbers = [counts.get(f"{kind} / {source}", 0) for source in sources]
         rows.append(f"| {kind} | {' | '.join(map(str, numbers))} |")
     head = f"| | {' | '.join(sources)} |"
     return ["## By type and source", "", head, "| --- |" + " ---: |" * len(sources), *rows, ""]
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    return sorted(set(names))

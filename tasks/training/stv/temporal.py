@@ -4,10 +4,12 @@ Each takes a video, filtered, and yields every question that it allows, in a fix
 that a number here rules out are counted by the reason.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import combinations, islice, pairwise, permutations
 from typing import NamedTuple
 
+from harness.metrics.boxes import box_iou
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.drafts import (
     Choice,
@@ -18,7 +20,7 @@ from harness.tasks.training.stv.drafts import (
     seconds_text,
 )
 from harness.tasks.training.stv.filters import FilterCounts, choose_names, clear_at
-from harness.tasks.training.stv.geometry import clip_box, distance, iou
+from harness.tasks.training.stv.geometry import clip_box
 from harness.tasks.training.stv.spatial import whole_3d, whole_box
 
 ORDERED = (3, 4)  # categories in a question of order
@@ -105,7 +107,7 @@ def tracking(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
                     later,
                 )
             )
-        if iou(before, after) < SAME:
+        if box_iou([before], [after])[0, 0] < SAME:
             yield from drafts
         else:
             tally.add(clip.source, RESTING, len(drafts))
@@ -118,7 +120,7 @@ def displacement(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     for category, earlier, later, one, other in _pairs(clip):
         if one.world is None or other.world is None:
             continue
-        moved = distance(one.world, other.world)
+        moved = math.dist(one.world, other.world)
         if moved < SHORTEST:
             tally.add(clip.source, STAYING)
         else:

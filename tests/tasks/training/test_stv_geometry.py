@@ -18,7 +18,6 @@ from harness.tasks.training.stv.geometry import (
     clip_box,
     flip_y,
     inverse,
-    iou,
     mercator,
     project,
     rotation,
@@ -288,7 +287,6 @@ def test_the_part_of_a_box_in_an_image_is_a_share(four):
     assert 0 <= share <= 1
     inner = clip_box(box, (200, 100))
     assert clip_box(inner, (200, 100)) == inner
-    assert iou(box, box) in (0.0, pytest.approx(1.0))
 
 
 def test_boxes_around_points_reach_from_the_first_to_the_last():
