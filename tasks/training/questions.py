@@ -40,7 +40,6 @@ VIDEO_R1 = ("multiple choice", "numerical", "regression", "free-form", "OCR")
 """The types that Video-R1's and SpaceR's files have."""
 
 NEEDED = {
-    "problem_id": "number",
     "problem": "question",
     "data_type": "image or video",
     "problem_type": "what is asked for",
@@ -80,15 +79,16 @@ Read: TypeAlias = TrainingQuestion | DataError
 def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[Read]:
     """Yield every record of a `.json` list or a `.jsonl` file in order, or the error that it has.
 
-    An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each.
+    An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each. A record
+    without one has its number in the file, from 0, for an id.
 
     Raises:
         DataError: the file is missing or no JSON.
     """
     seen: Counter[str] = Counter()
-    for where, plain in _read_plain(path):
+    for number, (where, plain) in enumerate(_read_plain(path)):
         try:
-            question = read_question(plain, where, kinds=kinds)
+            question = read_question(plain, where, number, kinds=kinds)
         except DataError as error:
             yield error
             continue
@@ -151,9 +151,9 @@ def _blanks(whole: str, place: int) -> int:
 
 
 def read_question(
-    plain: object, where: str, *, kinds: Sequence[str] = VIDEO_R1
+    plain: object, where: str, number: int = 0, *, kinds: Sequence[str] = VIDEO_R1
 ) -> TrainingQuestion:
-    """Check one record.
+    """Check one record, whose number is its id if it names none.
 
     Raises:
         DataError: a field is missing, or not what its type of problem needs.
@@ -171,7 +171,7 @@ def read_question(
     options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
     solution = _solution(plain, where)
     return TrainingQuestion(
-        id=str(plain["problem_id"]),
+        id=str(field({"problem_id": number, **plain}, "problem_id", (str, int), where)),
         problem=text(plain, "problem", where).strip(),
         video=medium == "video",
         kind=kind,

@@ -72,8 +72,8 @@ def test_a_malformed_record_is_named(changes, named):
     with pytest.raises(DataError, match=named):
         read(**changes)
     without = record()
-    del without["problem_id"]
-    with pytest.raises(DataError, match="problem_id"):
+    del without["data_type"]
+    with pytest.raises(DataError, match="data_type"):
         read_question(without, "record 0")
 
 
