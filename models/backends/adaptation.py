@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from harness.errors import UsageError
 from harness.model import ChatRequest, LearningSettings
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.adaptation_context import Context, measure
+from harness.models.backends.adaptation_context import Backend, Context, measure
 from harness.models.backends.restored_weights import RestoredWeights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from harness.models.backends.transformers import TransformersChat
+Chat = TypeVar("Chat", bound=Backend)
 
 
-def check_adaptable(chat: "TransformersChat") -> None:
+def check_adaptable(chat: Backend) -> None:
     """Raise UsageError if a checkpoint is quantised, or has an adapter beside its weights."""
     configuration = checkpoints.read_json(chat.folder / "config.json")
     if (found := configuration.get("quantization_config")) is not None:
@@ -41,10 +41,10 @@ def check_adaptable(chat: "TransformersChat") -> None:
 
 
 @dataclass(eq=False)
-class NetworkAdaptation:
+class NetworkAdaptation(Generic[Chat]):
     """The network of a backend, with weights that can learn."""
 
-    chat: "TransformersChat"
+    chat: Chat
     settings: LearningSettings
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,10 +31,48 @@ from harness.models.backends.sampling import rollout_key
 from harness.models.learning.rows import ScoredRows
 
 if TYPE_CHECKING:
-    from harness.models.backends.transformers import TransformersChat
+    from pathlib import Path
+
+    from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+
+    from harness.models.backends.adapters import Adapter
+    from harness.models.backends.sampling import Sampling
 
 Loss = Callable[[ScoredRows], Tensor]
 T = TypeVar("T")
+
+
+class Backend(Protocol):
+    """Parts of a backend that adaptation needs, as `transformers.TransformersChat` does."""
+
+    @property
+    def checkpoint(self) -> str: ...  # noqa: D102
+    @property
+    def folder(self) -> "Path": ...  # noqa: D102
+    @property
+    def model_type(self) -> str: ...  # noqa: D102
+    @property
+    def adapter(self) -> "Adapter | None": ...  # noqa: D102
+    @property
+    def network(self) -> "PreTrainedModel": ...  # noqa: D102
+    @property
+    def processor(self) -> "ProcessorMixin": ...  # noqa: D102
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...  # noqa: D102
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]: ...  # noqa: D102
+    def samplings(self, requests: Sequence[ChatRequest]) -> "list[Sampling]": ...  # noqa: D102
+    def encode(self, text: str) -> tuple[int, ...]: ...  # noqa: D102
+    def decode(self, tokens: Sequence[int]) -> str: ...  # noqa: D102
+    def prompt_tokens(  # noqa: D102
+        self, requests: Sequence[ChatRequest], inputs: "BatchFeature"
+    ) -> list[tuple[int, tuple[tuple[int, int], ...]]]: ...
+    def to_response(  # noqa: D102
+        self,
+        request: ChatRequest,
+        tokens: Sequence[int],
+        length: int,
+        canvases: tuple[tuple[int, int], ...],
+    ) -> ChatResponse: ...
 
 
 @contextmanager
@@ -52,7 +90,7 @@ class Context:
 
     def __init__(
         self,
-        chat: "TransformersChat",
+        chat: Backend,
         weights: RestoredWeights,
         request: ChatRequest,
         seconds: dict[str, float],

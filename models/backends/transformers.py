@@ -284,7 +284,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
     def _room(self) -> BatchSizeFinder:
         return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
-    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation":
+    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation[TransformersChat]":
         """Return what lets the network learn from one request at a time.
 
         Raises:

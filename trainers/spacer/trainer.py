@@ -9,8 +9,8 @@ from harness.trainers.grpo.settings import Settings
 from harness.trainers.spacer.maps import categories, maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward
 from harness.trainers.video_r1.rewards import check_sample
-from harness.trainers.video_r1.temporal import RUNS, TemporalOptions
-from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
+from harness.trainers.video_r1.temporal import TemporalOptions
+from harness.trainers.video_str.trainer import RUNS, SpokenTrainer, in_words_of
 
 
 @with_options(

@@ -2,25 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from harness.models.pipeline import PromptedModel
 from harness.trainers.grpo.method import SecondPass
 from harness.trainers.grpo.settings import refuse_unused
 from harness.trainers.video_r1.rewards import Accuracy, TemporalReward
 from harness.trainers.video_r1.shuffled import ShuffledFrames
-
-RUNS: dict[str, Any] = {
-    "num_generations": 8,
-    "per_device_train_batch_size": 1,
-    "loss_type": "grpo",
-    "beta": 0.04,
-    "lr_scheduler_type": "cosine",
-    "weight_decay": 0.01,
-    "max_grad_norm": 5.0,
-    "top_p": 0.95,
-}
-"""Settings of the official runs of Video-R1, SpaceR and Video-STR."""
 
 
 @dataclass(frozen=True, kw_only=True)

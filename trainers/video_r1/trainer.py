@@ -7,8 +7,8 @@ harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_r1
 from harness.options import with_options
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.video_r1.rewards import Numbers, VideoR1Accuracy, check_sample
-from harness.trainers.video_r1.temporal import RUNS, TemporalOptions
-from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
+from harness.trainers.video_r1.temporal import TemporalOptions
+from harness.trainers.video_str.trainer import RUNS, SpokenTrainer, in_words_of
 
 
 @with_options(

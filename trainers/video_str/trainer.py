@@ -6,6 +6,7 @@ harness train --method video_str --model "video_str(checkpoint=…,frames=video_
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
@@ -16,12 +17,23 @@ from harness.trainer import TrainingRun
 from harness.trainers.grpo.method import SecondPass
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.video_r1.temporal import RUNS
 from harness.trainers.video_str.answers import ground_truth_of
 from harness.trainers.video_str.extra import extra_of, no_extra
 from harness.trainers.video_str.graphs import Extra, extend_task, named_or_drawn
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.types import Sample
+
+RUNS: dict[str, Any] = {
+    "num_generations": 8,
+    "per_device_train_batch_size": 1,
+    "loss_type": "grpo",
+    "beta": 0.04,
+    "lr_scheduler_type": "cosine",
+    "weight_decay": 0.01,
+    "max_grad_norm": 5.0,
+    "top_p": 0.95,
+}
+"""Settings of the official runs of Video-R1, SpaceR and Video-STR."""
 
 
 @dataclass(frozen=True, kw_only=True)
