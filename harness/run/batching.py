@@ -90,13 +90,17 @@ def shortage(name: str | None, found: int) -> str | None:
 
 def _read_ids(name: str) -> set[str]:
     """Return the ids in a file, one a line."""
-    expected = "first<N>, seed<S>-<N>, or a file of ids"
-    unfit, in_bytes = (OSError, ValueError), "UTF-8 text, one id a line"
-    with (
-        raised_as(UsageError, f"subset {name[:200]!r}", expected, *unfit),
-        raised_as(UsageError, f"subset file {name}", in_bytes, UnicodeDecodeError),
-    ):
-        wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
+    try:
+        with raised_as(
+            UsageError, f"subset file {name}", "UTF-8 text, one id a line", UnicodeDecodeError
+        ):
+            wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"subset {name[:200]!r}",
+            expected="first<N>, seed<S>-<N>, or a file of ids",
+            found="neither a form nor a file that can be read",
+        ) from error
     if not wanted:
         raise UsageError(f"subset file {name}", expected="at least one id", found="none")
     return wanted
