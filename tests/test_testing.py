@@ -34,7 +34,7 @@ def test_limits_stops_and_prefixes_are_those_of_the_request():
 @pytest.mark.parametrize("responses", ["one", [], ()])
 def test_a_script_is_a_sequence_of_texts(responses):
     with pytest.raises(UsageError, match="responses"):
-        ScriptedChat(responses=responses)
+        ScriptedChat(responses=responses).generate([request()])
 
 
 def test_a_canvas_needs_a_size():

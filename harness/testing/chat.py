@@ -30,13 +30,9 @@ class ScriptedChat(Chat):
     """Requests so far, in order."""
 
     def __post_init__(self) -> None:
-        """Refuse a script that holds no text, or is one text."""
-        if isinstance(self.responses, str) or not self.responses:
-            raise UsageError(
-                "ScriptedChat(responses=…)",
-                expected="a sequence of at least one text, or a function of a request",
-                found=repr(self.responses),
-            )
+        """Refuse one text, which would be taken for a sequence of letters."""
+        if isinstance(self.responses, str):
+            raise _no_script(self.responses)
 
     @property
     def goes_on(self) -> bool:
@@ -75,8 +71,10 @@ class ScriptedChat(Chat):
         self.requests.append(request)
         if callable(self.responses):
             text = self.responses(request)
-        else:
+        elif self.responses:
             text = self.responses[min(place, len(self.responses) - 1)]
+        else:
+            raise _no_script(self.responses)
         allowed = text[: request.max_new_tokens]
         whole = ChatResponse(text=f"{request.prefix}{allowed}", cut=allowed != text)
         found = until_stop(whole, request)
@@ -89,3 +87,11 @@ class ScriptedChat(Chat):
             cut=found.cut,
             stopped=found.stopped,
         )
+
+
+def _no_script(found: object) -> UsageError:
+    return UsageError(
+        "ScriptedChat(responses=…)",
+        expected="a sequence of at least one text, or a function of a request",
+        found=repr(found),
+    )

@@ -15,7 +15,7 @@ import pytest
 from harness import plugins
 from harness.cli.checkpoints import check_parts, evaluated_by, fill_checkpoint, with_checkpoint
 from harness.cli.main import build_parser
-from harness.cli.train import LISTS, OURS, configured, method_of
+from harness.cli.train import OURS, configured, method_of
 from harness.cli.train import train as command_of_train
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.spec import Spec, parse
@@ -106,7 +106,7 @@ def test_it_names_its_model_and_its_tasks(path):
     assert plain["train_tasks"]
     if "eval_model" in plain:
         checked("models", evaluated_by(plain["eval_model"]))
-    for key in LISTS:
+    for key in ("train_tasks", "eval_tasks"):
         for text in plain.get(key, ()):
             checked("tasks", parse(text))
 
