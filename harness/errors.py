@@ -57,14 +57,22 @@ class HarnessError(Exception):
 
 @contextmanager
 def raised_as(
-    kind: type[HarnessError], thing: str, expected: str, *of: type[BaseException], fix: str = ""
+    kind: type[HarnessError],
+    thing: str,
+    expected: str,
+    *of: type[BaseException],
+    fix: str = "",
+    missing: str = "none",
 ) -> Iterator[None]:
-    """Turn exceptions of some classes into an error that names the thing, and says why."""
+    """Turn exceptions of some classes into an error that names the thing, and says why.
+
+    `missing` is what was found where a file or its folder is not there.
+    """
     try:
         yield
     except of as error:
         why = getattr(error, "strerror", None) or str(error)
-        why = "none" if isinstance(error, FileNotFoundError) else why
+        why = missing if isinstance(error, FileNotFoundError) else why
         if not isinstance(error, (OSError, ValueError, HarnessError)) or not why:
             why = f"{type(error).__name__}: {error}"
         found = why.partition("\n")[0][:200]

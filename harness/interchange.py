@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.errors import DataError, MaskError, ParseError, UsageError, raised_as
+from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
 from harness.files import lines_of, open_regular
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
@@ -443,6 +443,17 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
         notes=tuple(plain.get("notes", ())),
         adaptation=from_plain(Adaptation, plain["adaptation"]) if "adaptation" in plain else None,
     )
+
+
+def stored_prediction(record: Mapping[str, Any], folder: Path) -> Prediction:
+    """Return the prediction in a record of the journal of a run folder.
+
+    Raises:
+        StoreError: it is none that this version reads, such as one that a later version wrote.
+    """
+    unfit = AttributeError, IndexError, KeyError, TypeError, ValueError
+    with raised_as(StoreError, f"journal in {folder}", "predictions of this version", *unfit):
+        return prediction_from_json(record["prediction"])
 
 
 def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:

@@ -284,6 +284,8 @@ def _load_rubric(path: Path, reference: str) -> Rubric:
     expected = "a TOML file with name, version and prompt, and a scale if it grades"
     with raised_as(DataError, f"rubric {path}", expected, OSError, ValueError):
         plain = tomllib.loads(path.read_text("utf-8"))
+        if "reference" in plain:
+            raise ValueError("reference: its name, or the file's, is that")
         return from_plain(Rubric, {**plain, "reference": reference})
 
 

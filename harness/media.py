@@ -146,7 +146,7 @@ class Media:
 
     def part(self, start: int, stop: int) -> "Media":
         """Return the video of the frames from `start` to before `stop`, with their times."""
-        part = select_frames(self, range(start, stop))
+        part = select_frames(self, range(*slice(start, stop).indices(len(self))))
         part.is_video = self.is_video
         return part
 
@@ -199,10 +199,11 @@ def image_bytes(data: bytes, name: str) -> Media:
 
 def select_frames(video: Media, places: Sequence[int]) -> Media:
     """The video of the frames with these numbers, with their times."""
+    times = video.times()
     return Media(
         [video._loader(place) for place in places],
         size=video.size,
-        times=[video.times()[place] for place in places],
+        times=[times[place] for place in places],
         digest=_SelectionDigest(video, tuple(places)),
         is_video=True,
     )

@@ -8,7 +8,7 @@ a network.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -262,30 +262,16 @@ def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
     for frame in _frames_in(output):
         if not (isinstance(frame, int) and frame in range(len(media))):
             raise ModelError(who, expected=f"frames below {len(media)}", found=repr(frame)[:40])
-    for value in _leaves(output):
+    for number in _numbers_in(output):
+        if not (isinstance(number, (int, float)) and math.isfinite(number)):
+            raise ModelError(who, expected="finite numbers", found=_shown(number))
+    for value in _plain_in(output):
         if isinstance(value, str):
             fits = value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
         else:
             fits = value is None or (isinstance(value, (int, float)) and math.isfinite(value))
         if not fits:
-            shown = f"{type(value).__name__} {ascii(value)[:40]}"
-            raise ModelError(who, expected="texts and finite numbers", found=shown)
-
-
-def _leaves(value: object) -> Iterator[Any]:
-    """Yield the texts and numbers of an output, at any depth; no pixels, and no keys."""
-    if isinstance(value, Mapping):
-        parts: Iterable[object] = value.values()
-    elif is_dataclass(value):
-        parts = (getattr(value, one.name) for one in fields(value))
-    elif isinstance(value, tuple):
-        parts = value
-    else:
-        parts = ()
-        if not isinstance(value, (Track, np.ndarray)):
-            yield value
-    for part in parts:
-        yield from _leaves(part)
+            raise ModelError(who, expected="texts and finite numbers", found=_shown(value))
 
 
 def _frames_in(output: object) -> Iterator[int]:
@@ -293,3 +279,33 @@ def _frames_in(output: object) -> Iterator[int]:
         yield from (one.frame for one in output.found)
     elif isinstance(output, (FrameFacts, Semantics, Features)):
         yield from output.frames
+
+
+def _numbers_in(output: object) -> Iterator[Any]:
+    if isinstance(output, (Detections, Words)):
+        for one in output.found:
+            yield from (*one.box, one.score)
+    elif isinstance(output, DepthStatistics):
+        for frames in output.of.values():
+            for pair in frames.values():
+                yield from pair or ()
+    elif isinstance(output, Instances):
+        yield from (one.score for one in output.found if one.score is not None)
+
+
+def _plain_in(output: object) -> Iterator[Any]:
+    if isinstance(output, (Detections, Instances)):
+        yield from (one.label for one in output.found)
+    elif isinstance(output, Words):
+        yield from (one.text for one in output.found)
+    elif isinstance(output, FrameFacts):
+        for facts in (output.video, *output.frames.values()):
+            yield from facts.values()
+    elif isinstance(output, Semantics):
+        yield from (output.video, *output.frames.values())
+        for attributes in output.instances.values():
+            yield from attributes.values()
+
+
+def _shown(value: object) -> str:
+    return f"{type(value).__name__} {ascii(value)[:40]}"

@@ -21,7 +21,7 @@ from typing import Any, TypedDict
 
 from harness.errors import StoreError, raised_as
 from harness.files import open_regular
-from harness.interchange import prediction_from_json
+from harness.interchange import stored_prediction
 from harness.scores import Totals, UnitScore
 from harness.store import checksums
 from harness.store.atomic import json_bytes, read_json, write_bytes
@@ -181,7 +181,7 @@ class Run:
 
     def prediction(self, sample_id: str) -> Prediction:
         """The prediction for a sample, by its official id."""
-        return prediction_from_json(self.journal.record(query_id(sample_id))["prediction"])
+        return stored_prediction(self.journal.record(query_id(sample_id)), self.folder)
 
 
 FINISHED = (MANIFEST, RESULTS, SCORES, checksums.CHECKSUMS)

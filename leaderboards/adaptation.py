@@ -388,7 +388,7 @@ def _seconds(run: Run, part: str | None = None) -> float | None:
     """
     attempts = run.timing.get("attempts", [])
     samples = sum(one["samples"] for one in attempts)
-    stages = [one["stages"].get("language", {}) for one in attempts]
+    stages = [one.get("stages", {}).get("language", {}) for one in attempts]
     if part is None:
         known = [stage.get("seconds") for stage in stages]
     else:

@@ -131,12 +131,17 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
         raise DataError(
             f"file {path}", expected=f"text in {' or '.join(encodings)}", found="other bytes"
         )
-    fix = "It may have been cut while it was copied: fetch it again."
-    with raised_as(DataError, f"file {path}", "complete JSON", ValueError, fix=fix):
+    what, expected = f"file {path}", "complete JSON"
+    with raised_as(DataError, what, expected, ValueError):
         try:
             return parse(text.removeprefix("\ufeff"))
         except json.JSONDecodeError as error:
-            raise ValueError(f"{error.msg} at byte {error.pos} of {len(raw)}") from error
+            raise DataError(
+                what,
+                expected=expected,
+                found=f"{error.msg} at byte {error.pos} of {len(raw)}",
+                fix="It may have been cut while it was copied: fetch it again.",
+            ) from error
 
 
 def readable(path: Path) -> AbstractContextManager[None]:

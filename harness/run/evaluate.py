@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from harness.errors import HarnessError, ModelError, StoreError, UnsupportedAnswerForm
-from harness.interchange import prediction_from_json
+from harness.interchange import stored_prediction
 from harness.model import Model
 from harness.papers import Deviation, sentence
 from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
@@ -310,7 +310,7 @@ class _Evaluation:
         def lookup(query: str) -> Prediction | None:
             if hidden or query not in ready:
                 return None
-            return prediction_from_json(journal.record(query)["prediction"])
+            return stored_prediction(journal.record(query), self.folder)
 
         self.progress.start(self.task.name, self.survey.n_total, len(ready))
         self._score(scorer, lookup)

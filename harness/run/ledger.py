@@ -137,7 +137,9 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
             for instead in (_missing, _empty, _right)
         )
         with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
-            lower = task.protocol.score(unit, wrong) or task.protocol.score(unit, empty)
+            lower = task.protocol.score(unit, wrong)
+            if not lower and all(map(_shows_something, unit)):  # it left out what has no answer
+                lower = task.protocol.score(unit, empty)
             made.otherwise[0] = lower, task.protocol.score(unit, right)
     return made
 
@@ -158,6 +160,11 @@ def _empty(sample: Sample) -> Prediction:
     masks = sample.target.answer.masks
     empty = None if masks is None else tuple(Rle.empty(*reversed(one.size)) for one in masks)
     return Prediction(query_id=sample.query.id, answer=Answer(masks=empty))
+
+
+def _shows_something(sample: Sample) -> bool:
+    """Return True if masks of nothing are a wrong answer."""
+    return any(mask.area for mask in (sample.target and sample.target.answer.masks) or ())
 
 
 def _nested(counts: Counts) -> dict[str, Any]:

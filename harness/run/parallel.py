@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from harness.errors import StoreError, raised_as
-from harness.interchange import prediction_from_json
+from harness.interchange import stored_prediction
 from harness.record import Run
 from harness.run.batching import Selection, units
 from harness.run.judging import TaskSource
@@ -52,6 +52,6 @@ def _score_units(
     done = []
     for unit in islice(units(selection.samples(task)), index, None, count):
         records = journal.records(sample.query.id for sample in unit)
-        predictions = [prediction_from_json(one["prediction"]) for one in records]
+        predictions = [stored_prediction(one, folder) for one in records]
         done.append((score_unit(task, unit, predictions), tally(task, unit, predictions)))
     return done

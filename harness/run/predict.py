@@ -257,7 +257,7 @@ def fault_of(query: Query, answer: Answer) -> str | None:
     if any(box.right <= box.left or box.bottom <= box.top for box in answer.boxes or ()):
         return "a box without area"
     if answer.count is not None and not (
-        isinstance(answer.count, int) and 0 <= answer.count <= MAX_COUNT
+        type(answer.count) is int and 0 <= answer.count <= MAX_COUNT
     ):
         return f"a count that is no whole number from 0 to {MAX_COUNT}: {repr(answer.count)[:40]}"
     return None

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.formats import Matched, read_format
-from harness.interchange import Row, prediction_from_json
+from harness.interchange import Row, stored_prediction
 from harness.interchange import row_to_prediction as read_row
 from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
@@ -300,7 +300,7 @@ def rescore(
     scorer = Scorer(task, partial(selection.samples, task))
     journal = run.journal  # refuses files of other runs
     if processes == 1:
-        scorer.advance(lambda query: prediction_from_json(journal.record(query)["prediction"]))
+        scorer.advance(lambda query: stored_prediction(journal.record(query), run.folder))
     else:
         for score, counted in score_journal(source, run, selection=selection, processes=processes):
             scorer.add_scored(score, counted)

@@ -35,6 +35,9 @@ class Attempt(TypedDict, total=False):
     memory: Mapping[str, object]
 
 
+KEPT = tuple(Attempt.__annotations__)
+
+
 def add_attempt(
     folder: Path,
     *,
@@ -119,6 +122,9 @@ def _attempts(path: Path) -> list[Attempt]:
     Those of earlier versions stay as they were: their stages have `memory_bytes`, the memory of the
     process at the end of a piece of work, and no peaks.
     """
-    with suppress(StoreError, TypeError, KeyError, ValueError):
-        return [from_plain(Attempt, one) for one in read_json(path)["attempts"]]
+    with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
+        return [
+            from_plain(Attempt, {name: one[name] for name in KEPT if name in one})
+            for one in read_json(path)["attempts"]
+        ]
     return []

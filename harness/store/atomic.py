@@ -33,7 +33,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 def writing(path: Path) -> AbstractContextManager[None]:
     """Turn an OSError into the StoreError of a file or folder that could not be written."""
     fix = "What was finished before is kept; run the same command again to go on."
-    return raised_as(StoreError, f"file {path}", "to write it", OSError, fix=fix)
+    missing = "no folder to write it into"
+    return raised_as(StoreError, f"file {path}", "to write it", OSError, fix=fix, missing=missing)
 
 
 def write_json(path: Path, value: object) -> None:

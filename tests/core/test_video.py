@@ -229,6 +229,7 @@ def test_a_part_of_the_frames_is_a_medium_of_its_own(plain):
 @pytest.mark.parametrize("choose", [None, lambda times: (0, 3, 40, 41, 42)])
 def test_a_stretch_of_a_file_has_its_frames_and_times(plain, choose):
     whole = video_file(plain, choose=choose)
+    assert len(whole.part(2, 5000)) == len(whole) - 2  # as a slice
     part = pickle.loads(pickle.dumps(whole.part(1, 4)))
     assert part.is_video and part.times() == whole.times()[1:4]
     for place, frame in enumerate(part.frames(), start=1):

@@ -513,6 +513,8 @@ class TestExecutor:
         [
             ("OWLv2", Detections((Detection(0, Box(math.nan, 0, 1, 1), "", 0.5),)), "nan"),
             ("OWLv2", Detections((Detection(0, Box(0, 0, 1, 1), "", SINGLE),)), "float32"),
+            ("OWLv2", Detections((Detection(0, Box("a", 0, 1, 1), "", 0.5),)), "str"),
+            ("OWLv2", Detections((Detection(0, Box(0, 0, 1, 1), "", None),)), "NoneType"),
             ("OWLv2", Detections((Detection(2, Box(0, 0, 1, 1), "", 0.5),)), "frames below 2"),
             ("OCR", Words((Word(0, Box(0, 0, 1, math.inf), "x", 0.5),)), "inf"),
             ("OCR", Words((Word(0, Box(0, 0, 1, 1), "\ud800", 0.5),)), "ud800"),

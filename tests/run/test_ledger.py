@@ -20,6 +20,7 @@ from harness.run.batching import samples_of, units
 from harness.run.judging import with_judge
 from harness.run.ledger import enough_tokens, unit_ledger
 from harness.run.scoring import score_unit
+from harness.scores import Mean
 from harness.spec import parse
 from harness.types import Failure, FailureKind, GenerationSettings, Parsed, Prediction
 
@@ -148,6 +149,20 @@ def test_the_lower_bound_is_one_where_a_scorer_guesses_or_leaves_out(name, shape
     low, high = (values(task, bound)[task.protocol.headline] for bound in bounds)
     least = -0.68 if name == "site_bench" else 0.0  # less than chance
     assert low == pytest.approx(least, abs=0.005) and high == pytest.approx(1.0)
+
+
+def test_what_is_left_out_and_has_no_masks_has_no_bound(shapes):
+    """A scorer need not take an answer that says nothing."""
+    task = plugins.build("tasks", parse("mvbench"), shapes)
+
+    def score(unit, predictions):
+        (one,) = predictions
+        return {} if one.failure else {"a": Mean(float(one.answer.choice.strip() == "A"))}
+
+    task = replace(task, protocol=replace(task.protocol, score=score))
+    unit = next(iter(units(samples_of(task))))
+    wrong, right = unit_ledger(task, unit, list(map(cut_off, unit))).otherwise[0]
+    assert wrong == {} and right.keys() == {"a"}
 
 
 @pytest.mark.parametrize(
