@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import StoreError
+from harness.errors import StoreError, raised_as
 from harness.store.atomic import sync, writing
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def save_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
 
 
 def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
-    """Load what `save_optimizers` wrote.
+    """Load what `save_optimizers` wrote, or the state of one optimiser alone.
 
     Raises:
         StoreError: the file is damaged, or is of other optimisers.
@@ -140,16 +140,15 @@ def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
 
     import torch
 
-    expected = "states of the optimisers that train"
-    try:  # onto the CPU: each optimiser takes its part to the device of its own weights
+    what, expected = f"state {path}", "states of the optimisers that train"
+    unfit = AttributeError, EOFError, LookupError, OSError, TypeError, UnpicklingError, ValueError
+    with raised_as(StoreError, what, expected, *unfit, RuntimeError):
+        # Onto the CPU: each optimiser takes its part to the device of its own weights.
         kept = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
-        raise StoreError(f"state {path}", expected=expected, found=str(error)[:200]) from error
+    kept = [kept] if isinstance(kept, dict) else kept
     known = isinstance(kept, list) and all(isinstance(one, dict) for one in kept)
     if not known or len(kept) != len(optimizers):
-        raise StoreError(f"state {path}", expected=expected, found="something else")
+        raise StoreError(what, expected=expected, found="something else")
     for optimizer, state in zip(optimizers, kept, strict=True):
-        try:
+        with raised_as(StoreError, what, expected, *unfit):
             optimizer.load_state_dict(state)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"state {path}", expected=expected, found=str(error)) from error

@@ -13,7 +13,6 @@ from harness.errors import UsageError
 from harness.leaderboards import formatting
 from harness.leaderboards.differences.audit import BLIND, CONTROLS, Audit, Control
 from harness.leaderboards.differences.audit import audit as run_audit
-from harness.leaderboards.render.pages import fill
 from harness.record import MANIFEST, Run
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
@@ -114,6 +113,8 @@ def page(made: Audit) -> str:
     """Return the page: the sentence, a bar and a verdict for each control."""
     known = [one.value for one in made.controls if one.value is not None]
     longest = max([abs(made.value or 0.0), *map(abs, known)]) or 1.0
+    from harness.leaderboards.render.pages import fill
+
     return fill(
         "audit.jinja",
         made=made,

@@ -9,7 +9,6 @@ from harness import plugins
 from harness.cli.output import tell
 from harness.errors import HarnessError, ParseError, StoreError, UsageError
 from harness.leaderboards.images import describe_answer
-from harness.leaderboards.render.rollouts import render
 from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups_of, with_images
 from harness.models.pipeline import LOCATED
 from harness.models.response_writer import objects_of, training_answer
@@ -44,6 +43,8 @@ def explain_training(arguments: Namespace) -> int:
             found="a training's",
             fix="--out FILE.html says where its page goes.",
         )
+    from harness.leaderboards.render.rollouts import render
+
     groups, notes = select_groups(training, arguments)
     page = render(
         f"Rollouts of {training.folder.resolve().name}",

@@ -33,6 +33,8 @@ from harness.types import Prediction, Sample
 
 TODAY = "today's scorer"
 """The step to what this version scores the first run's own predictions as."""
+ANSWERS = "answers"
+"""Cause of answers that differ where neither run has responses."""
 READING = ("grammar", "coordinates", "segmenter", "propagator")
 """Stages that read a response, in their order."""
 
@@ -143,8 +145,16 @@ class _Chain:
             name: causes_of(*pair, self.settings)
             for name, pair in self.pairs.items()
             if pair[0].responses != pair[1].responses
-            or (not pair[0].responses and pair[0].answer != pair[1].answer)
         }
+        answers = {
+            name: ANSWERS
+            for name, pair in self.pairs.items()
+            if not any(one.responses for one in pair) and pair[0].answer != pair[1].answer
+        }
+        if answers:
+            self.causes |= answers
+            described = (run.manifest["model"]["description"] for run in (self.a, self.b))
+            self.settings = {**self.settings, ANSWERS: differences(*described)}
         first, second = self.readers
         self.stages, self.differing = ({}, {}), []
         if first is not None and second is not None:
@@ -244,9 +254,10 @@ def diff_runs(
     for cause in sorted(differing, key=_in_order):
         chain.responses.add(cause)
         with_it = [name for name in READING if name in chain.joined]
-        name = " + ".join([f"responses: {cause}", *with_it])
+        what, own = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
+        name = " + ".join([own, *with_it])
         lines = [line for one in cause.split(" + ") for line in chain.settings.get(one, ())]
-        told = f"{differing[cause]} of {len(chain.pairs)} responses differ"
+        told = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
         walk.step(name, chain.score(walk.task), [told, *lines])
     judged = task_for(b, data_root)
     if judged.protocol.name == walk.task.protocol.name:
@@ -312,7 +323,7 @@ def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
 
 
 def _in_order(cause: str) -> list[int]:
-    known = (*CAUSES, "not on record", "chance")
+    known = (*CAUSES, "not on record", "chance", ANSWERS)
     return [known.index(one) for one in cause.split(" + ")]
 
 

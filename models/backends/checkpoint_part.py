@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, TypedDict, get_args
@@ -12,7 +11,7 @@ from harness.errors import ModelError, UsageError
 from harness.model import Part
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.checkpoint import Dtype
-from harness.models.backends.loading import check_report, loading, memory
+from harness.models.backends.loading import check_report, loaded_once, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class CheckpointPart(Part):
         """Names of transformers' classes of the network and of the processor."""
         return f"{self.family}Model", f"{self.family}Processor"
 
-    @cached_property
+    @loaded_once
     def network(self) -> "PreTrainedModel":
         """The network in evaluation mode, on its device.
 
@@ -130,7 +129,7 @@ class CheckpointPart(Part):
             made.vision_encoder.compile(dynamic=False)
         return made
 
-    @cached_property
+    @loaded_once
     def processor(self) -> "ProcessorMixin":
         """The processor.
 

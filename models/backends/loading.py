@@ -1,9 +1,33 @@
 """Errors of harness for faults of loading a network from a folder to a device."""
 
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, TypeVar
 
 from harness.errors import ModelError, OutOfMemory
+
+T = TypeVar("T")
+
+
+class loaded_once(cached_property[T]):  # noqa: N801 - a decorator
+    """A cached property that threads load once, under a lock of its instance.
+
+    The lock of `cached_property` is one of all instances up to Python 3.11, so that a part that
+    hangs would hold up every other one; later there is none.
+    """
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        """Return the value, which is made now if it is not there."""
+        if instance is None:
+            return self
+        held, name = vars(instance), self.attrname
+        assert name is not None, "it stands in a class"
+        with held.setdefault("_loading", threading.RLock()):
+            if name not in held:
+                held[name] = self.func(instance)
+            return held[name]
 
 
 def check_report(checkpoint: str, report: Mapping[str, Collection[object]]) -> None:

@@ -192,7 +192,7 @@ def test_a_folder_of_masks_is_compared_with_a_model(capsys, evaluated, tmp_path)
     )
     made, steps = explained(capsys, other, mine)
     assert (made["first"], made["second"]) == (value(other), value(mine))
-    assert list(steps) == ["responses: not on record"]  # files of masks hold no requests
+    assert list(steps) == ["answers"]  # neither run has responses
 
 
 def test_a_grammar_goes_with_the_responses_of_another_prompt(capsys, evaluated, tmp_path):

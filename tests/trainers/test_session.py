@@ -256,7 +256,11 @@ def test_damaged_and_other_states_of_optimisers_are_store_errors(tmp_path):
         with pytest.raises(StoreError, match="optimizer"):
             load_optimizers(path, adam)
     other = torch.optim.AdamW([torch.ones(2, requires_grad=True), torch.ones(3)])
-    for kept in ([], [{}], {"state": {}}, [other.state_dict()], [1]):
+    torch.save(adam[0].state_dict(), path)  # as one optimiser's was written before
+    load_optimizers(path, adam)
+    groups = adam[0].state_dict()["param_groups"]
+    odd = [{"state": [], "param_groups": groups}]
+    for kept in ([], [{}], {"state": {}}, [other.state_dict()], [1], odd):
         torch.save(kept, path)
         with pytest.raises(StoreError, match="optimizer"):
             load_optimizers(path, adam)

@@ -93,7 +93,7 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
     max_completion_length=1024,
 )
 def video_str(
-    reward: VideoStrReward,
+    own: VideoStrReward,
     settings: Settings,
     *,
     graphs: str | None = None,
@@ -102,7 +102,7 @@ def video_str(
     """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
 
     Args:
-        reward: What is rewarded.
+        own: What is rewarded.
         settings: Of the engine.
         graphs: Where true graphs are that targets do not carry: `shapes` (drawn again from the
             seed of generated data, in metres), `shapes_canvas` (in pixels of pocket's canvas,
@@ -120,7 +120,7 @@ def video_str(
         with_edges: Count R_e.
         with_length: Count R_l.
     """
-    reward = replace(reward, frames=graph_frames)
+    reward = replace(own, frames=graph_frames)
     return SpokenTrainer(
         name="video_str",
         settings=settings,
