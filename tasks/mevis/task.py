@@ -8,7 +8,7 @@
     {"2": [{"size": [480, 854], "counts": "…"}, null], …}
 
 The second version calls the first file `meta_expressions_v2.json`, and
-`meta_expressions_v2_release.json` in `valid`.
+`meta_expressions_v2_release.json` in `valid`; under the first version's name it is read too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +38,8 @@ from harness.tasks.rvos.videos import (
 from harness.types import Answer, AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks mevis` says where the data is had."
+FIRST_NAME = "meta_expressions.json"
+"""The file of expressions of the first version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,10 @@ def mevis(
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "mevis" / ("v2" if version == 2 else "") / split, fix=FIX)
     hidden = split == "valid"
-    names = (expressions_file(split, version), *(() if hidden else ("mask_dict.json",)))
+    expressions = expressions_file(split, version)
+    if not (place / expressions).is_file() and (place / FIRST_NAME).is_file():
+        expressions = FIRST_NAME
+    names = (expressions, *(() if hidden else ("mask_dict.json",)))
     files = [file(place / name, fix=FIX) for name in names]
     videos = videos_of(files[0])
     layout = Layout(place, files[0], videos, None if hidden else TrackFile(files[1]))
@@ -87,7 +92,7 @@ def mevis(
 def expressions_file(split: str, version: int) -> str:
     """The name of a split's file of expressions."""
     if version == 1:
-        return "meta_expressions.json"
+        return FIRST_NAME
     return f"meta_expressions_v2{'_release' if split == 'valid' else ''}.json"
 
 

@@ -7,7 +7,7 @@ The tables of lmms-eval, whose images are in them, or the authors' own lines of 
 are files below `data`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,7 @@ from harness.metrics.letter_readers import mindcube_choice
 from harness.task import Task
 from harness.tasks.qa.letters import letter_protocols
 from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.tables import text
 from harness.tasks.qa.task import table_task
 
 FIELDS = Fields(
@@ -35,13 +36,15 @@ def mindcube(
     data: Path, *, split: Literal["tiny", "full"] = "tiny", protocol: str = "mindcube/official"
 ) -> Task:
     """One sample a question; `protocol` is `mindcube/official` or `mindcube/strict`."""
+    read: Callable[..., Question | None] = FIELDS.read_record
     place, files = data / "mindcube" / split, "combined-*.parquet"
-    if not place.is_dir() and (data / "mindcube" / "data" / LINES[split]).is_file():
-        place, files = data / "mindcube" / "data", LINES[split]
-    return table_task("mindcube", place, files, FIELDS, PROTOCOLS, split, protocol, read=_question)
+    if not any(place.glob(files)) and (data / "mindcube" / "data" / LINES[split]).is_file():
+        place, files, read = data / "mindcube" / "data", LINES[split], _authors_question
+    return table_task("mindcube", place, files, FIELDS, PROTOCOLS, split, protocol, read=read)
 
 
-def _question(row: Mapping[str, object], where: str, place: Path) -> Question | None:
-    """A record's question; None of a translation, which the authors' score leaves out."""
-    question = FIELDS.read_record(row, where, place)
-    return None if question.id.startswith("translation") else question
+def _authors_question(row: Mapping[str, object], where: str, place: Path) -> Question | None:
+    """A line's question; None of a translation, which the authors' score leaves out."""
+    if text(row, "id", where).startswith("translation"):
+        return None
+    return FIELDS.read_record(row, where, place)

@@ -60,7 +60,7 @@ CUT = {
     "nturgbd": "nturgbd_convert",
     "tvqa/frames_fps3_hq": "tvqa/video_fps3_hq_segment",
 }
-"""Names of those folders in the branch `video`, where they differ."""
+"""Names of those folders in the branch `video`, where they differ; they are beside `json`."""
 FRAMES_PER_SECOND = 3.0  # of videos that are folders of frames
 FIELDS = Fields(
     id="{_file}/{_index}",
@@ -93,7 +93,7 @@ def mvbench(
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "mvbench", fix=FIX)
     files = tuple(file(place / "json" / f"{name}.json", fix=FIX) for name in FOLDERS)
-    is_cut = (place / CUT["star/Charades_v1_480"]).is_dir()
+    is_cut = _is_cut(place)
     if is_cut and clips == "whole":
         raise UsageError(
             "mvbench(clips=whole)",
@@ -102,7 +102,7 @@ def mvbench(
         )
     videos = {
         name: Videos(
-            (place / CUT.get(where, where),)
+            (place / CUT.get(where, where), place / LATER / CUT.get(where, where))
             if is_cut
             else (place / "video" / where, place / "video" / LATER / where),
             frames,
@@ -123,7 +123,17 @@ def mvbench(
         problems=lambda one: videos[one.categories["task"]].problems(one),
     )
     arguments = {"clips": clips, "frames": "all" if frames is None else str(frames)}
+    if is_cut:
+        arguments["branch"] = "video"
     return question_task(layout, "mvbench", protocol=scoring, split=split, arguments=arguments)
+
+
+def _is_cut(place: Path) -> bool:
+    """True if a folder has videos of the branch `video`, and none of `main`, which come first."""
+    whole = (*FOLDERS.values(), LATER)
+    if any((place / "video" / where).is_dir() for where in whole):
+        return False
+    return any((place / CUT.get(where, where)).is_dir() for where in whole)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:

@@ -8,6 +8,7 @@ An entry of `data.json`, with `images/<category>/<image_filename>` and `masks/<m
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -68,7 +69,9 @@ def _find(folder: Path, name: str) -> Path:
     """Return the file of a name, in whichever of Unicode's forms: data.json and archives differ."""
     path = path_inside(folder, name)
     forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
-    return next((one for one in (path, *forms) if one.is_file()), path)
+    with suppress(OSError):  # a name that is too long, which is told when the file is opened
+        return next((one for one in (path, *forms) if one.is_file()), path)
+    return path
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:

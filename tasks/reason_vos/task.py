@@ -2,7 +2,8 @@
 
 `meta_expressions.json` names videos, frames and expressions; the masks of an object are the PNG
 files of `Annotations/<source>_<video>_<obj_id>`, of which not every frame has one. They are of any
-mode: what is not black is the object, as for the official script, which reads them as grey.
+mode of 8 bits: what is not black is the object, as for the official script, which reads them as
+grey. Grey of 16 bits, and transparency that may hold the object, are refused.
 
     {"videos": {"0a1b": {"source": "BURST", "frames": ["00000", "00001"], "expressions": [
        {"obj_id": 1, "exp_id": 0, "exp_text": "the one that gets away", "is_sent": false}]}}}
@@ -13,7 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from PIL import Image
+
 from harness.errors import DataError
+from harness.files import open_regular
 from harness.layout import LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
@@ -121,7 +125,7 @@ def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target
     """An object's masks by its PNG files; frames without one are empty and do not count.
 
     Raises:
-        DataError: a file is damaged, of another size, or of no frame of the video.
+        DataError: a file is damaged, of another size or mode, or of no frame of the video.
     """
     numbers: Mapping[str, int] = {frame: index for index, frame in enumerate(frames)}
     masks = [Rle.empty(media.size[1], media.size[0])] * len(frames)
@@ -130,9 +134,32 @@ def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target
         if path.stem not in numbers:
             raise DataError(f"annotation {path}", expected="a frame of the video", found=path.stem)
         counted.append(numbers[path.stem])
-        masks[counted[-1]] = sized(read_mask_image(path), media.size, f"annotation {path}")
+        masks[counted[-1]] = sized(_object(path), media.size, f"annotation {path}")
     whole = tuple(masks)
     return Target(answer=Answer(masks=whole, instances=(whole,)), extra={"counted": tuple(counted)})
+
+
+def _object(path: Path) -> Rle:
+    """The pixels of a PNG that are not black.
+
+    Raises:
+        DataError: it is missing or damaged, or grey of 8 bits may not show the object.
+    """
+    mask = read_mask_image(path)
+    with open_regular(path) as file, Image.open(file) as image:
+        found = f"an image of mode {image.mode}"
+        refused = image.mode.startswith(("I", "F"))
+        if "A" in image.getbands():
+            lowest, highest = image.getchannel("A").getextrema()
+            refused, found = lowest != highest, f"{found} whose transparency varies"
+    if refused:
+        raise DataError(
+            f"annotation {path}",
+            expected="an object in values of 8 bits that are not black, without transparency",
+            found=found,
+            fix="Write it as a grey PNG of 8 bits: 0, and 255 for the object.",
+        )
+    return mask
 
 
 def _check(layout: VideoList) -> Iterator[Problem]:

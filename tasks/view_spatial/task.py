@@ -3,10 +3,12 @@ r"""ViewSpatial-Bench: where things are and how they are turned, for the camera 
 A row: `{"images": […], "question": "…", "choices": "A. left\\nB. right…", "answer": "A. left",
 "question_type": "Camera perspective - Relative Direction"}`
 
-A record of the authors' `ViewSpatial-Bench.json` has the names of its images, as `image_path`.
+A record of the authors' `ViewSpatial-Bench.json` has the names of its images, as `image_path`. It
+is read where there are no tables; of several copies, the one in the fewest folders.
 """
 
 from dataclasses import replace
+from glob import escape
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +26,8 @@ FIELDS = Fields(
     form="marked",
     categories={"question_type": "question_type"},
 )
-JSON = "**/ViewSpatial-Bench.json"
+TABLES = "**/test-*.parquet"
+JSON = "ViewSpatial-Bench.json"
 PROTOCOLS = letter_protocols(
     "viewspatial", view_spatial_choice, official="the first A to D, alone, in the last line"
 )
@@ -34,7 +37,9 @@ def view_spatial(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "viewspatial/official"
 ) -> Task:
     """One sample a question; `protocol` is `viewspatial/official` or `viewspatial/strict`."""
-    place, files, fields = data / "view_spatial", "**/test-*.parquet", FIELDS
-    if any(place.glob(JSON)):
-        files, fields = JSON, replace(FIELDS, images=("image_path",))
+    place, files, fields = data / "view_spatial", TABLES, FIELDS
+    copies = [] if any(place.glob(TABLES)) else sorted(place.rglob(JSON))
+    if copies:
+        first = min(copies, key=lambda path: len(path.parts)).relative_to(place)
+        files, fields = escape(first.as_posix()), replace(FIELDS, images=("image_path",))
     return table_task("view_spatial", place, files, fields, PROTOCOLS, split, protocol)

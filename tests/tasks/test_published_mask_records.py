@@ -17,6 +17,7 @@ from PIL import Image
 from pyarrow import parquet
 from pycocotools import mask as coco
 
+from harness.errors import DataError
 from harness.media import files_of
 from harness.tasks.training.stv.kitti import read_kitti
 from harness.tasks.training.stv.scannet import read_scannet
@@ -173,6 +174,61 @@ def test_a_record_of_the_published_form_is_read(build, tmp_path, record):
         assert fault is None if lost is None else lost in fault
         seen = {**found(sample, tmp_path), "lost": lost}
         assert {key: seen[key] for key in wanted} == wanted
+
+
+# Faults of one file, and older names
+
+
+def published(root, task):
+    write(root, next(one for one in RECORDS if one["task"] == task))
+    return root
+
+
+@pytest.mark.parametrize("field", ["image_filename", "mask_filename"])
+def test_a_name_that_is_too_long_is_the_fault_of_its_question(build, tmp_path, field):
+    path = published(tmp_path, "pointbench") / "pointbench/data.json"
+    (entry,) = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps([entry, {**entry, field: f"{'a' * 300}.png"}]))
+    (problem,) = build("pointbench", tmp_path).check()
+    assert "a" * 300 in problem.message or "a" * 300 in problem.path
+
+
+def saved(image):
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+GREY = np.array([[0, 255, 0, 0], [0, 0, 0, 0]], np.uint8)
+DEEP = Image.fromarray(np.minimum(GREY, 1).astype(np.uint16))
+HIDDEN = Image.merge("LA", (Image.new("L", (4, 2)), Image.fromarray(GREY)))
+
+
+@pytest.mark.parametrize("image", [DEEP, HIDDEN, HIDDEN.convert("RGBA")], ids=lambda one: one.mode)
+def test_a_mask_that_grey_of_8_bits_would_not_show_is_refused(build, tmp_path, image):
+    root = published(tmp_path, "reason_vos")
+    path = root / "reason_vos/Annotations/BURST_0a1b_1/00000.png"
+    path.write_bytes(saved(image))
+    with pytest.raises(DataError, match=rf"00000\.png.*of mode {image.mode}"):
+        list(build("reason_vos", root).samples())
+    assert [image.mode in one.message for one in build("reason_vos", root).check()] == [True]
+
+
+def test_a_mask_may_be_opaque(build, tmp_path):
+    root = published(tmp_path, "reason_vos")
+    path = root / "reason_vos/Annotations/BURST_0a1b_1/00000.png"
+    path.write_bytes(saved(Image.fromarray(GREY).convert("RGBA")))
+    assert drawn(next(build("reason_vos", root).samples()).target.answer.masks[0])[0] == "0100"
+
+
+def test_mevis_2_may_have_the_first_versions_name(build, tmp_path):
+    place = published(tmp_path, "mevis(split=train,version=2)") / "mevis/v2/train"
+    named, first = place / "meta_expressions_v2.json", place / "meta_expressions.json"
+    first.write_text("{}")
+    assert build("mevis(split=train,version=2)", tmp_path).annotations[0] == named
+    named.replace(first)
+    (sample,) = build("mevis(split=train,version=2)", tmp_path).samples()
+    assert sample.id == "377b1c5f365c/0"
 
 
 # The three sources of STV-205k

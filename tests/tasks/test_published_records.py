@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from harness.errors import UsageError
 from harness.tasks.mvbench.task import FOLDERS
 from harness.types import Answer
 from harness.world.encode import encode_png
@@ -111,3 +112,73 @@ def test_a_published_record_is_read(build, tmp_path, record):
             assert list(query.media[0].times()) == pytest.approx(expected["times"])
         if "answer" in expected:
             assert plain(sample.target.answer) == expected["answer"]
+
+
+# Two releases in one folder
+
+
+def published(root: Path, task: str) -> list[dict[str, Any]]:
+    """Write all published records of a task below folders of their numbers."""
+    found = [one for one in RECORDS if one["task"] == task]
+    for number, record in enumerate(found):
+        write_published(root / str(number), record)
+    return found
+
+
+def ids(task) -> list[str]:
+    return [sample.id for sample in task.samples()]
+
+
+@pytest.mark.parametrize("folder", ["star/Charades_segment", "clevrer/video_validation", "video"])
+def test_whole_videos_of_mvbench_are_read_beside_parts_of_them(build, tmp_path, folder):
+    published(tmp_path, "mvbench")
+    root = tmp_path / "0"
+    beside = root / "mvbench" / folder
+    beside.mkdir(parents=True, exist_ok=True)
+    write_mp4(beside / "5W1Z7.mp4", FRAMES, times=range(len(FRAMES)))
+    task = build("mvbench", root)
+    assert not list(task.check()) and "branch" not in task.arguments
+    lengths = {
+        clips: [len(one.query.media[0]) for one in build(f"mvbench(clips={clips})", root).samples()]
+        for clips in ("clipped", "whole")
+    }
+    assert lengths == {"clipped": [3, 10, 1, 4], "whole": [10, 10, 10, 12]}
+
+
+def test_parts_of_videos_of_mvbench_may_be_among_those_added_later(build, tmp_path):
+    published(tmp_path, "mvbench")
+    place = tmp_path / "1" / "mvbench"
+    (place / "data0613/star").mkdir(parents=True)
+    (place / "star/Charades_segment").rename(place / "data0613/star/Charades_segment")
+    (place / "video").mkdir()  # of archives, which are not unpacked
+    task = build("mvbench", tmp_path / "1")
+    assert not list(task.check())
+    assert task.arguments["branch"] == "video"
+    with pytest.raises(UsageError, match="branch video"):
+        build("mvbench(clips=whole)", tmp_path / "1")
+
+
+def test_translations_of_mindcube_are_left_out_of_the_authors_lines_alone(build, tmp_path):
+    table, _ = published(tmp_path, "mindcube")
+    (tmp_path / "1/mindcube/tiny").mkdir()  # empty: it hides nothing
+    lines = tmp_path / "1/mindcube/data/raw/MindCube_tinybench.jsonl"
+    text = lines.read_text("utf-8").replace('"gt_answer": "B"', '"gt_answer": "Left"')
+    lines.write_text(text, encoding="utf-8")
+    task = build("mindcube", tmp_path / "1")
+    assert not list(task.check()) and ids(task) == ["rotation_group004_q1_2"]
+    renamed = table["tables"][0]["rows"].replace("among_group693", "translation_group693")
+    write_published(tmp_path / "0", {**table, "tables": [{**table["tables"][0], "rows": renamed}]})
+    (sample,) = build("mindcube", tmp_path / "0").samples()
+    assert sample.id == "translation_group693_q1_5_2" and sample.categories["setting"] == "other"
+
+
+def test_view_spatial_is_read_once(build, tmp_path):
+    published(tmp_path, "view_spatial")
+    root = tmp_path / "1" / "view_spatial"
+    listed = (root / "ViewSpatial-Bench.json").read_text("utf-8")
+    (root / "ViewSpatial-Bench/ViewSpatial-Bench.json").write_text(listed, encoding="utf-8")
+    task = build("view_spatial", tmp_path / "1")
+    assert ids(task) == ["ViewSpatial-Bench/0"]
+    assert task.annotations == (root / "ViewSpatial-Bench.json",)
+    (tmp_path / "0/view_spatial/ViewSpatial-Bench.json").write_text(listed, encoding="utf-8")
+    assert ids(build("view_spatial", tmp_path / "0")) == ["test-00000-of-00001/0"]
