@@ -254,8 +254,8 @@ def diff_runs(
     for cause in sorted(differing, key=_in_order):
         chain.responses.add(cause)
         with_it = [name for name in READING if name in chain.joined]
-        what, own = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
-        name = " + ".join([own, *with_it])
+        what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
+        name = " + ".join([named, *with_it])
         lines = [line for one in cause.split(" + ") for line in chain.settings.get(one, ())]
         told = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
         walk.step(name, chain.score(walk.task), [told, *lines])
