@@ -47,7 +47,7 @@ class Deviation:
     paper: str
     """Value of the paper."""
     of: str = "paper"
-    """Whose value that is: the paper's, or a preset's."""
+    """Source of that value: the paper's, or a preset's."""
 
     def __str__(self) -> str:
         return f"{self.setting} {self.used} ({self.of}: {self.paper})"

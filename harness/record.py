@@ -120,7 +120,7 @@ class Run:
 
     @cached_property
     def timing(self) -> dict[str, Any]:
-        """What the run cost, by attempt; empty where that is not recorded, or is no object.
+        """Cost of the run, by attempt; empty where that is not recorded, or is no object.
 
         Raises:
             StoreError: the file is damaged.

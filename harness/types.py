@@ -286,7 +286,7 @@ class Parsed:
     frame: int | None = None
     """The frame of a video that the objects are in; None: in an image."""
     error: str = ""
-    """Why the response could not be read."""
+    """Reason that the response could not be read."""
     cut: bool = False
     """True if the response reached the limit of new tokens."""
     outside: int = 0

@@ -139,7 +139,7 @@ class Offered(NamedTuple):
     kind: ast.expr | None
     default: ast.expr | None
     about: str
-    """What the function says of it, or else its field's docstring."""
+    """Words of the function on it, or else its field's docstring."""
 
 
 @dataclass(frozen=True)

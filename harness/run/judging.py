@@ -34,7 +34,7 @@ class KeptJudge:
     """The judge's own name."""
     ledger: Ledger
     inner: Judge | None = None
-    """Who is asked; None: nobody."""
+    """The judge that is asked; None: nobody."""
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """Return the kept verdict, or ask the judge for one and keep it.

@@ -1,1 +1,1 @@
-"""Why two numbers differ, and what a number is made of: the same predictions, scored otherwise."""
+"""Reasons that two numbers differ, and the parts of one: the same predictions, scored otherwise."""

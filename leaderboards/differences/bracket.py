@@ -22,7 +22,7 @@ class Bracketed:
 
     protocol: str
     about: str
-    """Whose scorer it is, from the benchmark's card."""
+    """Owner of the scorer, from the benchmark's card."""
     papers: tuple[str, ...]
     """Papers on file that print numbers by it, `assumed` where they do not say so."""
     headline: str = ""
@@ -32,7 +32,7 @@ class Bracketed:
     n_failed: int = 0
     """Samples without an answer that this protocol reads."""
     reason: str = ""
-    """Why there is no number."""
+    """Reason that there is no number."""
 
 
 def bracket(

@@ -1,4 +1,4 @@
-"""Why two runs' numbers differ: re-scored with one stage after another taken from the other run.
+"""Difference of two runs' numbers: re-scored with one stage after another taken from the other run.
 
 The first run's predictions are scored; then one stage at a time is replaced by the second run's,
 until all is the second's. What the number moves by at each step is what that stage explains, so the

@@ -96,7 +96,7 @@ class SiteFolder:
     data_root: Path | None
     images: bool
     media: dict[str, dict[str, object]] = field(default_factory=dict)
-    """What the front end is told of the media that were written, by content."""
+    """Facts for the front end of the media that were written, by content."""
 
     def save(self, name: str, content: bytes) -> None:
         """Write a file, and the folders above it."""

@@ -23,7 +23,7 @@ class Computing:
     """Options of a plugin for such a part."""
 
     dtype: Dtype = "auto"
-    """Of weights and activations; `auto` is what the checkpoint was saved in."""
+    """Type of weights and activations; `auto` is what the checkpoint was saved in."""
     device: str = "auto"
     """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
     compiled: bool = False

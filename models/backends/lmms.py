@@ -58,8 +58,8 @@ class LmmsOptions(GenerationOptions, ProcessorOptions):
     force_simple: bool = False
     """Take the older interface of a model that has both."""
     image_nesting: Several | None = None
-    """How a model takes several images, frames of a clip too, that is not known here to look at
-    more than one: `flat`, a list of them; `nested`, a list within a list."""
+    """Form in which a model that is not known here to look at several images, or frames, takes
+    them: `flat`, a list of them; `nested`, a list within a list."""
     clips: Clips = "images"
     """Several frames of a medium are shown as `images`, or as the path of a video `file` that has
     them and nothing else, for models that open one and sample it by their own arguments; they then

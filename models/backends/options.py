@@ -50,9 +50,9 @@ class TemplateOptions:
     """Variables of the chat template."""
 
     enable_thinking: bool | None = None
-    """Whether the chat template asks for reasoning; None: as it does by itself."""
+    """Let the chat template ask for reasoning; None: as it does by itself."""
     reasoning_effort: str | None = None
-    """How much of it, such as `low`, where the chat template knows the word."""
+    """Amount of reasoning, such as `low`, where the chat template knows the word."""
 
     @property
     def template(self) -> dict[str, object]:
@@ -63,12 +63,12 @@ class TemplateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessorOptions:
-    """What is known of the processor of a network that runs elsewhere."""
+    """Facts of the processor of a network that runs elsewhere."""
 
     tokenizer: str | None = None
     """A folder with the network's tokenizer and processor, for its canvas."""
     coordinates: Coordinates | None = None
-    """What numbers in responses mean; needed without such a folder."""
+    """Meaning of numbers in responses; needed without such a folder."""
     factor: int | None = None
     """Patch size times merge size of its processor, without such a folder."""
     min_pixels: int | None = None
@@ -82,9 +82,9 @@ class LoadedOptions(TemplateOptions):
     """Options of a network that is loaded in this process."""
 
     revision: str | None = None
-    """Of a name in the cache: branch, tag or commit."""
+    """Version of a name in the cache: branch, tag or commit."""
     dtype: Dtype = "auto"
-    """Of weights and activations; `auto` is what the checkpoint was saved in."""
+    """Type of weights and activations; `auto` is what the checkpoint was saved in."""
     min_pixels: int | None = None
     """Smallest image after resizing; None: as the checkpoint's processor says."""
     max_pixels: int | None = None

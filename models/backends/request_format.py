@@ -40,7 +40,7 @@ class RequestOptions(ServedOptions, TemplateOptions):
     """Options of what a request says."""
 
     server: Server = "vllm"
-    """What it takes beyond the common form: `vllm`, `sglang`, `openai` or `plain`."""
+    """Parameters it takes beyond the common form: `vllm`, `sglang`, `openai` or `plain`."""
     clips: Clips = "images"
     """Several frames are sent as `images`, which every server takes, or as one `video` with its
     times, which vLLM takes."""

@@ -83,7 +83,7 @@ class TransformersOptions(GenerationOptions, LoadedOptions):
     device: str = "auto"
     """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
     attn_implementation: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
-    """Of attention; `auto` is transformers' choice, but for `kernels` on a CPU."""
+    """Implementation of attention; `auto` is transformers' choice, but for `kernels` on a CPU."""
     batch_size: int = 8
     """Requests at once; fewer where they do not fit into memory."""
     repetition_penalty: float | None = None

@@ -55,7 +55,7 @@ class VllmOptions(ServedOptions, LoadedOptions):
     max_model_len: int | None = None
     """Tokens of prompt and response together; None: as the checkpoint says."""
     gpu_memory_utilization: float = 0.9
-    """Of a GPU's memory, from 0 to 1."""
+    """Share of a GPU's memory, from 0 to 1."""
     tensor_parallel_size: int = 1
     """GPUs that one network is spread over."""
 

@@ -67,7 +67,7 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
     segmenter: Segmenter
     propagator: Propagator
     prompts: Literal["ours", "official"] = "ours"
-    """Whose `system` and `judge` are."""
+    """Author of `system` and `judge`."""
     name = "sam3_agent"
 
     def describe(self) -> Mapping[str, object]:

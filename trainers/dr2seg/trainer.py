@@ -56,7 +56,7 @@ class DR2SegOptions:
     n0: int = ANCHOR
     """Tokens of reasoning that cost nothing."""
     gamma: float = GAMMA
-    """What each further token costs."""
+    """Cost of each further token."""
     gate_threshold: float = 0.0
     """The length counts only in groups where some accuracy is above this. The paper's is 0, which
     in the `sam3` form one overlapping pixel passes; 0.5 is sensible."""
@@ -66,10 +66,10 @@ class DR2SegOptions:
     longest_description: int = LONGEST
     """Tokens; a longer one earns nothing."""
     second_temperature: float | None = None
-    """Of the second pass; 0 is greedy, which halves the noise of its reward. None: as the first
-    pass, which keeps that reward a chance."""
+    """Temperature of the second pass; 0 is greedy, which halves the noise of its reward. None: as
+    the first pass, which keeps that reward a chance."""
     semantics: Semantics = "official"
-    """Of the accuracy in the `sam2` form, as of `visionreasoner`."""
+    """Metric of the accuracy in the `sam2` form, as of `visionreasoner`."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

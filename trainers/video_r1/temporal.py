@@ -19,17 +19,17 @@ class TemporalOptions:
     alpha: float = 0.3
     """The bonus where the order of frames is of use."""
     mu: float = 0.8
-    """How much of the shuffled frames' accuracy the ordered ones' has to reach."""
+    """Share of the shuffled frames' accuracy that the ordered ones' has to reach."""
     length: bool = True
     """Reward the length of right answers."""
     omega: float = 0.2
-    """How much."""
+    """Size of that reward."""
     shortest: int = 320
     """Fewest completion tokens that are rewarded."""
     longest: int = 512
     """Most completion tokens that are rewarded."""
     order_seed: int = 0
-    """Of the shuffled orders."""
+    """Seed of the shuffled orders."""
 
     def check(self, method: str) -> None:
         """Raise UsageError for options that `temporal=false` makes idle."""

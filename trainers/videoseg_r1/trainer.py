@@ -155,7 +155,7 @@ class VideoSegR1Options:
     negative_points: bool = True
     """Pay for negative points close beside the objects."""
     negative_distance: float = NEGATIVE_DISTANCE
-    """How close, in pixels of the 840 × 840 frame."""
+    """Greatest distance, in pixels of the 840 × 840 frame."""
     length_penalty: Penalty = "clipped"
     """`clipped` at 0, the paper's `literal` formula, or `none` (Table 7)."""
     length_beta: float = 2e-3
@@ -165,7 +165,7 @@ class VideoSegR1Options:
     thresholds: str = "3+6"
     """Highest difficulties of all levels but the last, joined by `+` (Table H6)."""
     scorer: Spec | None = None
-    """What rates difficulty: a backend such as `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or
+    """Rater of difficulty: a backend such as `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or
     `measured`, which needs no network. Needed where a length penalty has several budgets and
     `ratings` is not given."""
     min_references: int = 8
