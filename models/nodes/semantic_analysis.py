@@ -48,7 +48,7 @@ class SemanticAnalysis(Node):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those of the backend."""
+        """Devices of the backend."""
         return self.chat.devices
 
     def prepare(self) -> None:

@@ -38,7 +38,7 @@ class Replay(Model):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those of the model that reads responses."""
+        """Devices of the model that reads responses."""
         return () if self.reader is None else self.reader.devices
 
     def describe(self) -> Mapping[str, object]:

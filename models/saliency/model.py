@@ -63,7 +63,7 @@ class Saliency(Model):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those of its parts."""
+        """Devices of its segmenter and its propagator."""
         return (*self.segmenter.devices, *self.propagator.devices)
 
     def prepare(self) -> None:

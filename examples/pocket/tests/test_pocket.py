@@ -715,7 +715,7 @@ def test_the_shipped_weights_can_be_made_again():
 
 
 def test_the_first_stage_is_what_made_the_early_weights():
-    """Of which a longer training was recorded: the same in every step up to theirs.
+    """The record is of a longer training, the same in every step up to theirs.
 
     In its last twelve steps of these the rate had begun to fall, by a ten-thousandth.
     """

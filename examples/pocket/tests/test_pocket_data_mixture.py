@@ -1,4 +1,4 @@
-"""What pocket's lessons are made of is what it is asked when it is evaluated."""
+"""Lessons of pocket hold what it is asked when it is evaluated."""
 
 import re
 from collections import Counter

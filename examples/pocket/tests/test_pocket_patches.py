@@ -1,4 +1,4 @@
-"""What the patches of image tokens show, and where what is asked about is."""
+"""Targets of image tokens: what their patches show, and the place of what is asked about."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_patches_come_in_the_order_of_the_architecture():
 
 
 def covered(mask):
-    """Which part of each of 12 × 12 patches a mask covers, token by token; pixel by pixel."""
+    """Return the part of each of 12 × 12 patches that a mask covers, counted pixel by pixel."""
     fine = mask.repeat(12, 0).repeat(12, 1)
     height, width = mask.shape
     parts = fine.reshape(12, height, 12, width).mean((1, 3))
