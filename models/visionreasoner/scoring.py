@@ -49,7 +49,7 @@ THRESHOLDS: Mapping[str, Thresholds] = {
     "base": BASE,
     "strict": Thresholds(0.7, 5.0, 15.0),
 }
-"""Settings of Table 9 of VR-TTRL; `base` is VisionReasoner's."""
+"""Thresholds of Table 9 of VR-TTRL; `base` is VisionReasoner's."""
 
 
 class MatchFlags(NamedTuple):
