@@ -108,19 +108,13 @@ def boxes_of(items: Sequence[Item]) -> tuple[Box, ...] | None:
 
 
 def combine_answers(parts: Sequence[Pending[Answer]]) -> Answer:
-    """One answer of what each form's response says."""
+    """One answer of what each form's response says; NO_TARGET only if every one says so."""
     answer = Answer()
-    for part in parts:
-        answer = _add_answer(answer, part())
+    for pending in parts:
+        part = pending()
+        lacking = (one.name for one in fields(Answer) if getattr(answer, one.name) is None)
+        no_target = part.no_target and (answer.no_target or answer == Answer())
+        answer = replace(
+            answer, **{name: getattr(part, name) for name in lacking}, no_target=no_target
+        )
     return answer
-
-
-def _add_answer(answer: Answer, part: Answer) -> Answer:
-    """`answer` and what `part` says beyond it; NO_TARGET only if every part says so."""
-    output = {
-        field.name: getattr(part, field.name)
-        for field in fields(Answer)
-        if getattr(answer, field.name) is None
-    }
-    first = answer == Answer()
-    return replace(answer, **output, no_target=part.no_target and (first or answer.no_target))

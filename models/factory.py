@@ -1,12 +1,22 @@
 """Parts of a composition, built from SPECs: one place for all adapters."""
 
 from harness import plugins
+from harness.errors import UsageError
 from harness.frames import FramePolicy, frame_policy
 from harness.model import Chat, Coordinates, Propagator, Segmenter
 from harness.spec import Spec, Value
 
 GRABCUT = Spec("grabcut")
 FRAMES = 8
+
+
+def at_least(owner: str, minimum: int, **numbers: float) -> None:
+    """Raise UsageError for an option of `owner` that is below a minimum."""
+    for name, number in numbers.items():
+        if not number >= minimum:
+            raise UsageError(
+                f"{owner}({name}=…)", expected=f"at least {minimum}", found=str(number)
+            )
 
 
 def build_chat(

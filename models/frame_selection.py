@@ -30,17 +30,8 @@ def frames_shown(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[i
 def choose_frames(media: Media, frames: int | FramePolicy) -> tuple[int, ...]:
     """Return the frames of a video by a rule: a number, evenly spread, or a policy."""
     if isinstance(frames, int):
-        return spread_evenly(len(media), frames)
+        return uniform(range(len(media)), frames)
     return frames.choose(media.times()) if len(media) > 1 else (0,)
-
-
-def spread_evenly(total: int, wanted: int) -> tuple[int, ...]:
-    """Return at most `wanted` (≥ 1) of `total` frames, evenly spread, from the first to the last.
-
-    >>> spread_evenly(10, 4)
-    (0, 3, 6, 9)
-    """
-    return uniform(range(total), wanted)
 
 
 def pixel_budget(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:

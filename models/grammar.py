@@ -7,11 +7,11 @@ time linear in the response's length, whatever is in it, and raises nothing but 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from harness.errors import ParseError
+from harness.models.prompts import text_of
 from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, loads_strict, tag_text
 from harness.types import Box, Point
 
@@ -132,6 +132,30 @@ def reasoning(response: str) -> str:
     return response[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
 
 
+def well_formed(response: str, *between: str) -> bool:
+    r"""Return True if the whole response is `<think>`, each tag of `between`, and `<answer>`.
+
+    Equal to `fullmatch` of `<think>.*?</think>\s*<tag>.*?</tag>\s*<answer>.*?</answer>`, in which
+    `.` matches line breaks, but never slower than linear: each seam is looked for at its first
+    place, which leaves the most to the rest.
+
+    >>> well_formed("<think>a</think>\n<answer>b</answer>")
+    True
+    >>> well_formed("<think>a</think> so <answer>b</answer>")
+    False
+    """
+    opening, end = "<think>", "</answer>"
+    if not (response.startswith(opening) and response.endswith(end)):
+        return False
+    at = len(opening)
+    for left, right in pairwise(("think", *between, "answer")):
+        seam = re.compile(rf"</{left}>\s*<{right}>").search(response, at)
+        if seam is None:
+            return False
+        at = seam.end()
+    return at <= len(response) - len(end)
+
+
 def split_frame(response: str) -> tuple[int | None, str]:
     """Take off a leading `<frame>k</frame>`: the frame, if one is named, and the rest.
 
@@ -147,15 +171,10 @@ def frame_tag(frame: int | None) -> str:
     return "" if frame is None else f"<frame>{frame}</frame>"
 
 
-@lru_cache
-def _numbered_prefix() -> str:
-    return files("harness.models").joinpath("numbered_frames.txt").read_text("utf-8").strip()
-
-
 def ask_for_frame(numbered: Sequence[int]) -> str:
     """Return the words that request the name of one frame shown; empty if there are none."""
-    listed = ", ".join(map(str, numbered))
-    return _numbered_prefix().replace("{Numbers}", listed) + "\n" if numbered else ""
+    listed, prefix = ", ".join(map(str, numbered)), text_of("harness.models", "numbered_frames.txt")
+    return prefix.strip().replace("{Numbers}", listed) + "\n" if numbered else ""
 
 
 def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:

@@ -9,6 +9,7 @@ a decoder beside the language network makes its mask.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from harness.masks import BoolArray, Track
 from harness.model import ChatRequest, ChatResponse, MaskNetwork, MaskResponse, StagedModel
 from harness.models.answers import MASKED, Pending, combine_answers, mask_answer
 from harness.models.chat_result import calls_of
+from harness.models.factory import at_least
 from harness.models.grammar import Item
 from harness.models.pipeline import AnswerPrompt
 from harness.models.tracks import extent, joint_track
@@ -71,10 +73,7 @@ class MaskModel(StagedModel[Emitted]):
     def __post_init__(self) -> None:
         if QUESTION not in self.prompt:
             raise UsageError(f"{self.name}(prompt=…)", expected=QUESTION, found=repr(self.prompt))
-        if self.batch_size < 1:
-            raise UsageError(
-                f"{self.name}(batch_size=…)", expected="at least 1", found=str(self.batch_size)
-            )
+        at_least(self.name, 1, batch_size=self.batch_size)
 
     @cached_property
     def network(self) -> MaskNetwork:
@@ -161,16 +160,12 @@ class MaskModel(StagedModel[Emitted]):
                 found=type(wrong[0]).__name__,
             )
         output = iter(responses)
-        return [
-            self._emitted(query, several, tuple(next(output) for _ in several))
-            for query, several in zip(queries, requests, strict=True)
-        ]
-
-    def _emitted(
-        self, query: Query, requests: Sequence[ChatRequest], responses: tuple[MaskResponse, ...]
-    ) -> Emitted:
-        texts = [ChatResponse(text=one.text) for one in responses]
-        return Emitted(responses, calls_of(query, requests, texts))
+        emitted = []
+        for query, several in zip(queries, requests, strict=True):
+            own = tuple(next(output) for _ in several)
+            texts = [ChatResponse(text=one.text) for one in own]
+            emitted.append(Emitted(own, calls_of(query, several, texts)))
+        return emitted
 
     def begin(self, query: Query, output: Emitted) -> Pending[Prediction]:
         """Return the function that encodes the masks of responses."""
@@ -230,7 +225,9 @@ class MaskModel(StagedModel[Emitted]):
             lambda: joint,
             nothing=not tracks,
             is_image=scored,
-            instances=[partial(_itself, track) for track in tracks] if query.instances else (),
+            instances=[partial(itemgetter(place), tracks) for place in range(len(tracks))]
+            if query.instances
+            else (),
         )
 
         def with_scores() -> Answer:
@@ -261,10 +258,6 @@ class MaskModel(StagedModel[Emitted]):
             "" if form in MASKED else self._answer_prompt(form).write(form, answer)
             for form in query.forms
         )
-
-
-def _itself(track: Sequence[BoolArray]) -> Sequence[BoolArray]:
-    return track
 
 
 def _usage(query: Query, responses: Sequence[MaskResponse]) -> Usage:

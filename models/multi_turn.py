@@ -192,4 +192,9 @@ class ConversingModel(StagedModel[Result]):
         if not isinstance(self.chat, ConversingChat):
             return super().generate_as_completed(queries)
         conversations = [self.conversation(query) for query in queries]
-        return self.chat.converse_as_completed(conversations, go_on=True)
+        return self.chat.converse_as_completed(conversations, go_on=self._goes_on(queries))
+
+    def _goes_on(self, queries: Sequence[Query]) -> bool:
+        """Return True if conversations continue at once, even if few do."""
+        del queries
+        return True

@@ -6,31 +6,31 @@ Reading a response does not depend on who wrote it: `read` is used for the netwo
 stored ones, and for perfect ones that `write` wrote from the ground truth.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal, Protocol, Self, TypeAlias
 
-from harness.errors import ParseError, UsageError
+from harness.errors import ParseError
 from harness.frames import FramePolicy
 from harness.media import Media
 from harness.model import (
     Chat,
     ChatRequest,
     Conversation,
-    ConversingChat,
     Coordinates,
     Propagator,
     ReaderPart,
     Segmenter,
-    StagedModel,
     settings,
 )
 from harness.models.answers import MASKED, Pending, box_answer, combine_answers, objects_answer
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
+from harness.models.factory import at_least
 from harness.models.frame_selection import choose_frames, frames_shown, pixel_budget
 from harness.models.grammar import Item, ParseResult, Prompt, reasoning
+from harness.models.multi_turn import ConversingModel
 from harness.models.presets.preset import Preset
 from harness.models.response_writer import key_frame_of, objects_of
 from harness.models.retry import (
@@ -75,7 +75,7 @@ class AnswerPrompt(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptedModel(StagedModel[ChatResult]):
+class PromptedModel(ConversingModel[ChatResult]):
     """A vision-language network that answers with places or words, and the perception after it.
 
     One request a form of answer. An image is shown whole. Of a video, a question for places
@@ -89,7 +89,6 @@ class PromptedModel(StagedModel[ChatResult]):
     """
 
     name: str
-    chat: Chat
     prompt: Prompt
     words: AnswerPrompt
     segmenter: Segmenter
@@ -99,7 +98,6 @@ class PromptedModel(StagedModel[ChatResult]):
     """Number of frames, evenly spread, or another rule, which may limit their size too."""
     max_new_tokens: int = 1024
     system: str | None = None
-    batch_size: int = 8
     coordinates: Coordinates | None = None
     """Meaning of the numbers in the prompt's grammar; None: the network's own."""
     words_resize: tuple[int, int] | None = None
@@ -115,12 +113,8 @@ class PromptedModel(StagedModel[ChatResult]):
     def __post_init__(self) -> None:
         for setting in ("frames", "max_new_tokens", "batch_size"):
             value = getattr(self, setting)
-            if isinstance(value, int) and value < 1:
-                raise UsageError(
-                    f"{self.name}({setting}=…)",
-                    expected="at least 1",
-                    found=str(value),
-                )
+            if isinstance(value, int):
+                at_least(self.name, 1, **{setting: value})
 
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: every setting, and the prompt as it is sent."""
@@ -188,28 +182,14 @@ class PromptedModel(StagedModel[ChatResult]):
         return frames_shown(query, self.requests(query))
 
     @property
-    def turns(self) -> int:
-        """Number of batches that the network takes at once."""
-        return self.chat.turns
-
-    @property
     def wait_seconds(self) -> float | None:
         """Seconds that the network has waited for images so far; None: not known."""
         return self.chat.wait_seconds
 
     @property
-    def rounds(self) -> int:
-        """Number of batches, of `batch_size` queries each, to give the network at once."""
-        return self.chat.rounds
-
-    @property
     def asks_again(self) -> bool:
         """Return True if second tries are set and the backend continues from a prefix."""
         return self.retry and self.chat.goes_on
-
-    def halt(self) -> None:
-        """Abandon the requests to the network."""
-        self.chat.halt()
 
     def prepare_next(self, queries: Sequence[Query]) -> None:
         """Begin to make the first inputs of `generate` for these queries."""
@@ -232,24 +212,14 @@ class PromptedModel(StagedModel[ChatResult]):
             for query, several in zip(queries, requests, strict=True)
         ]
 
-    @property
-    def by_sample(self) -> bool:
-        """Return True if `generate_as_completed` yields each query's responses as soon as they are
-        complete.
-        """
-        return isinstance(self.chat, ConversingChat)
-
-    def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, ChatResult]]:
-        """Yield the place of each query with its responses, as soon as they are complete."""
-        if not isinstance(self.chat, ConversingChat):
-            return super().generate_as_completed(queries)
-        return self.chat.converse_as_completed([self._talk(one) for one in queries])
+    def _goes_on(self, queries: Sequence[Query]) -> bool:
+        return False
 
     @property
     def _parts(self) -> tuple[Chat | Segmenter | Propagator, ...]:
         return self.chat, self.segmenter, self.propagator
 
-    def _talk(self, query: Query) -> Conversation[ChatResult]:
+    def conversation(self, query: Query) -> Conversation[ChatResult]:
         """Yield the requests of one query, and second ones for responses that cannot be read."""
         requests = self.requests(query)
         responses = list((yield requests))
@@ -261,13 +231,14 @@ class PromptedModel(StagedModel[ChatResult]):
         return ChatResult.from_calls(query, requests, responses)
 
     def _retry_requests(self, query: Query, requests: Sequence[ChatRequest]) -> list[RetryRequest]:
-        return [self._try(query, *both) for both in zip(query.forms, requests, strict=True)]
-
-    def _try(self, query: Query, form: AnswerForm, request: ChatRequest) -> RetryRequest:
-        named = self.must_name(query, form)
-        return RetryRequest(
-            request, partial(self._is_readable, query, form), request.frames[0] if named else ()
-        )
+        return [
+            RetryRequest(
+                request,
+                partial(self._is_readable, query, form),
+                request.frames[0] if self.must_name(query, form) else (),
+            )
+            for form, request in zip(query.forms, requests, strict=True)
+        ]
 
     def _is_readable(self, query: Query, form: AnswerForm, response: str) -> bool:
         text = storable(response)

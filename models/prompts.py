@@ -6,7 +6,7 @@ asked in a few of their own, and know the grammar of the response from their tra
 
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, TypeAlias
 
 Wording: TypeAlias = Literal["paper", "short"]
 """The words around a question: the published ones, or ours (`short.txt`)."""
@@ -18,18 +18,10 @@ def text_of(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text("utf-8").removesuffix("\n")
 
 
-@runtime_checkable
-class Worded(Protocol):
-    """A prompt that has more than one wording."""
-
-    @property
-    def wording(self) -> Wording:
-        """The one that it asks in."""
-
-
 def wording_of(prompt: object) -> Wording:
     """The wording of a model's prompt, which may be of a kind that has one only."""
-    return prompt.wording if isinstance(prompt, Worded) else "paper"
+    wording: Wording = getattr(prompt, "wording", "paper")
+    return wording
 
 
 def asked_briefly(question: str) -> str:

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -63,16 +63,7 @@ class Questions:
             UsageError: this form cannot be asked for.
         """
         self.wording(form)
-        output = answer_part(response)
-        if form is AnswerForm.CHOICE:
-            return Answer(choice=letter(output, query.options))
-        if form is AnswerForm.NUMBER:
-            return Answer(number=number(output))
-        if form is AnswerForm.INTERVAL:
-            return Answer(interval=interval(output))
-        if not output:
-            raise ParseError("response", expected="a text", found="nothing")
-        return Answer(text=output)
+        return answer_in_words(query, form, answer_part(response), interval)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
         """Return the response for `answer`."""
@@ -101,12 +92,38 @@ class Questions:
         return known[form]
 
 
-def answer_part(response: str) -> str:
-    """The part of a response that is its answer."""
+def answer_part(response: str, *, aid: str = "") -> str:
+    """Return the first `<answer>` of a response, or the text after its reasoning and its `<aid>`.
+
+    >>> answer_part("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
+    'B'
+    """
     answer = tag_text(response, "answer")
     if answer is not None:
         return answer
-    return response[:MAX_TEXT].rpartition("</think>")[2].strip()
+    rest = response[:MAX_TEXT].rpartition("</think>")[2]
+    if aid and f"</{aid}>" in rest:
+        rest = rest.rpartition(f"</{aid}>")[2]
+    return rest.strip()
+
+
+def answer_in_words(
+    query: Query, form: AnswerForm, text: str, read_interval: Callable[[str], Interval]
+) -> Answer:
+    """Return what the answer part of a response says.
+
+    Raises:
+        ParseError: it says nothing of this form.
+    """
+    if form is AnswerForm.CHOICE:
+        return Answer(choice=letter(text, query.options))
+    if form is AnswerForm.NUMBER:
+        return Answer(number=number(text))
+    if form is AnswerForm.INTERVAL:
+        return Answer(interval=read_interval(text))
+    if not text:
+        raise ParseError("response", expected="a text", found="nothing")
+    return Answer(text=text)
 
 
 def letter(output: str, options: tuple[str, ...]) -> str:

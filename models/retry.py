@@ -86,10 +86,25 @@ def merge_second(
     again: Mapping[int, ChatRequest],
     output: Sequence[ChatResponse | ModelError],
 ) -> list[ChatResponse]:
-    """Return the responses, with the better of first and second response at each of `again`."""
+    """Return the responses, with the second one at each of `again` if it helped, else the first,
+    and with what both cost.
+    """
     best = list(responses)
     for (place, request), second in zip(again.items(), output, strict=True):
-        best[place] = _merge_pair(tries[place], responses[place], request, second)
+        first, calls = responses[place], responses[place].calls_of(tries[place].request)
+        if isinstance(second, ModelError):
+            calls = (*calls, (request, None))
+            best[place] = replace(first, calls=calls, again=request.prefix, in_vain=str(second))
+            continue
+        helped = tries[place].readable(second.text)
+        best[place] = replace(
+            second if helped else first,
+            prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+            completion_tokens=first.completion_tokens + second.completion_tokens,
+            calls=(*calls, *second.calls_of(request)),
+            again=request.prefix,
+            in_vain="" if helped else "the second response cannot be read either",
+        )
     return best
 
 
@@ -105,22 +120,3 @@ def _generate_guarded(
         if len(requests) == 1:
             return [error]
     return [output for one in requests for output in _generate_guarded(chat, [one])]
-
-
-def _merge_pair(
-    one: RetryRequest, first: ChatResponse, request: ChatRequest, second: ChatResponse | ModelError
-) -> ChatResponse:
-    """The second response, to `request`, if it helped, else the first, with what both cost."""
-    calls = first.calls_of(one.request)
-    if isinstance(second, ModelError):
-        calls = (*calls, (request, None))
-        return replace(first, calls=calls, again=request.prefix, in_vain=str(second))
-    helped = one.readable(second.text)
-    return replace(
-        second if helped else first,
-        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
-        completion_tokens=first.completion_tokens + second.completion_tokens,
-        calls=(*calls, *second.calls_of(request)),
-        again=request.prefix,
-        in_vain="" if helped else "the second response cannot be read either",
-    )

@@ -1,5 +1,7 @@
 """From objects in one frame to their joint mask in every frame."""
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -57,14 +59,23 @@ def carried_masks(
         return Track(len(media), media.size[1], media.size[0])
     if len(media) == 1:
         return [np.logical_or.reduce(masks)]
+    tracks = tracks_of(propagator, media, start, masks)
+    return joint_track(f"propagator {propagator.name}", tracks, media)
+
+
+def tracks_of(
+    propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
+) -> Sequence[Sequence[BoolArray]]:
+    """Return what a propagator makes of masks.
+
+    Raises:
+        ModelError: it gives another number of tracks.
+    """
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):
-        raise ModelError(
-            f"propagator {propagator.name}",
-            expected=f"{len(masks)} tracks",
-            found=str(len(tracks)),
-        )
-    return joint_track(f"propagator {propagator.name}", tracks, media)
+        who, found = f"propagator {propagator.name}", str(len(tracks))
+        raise ModelError(who, expected=f"{len(masks)} tracks", found=found)
+    return tracks
 
 
 def joint_track(who: str, tracks: Sequence[Sequence[BoolArray]], media: Media) -> Track:
@@ -113,6 +124,16 @@ def extent(mask: BoolArray) -> Box | None:
     return Box(float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
 
 
+def box_overlap(one: Box, other: Box) -> float:
+    """Intersection over union of two boxes; 0 where it is no finite number."""
+    across = min(one.right, other.right) - max(one.left, other.left)
+    down = min(one.bottom, other.bottom) - max(one.top, other.top)
+    shared = max(across, 0.0) * max(down, 0.0)
+    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (one, other))
+    union = sum(areas) - shared
+    return shared / union if union > 0 and math.isfinite(union) else 0.0
+
+
 def around(boxes: Sequence[Box]) -> Box | None:
     """Return the box around boxes; None of none."""
     if not boxes:
@@ -128,6 +149,18 @@ def box_at(known: Mapping[Time, Box], time: Time) -> Box:
     share = 0.0 if after == before else (time - before) / (after - before)
     pairs = zip(known[before], known[after], strict=True)
     return Box(*(start + (end - start) * share for start, end in pairs))
+
+
+def nearest_place(times: Sequence[float], time: float) -> int:
+    """Return the place of the nearest of ascending times, the earlier of two.
+
+    >>> nearest_place([0.0, 0.5, 1.0], 0.75), nearest_place([0.0, 0.5, 1.0], 9)
+    (1, 2)
+    """
+    after = bisect_left(times, time)
+    if after == 0 or after == len(times):
+        return min(after, len(times) - 1)
+    return after if times[after] - time < time - times[after - 1] else after - 1
 
 
 def _check(who: str, masks: Sequence[BoolArray], count: int, shape: tuple[int, int]) -> None:

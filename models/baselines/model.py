@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -11,9 +12,9 @@ import numpy as np
 from numpy.random import Philox
 from numpy.typing import NDArray
 
-from harness.errors import UsageError
 from harness.masks import Rle
 from harness.model import Model
+from harness.models.factory import at_least
 from harness.types import (
     Answer,
     AnswerForm,
@@ -47,7 +48,27 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomBoxes(Model):
+class Guesser(Model):
+    """Answers each query with a guess, as if it were alone."""
+
+    batch_size: int
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that there is a guess for."""
+        return GUESSED
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """One prediction a query."""
+        return [prediction(query, self.guess(query), self.name) for query in queries]
+
+    @abstractmethod
+    def guess(self, query: Query) -> Guess:
+        """Return the guess for this query, whatever forms it asks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomBoxes(Guesser):
     """Guesses at random, keyed by the seed and the query: neither batch nor order matters.
 
     Each is uniform: the box over all boxes with whole edges (a mask is its rectangle, in a video
@@ -58,22 +79,12 @@ class RandomBoxes(Model):
     """
 
     seed: int
-    batch_size: int
 
     name = "random"
-
-    @property
-    def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that there is a guess for."""
-        return GUESSED
 
     def describe(self) -> Mapping[str, object]:
         """Resolved arguments; there are no weights."""
         return {"model": self.name, "seed": self.seed, "batch_size": self.batch_size}
-
-    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """One prediction a query, each as if it were alone."""
-        return [prediction(query, self.guess(query), self.name) for query in queries]
 
     def guess(self, query: Query) -> Guess:
         """Draw the guess for this query, whatever forms it asks for."""
@@ -99,28 +110,17 @@ class RandomBoxes(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeFrame(Model):
+class WholeFrame(Guesser):
     """Answers the whole image in every frame, its middle, the whole video, one, the first option.
 
     It answers no text and no 3-D box.
     """
 
-    batch_size: int
-
     name = "whole_frame"
-
-    @property
-    def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that there is a guess for."""
-        return GUESSED
 
     def describe(self) -> Mapping[str, object]:
         """Resolved arguments; there are no weights."""
         return {"model": self.name, "batch_size": self.batch_size}
-
-    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """One prediction a query."""
-        return [prediction(query, self.guess(query), self.name) for query in queries]
 
     def guess(self, query: Query) -> Guess:
         """Return the constant guess for this query, whatever forms it asks for."""
@@ -135,12 +135,14 @@ class WholeFrame(Model):
 
 def random_boxes(*, seed: int = 0, batch_size: int = 64) -> RandomBoxes:
     """A random box, mask, number or choice: a baseline."""
-    return RandomBoxes(seed=seed, batch_size=_at_least_one("random", batch_size))
+    at_least("random", 1, batch_size=batch_size)
+    return RandomBoxes(seed=seed, batch_size=batch_size)
 
 
 def whole_frame(*, batch_size: int = 64) -> WholeFrame:
     """The whole image, whatever the question: a baseline."""
-    return WholeFrame(batch_size=_at_least_one("whole_frame", batch_size))
+    at_least("whole_frame", 1, batch_size=batch_size)
+    return WholeFrame(batch_size=batch_size)
 
 
 def prediction(query: Query, guess: Guess, name: str) -> Prediction:
@@ -210,9 +212,3 @@ def _letter(query: Query, draw: float) -> str | None:
     """The letter of the option at a share from 0 to 1 (excluded) of all; None without options."""
     letters = ascii_uppercase[: len(query.options)]
     return letters[int(draw * len(letters))] if letters else None
-
-
-def _at_least_one(model: str, batch_size: int) -> int:
-    if batch_size < 1:
-        raise UsageError(f"{model}(batch_size=…)", expected="at least 1", found=str(batch_size))
-    return batch_size

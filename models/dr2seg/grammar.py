@@ -8,10 +8,8 @@ description, under `<target_desc>`, is a prompt of the segmenter).
 """
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
@@ -89,25 +87,6 @@ def reasoning_text(response: str, *, form: Form = "sam2") -> str:
     """
     closed = tag_text(response, "think")
     return response.partition(f"<{TAGS[form]}>")[0].strip() if closed is None else closed
-
-
-def well_formed(response: str, *, form: Form = "sam2") -> bool:
-    r"""Return True if a response is only the three parts in their order, with blanks between them.
-
-    The regular expression `<think>.*?</think>\s*<description>.*?</description>\s*<answer>.*?
-    </answer>` on the whole text (no blank before or after it, as VisionReasoner's reward has it),
-    in linear time: each seam is looked for at its first place, which leaves the most to the rest.
-    """
-    opening, end = "<think>", "</answer>"
-    if not (response.startswith(opening) and response.endswith(end)):
-        return False
-    at = len(opening)
-    for left, right in pairwise(("think", TAGS[form], "answer")):
-        seam = re.compile(rf"</{left}>\s*<{right}>").search(response, at)
-        if seam is None:
-            return False
-        at = seam.end()
-    return at <= len(response) - len(end)
 
 
 def parse(response: str, *, form: Form = "sam2", strict: bool = False) -> ParseResult:

@@ -1,10 +1,4 @@
-"""DR2Seg: reasons, describes the target, and gives its place, which is then segmented.
-
-harness eval --model "dr2seg(checkpoint=DIR,segmenter=sam2(checkpoint=facebook/sam2-hiera-large),
-    propagator=still)" …
-harness eval --model "dr2seg(checkpoint=DIR,form=sam3,segmenter=sam3(checkpoint=facebook/sam3),
-    propagator=still)" …
-"""
+"""DR2Seg: reasons, describes the target, and gives its place, which is then segmented."""
 
 from dataclasses import replace
 
@@ -28,7 +22,6 @@ def dr2seg(
     """DR2Seg's first pass, which is all that it needs after training: one request, one response.
 
     Args:
-        parts: The options of a composition.
         form: `sam2`: boxes and points go to the segmenter; `sam3`: boxes and the description.
         canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.

@@ -78,11 +78,10 @@ def instance_tracks(instances: Sequence[Instance], length: int) -> list[tuple[Bo
 
 def joint_boxes(tracks: Sequence[Sequence[Box | None]], length: int) -> tuple[Box | None, ...]:
     """Return the box around all instances in each frame; None where there is none."""
-    joint: list[Box | None] = []
-    for index in range(length):
-        boxes = [one for track in tracks if (one := track[index]) is not None]
-        joint.append(around(boxes))
-    return tuple(joint)
+    return tuple(
+        around([box for track in tracks if (box := track[index]) is not None])
+        for index in range(length)
+    )
 
 
 def write_answer(query: Query, form: AnswerForm, answer: Answer) -> tuple[str, str]:

@@ -1,15 +1,14 @@
 """Names that a plan may use, and the node that stands behind each: an explicit assignment.
 
-A plan speaks of roles: the names of the paper (SAM2, DepthAnything2, …) with fixed signatures, so
-that a plan is valid or not whatever computes it. An assignment gives every role a node that is
-installed (`harness list nodes`). It is a SPEC: `paper`, `local`, or one of them with changes, such
+A plan speaks of roles: the names of the paper with fixed signatures, so that a plan is valid or not
+whatever computes it. An assignment is a SPEC: `paper`, `local`, or one of them with changes, such
 as `local(SAM2=pocket_sam,OCR=ocr)`; `none` leaves a role out.
 """
 
 import json
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from harness import plugins
@@ -102,7 +101,6 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 """Node behind each role. `local` computes without a download."""
 
-
 PAPERS_PLAN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "SAM2": (),
@@ -114,28 +112,19 @@ PAPERS_PLAN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Example of the paper's text."""
 
 
-class Catalog(Mapping[str, NodeKind]):
+class Catalog(dict[str, NodeKind]):
     """Signatures by name, with other names for them."""
 
     def __init__(
-        self, kinds: Mapping[str, NodeKind], aliases: Mapping[str, str] | None = None
+        self, kinds: Mapping[str, NodeKind], aliases: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self._kinds = dict(kinds)
-        known = {_plain(other): name for other, name in (aliases or {}).items() if name in kinds}
+        super().__init__(kinds)
+        known = {_plain(other): name for other, name in aliases.items() if name in kinds}
         self._known = {**known, **{_plain(name): name for name in kinds}}
-
-    def __getitem__(self, name: str) -> NodeKind:
-        return self._kinds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
 
     def canonical(self, name: str) -> str | None:
         """The name that a plan's word means, case and punctuation aside; None if it is unknown."""
-        if name in self._kinds:
+        if name in self:
             return name
         return self._known.get(_plain(name)) if len(name) <= 64 else None
 
@@ -146,7 +135,7 @@ class Catalog(Mapping[str, NodeKind]):
             + (f"Needs {_listed(kind.requires)}. " if kind.requires else "")
             + (f"Can use {_listed(kind.accepts)}. " if kind.accepts else "")
             + f"Gives {kind.produces}."
-            for name, kind in self._kinds.items()
+            for name, kind in self.items()
         )
 
 

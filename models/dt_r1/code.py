@@ -1,7 +1,6 @@
 """One block of generated code over a twin: its input, what it printed, and the masks it made."""
 
 import inspect
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import MaskError, SandboxFault
+from harness.errors import MaskError
 from harness.masks import Rle, Track, encode_runs
 from harness.media import Media
 from harness.models.dt_r1 import prelude
 from harness.models.dt_r1.grammar import MAX_INSTANCES, harmless, shortened
 from harness.models.dt_r1.twin import Twin
+from harness.models.tracks import nearest_place
 from harness.sandbox.pool import Sandbox
 
 NOTHING = "(no output)"
@@ -80,15 +80,13 @@ def run_code(
         media: Medium of the twin.
         before: Earlier blocks to run first, in the same namespace, with their output left out.
         timeout: Seconds for all of it.
+
+    Raises:
+        SandboxFault: the sandbox could not run it.
     """
     mark = "\x1e"
     whole = "\n".join([*before, f"print({mark!r})", code]) if before else code
-    try:
-        done = sandbox.run(
-            whole, data=data_for(twin, media), prelude=prelude_text(), timeout=timeout
-        )
-    except SandboxFault as fault:
-        return CodeResult("error: the code could not be run", infrastructure=str(fault)[:500])
+    done = sandbox.run(whole, data=data_for(twin, media), prelude=prelude_text(), timeout=timeout)
     masks, wrong = _masks(done.values, media)
     error = _last_line(done.error) or wrong
     if done.timed_out:
@@ -133,7 +131,7 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
         if not known or known[0] < 0 or known[-1] >= len(media):
             return {}, f"ValueError: mask {name!r} is of frames 0 to {len(media) - 1}"
         frames = {frame: _canonical(rle) for frame, rle in given_frames.items()}
-        nearest = (_nearest(known, index) for index in range(len(media)))
+        nearest = (known[nearest_place(known, index)] for index in range(len(media)))
         made[f"{MADE}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
     return made, None
 
@@ -149,9 +147,3 @@ def _canonical(rle: Rle) -> Rle:
     changes = places[(counts % 2 == 1) & (places < ends[-1])]
     runs = np.diff([0, *changes.tolist(), int(ends[-1])])
     return Rle(rle.height, rle.width, encode_runs(runs.tolist()))
-
-
-def _nearest(known: Sequence[int], index: int) -> int:
-    """Return the frame that is nearest to another, the earlier of two; `known` is sorted."""
-    place = bisect_left(known, index)
-    return min(known[max(0, place - 1) : place + 1], key=lambda frame: (abs(frame - index), frame))

@@ -20,7 +20,7 @@ from typing import Any
 from harness.errors import HarnessError, ParseError
 from harness.masks import Track
 from harness.media import Media
-from harness.models.dt_r1.code import MADE, CodeResult, run_code
+from harness.models.dt_r1.code import CodeResult, run_code
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.grammar import (
     ANSWER,
@@ -224,20 +224,25 @@ class TwinEpisode:
         return self._injected(TWIN, harmless(whole))
 
     def _execute(self, code: str) -> Turn:
-        limits = self._environment.limits
-        if self.twin is None and self.plan is not None:  # a medium's or a node's fault
-            return self._ran_code(code, CodeResult(UNSEEN, infrastructure=UNSEEN))
-        if self.twin is None:
-            line = NO_TWIN if self.plan_error is None else REFUSED
-            return self._ran_code(code, CodeResult(line, error=line))
-        if len(self.results) >= limits.cycles:
-            line = USED_UP.format(cycles=limits.cycles)
-            return self._ran_code(code, CodeResult(line, error=line))
-        return self._ran_code(code, self._run(code))
+        result = self._run(code)
+        self.results.append(result)
+        self.made |= result.masks
+        if result.infrastructure is not None:
+            self.infrastructure.append(result.infrastructure)
+        elif result.error is None:
+            self._ran.append(code)
+        return self._injected(RESULTS, result.text)
 
     def _run(self, code: str) -> CodeResult:
-        assert self.twin is not None, "there is no code without a twin"
         perception, limits = self._environment.perception, self._environment.limits
+        if self.twin is None:
+            if self.plan is not None:  # a medium's or a node's fault
+                return CodeResult(UNSEEN, infrastructure=UNSEEN)
+            line = NO_TWIN if self.plan_error is None else REFUSED
+            return CodeResult(line, error=line)
+        if len(self.results) >= limits.cycles:
+            line = USED_UP.format(cycles=limits.cycles)
+            return CodeResult(line, error=line)
         try:
             return run_code(
                 perception.sandbox,
@@ -247,17 +252,8 @@ class TwinEpisode:
                 before=self._ran if limits.persist else (),
                 timeout=limits.code_seconds,
             )
-        except HarnessError as error:  # there is no sandbox any more
+        except HarnessError as error:  # a sandbox is lost, or there is none any more
             return CodeResult("error: the code could not be run", infrastructure=str(error)[:500])
-
-    def _ran_code(self, code: str, result: CodeResult) -> Turn:
-        self.results.append(result)
-        self.made |= result.masks
-        if result.infrastructure is not None:
-            self.infrastructure.append(result.infrastructure)
-        elif result.error is None:
-            self._ran.append(code)
-        return self._injected(RESULTS, result.text)
 
     def _injected(self, tag: str, text: str) -> Turn:
         block = f"<{tag}>{text}</{tag}>" if tag else ""
@@ -323,14 +319,13 @@ def resolve_answer(
             raise ParseError("answer", expected=expected, found=str(late[0]))
         return ResolvedAnswer(task, instances=instances, empty=not instances)
     width, height = media.size
+    known = {**({} if twin is None else twin.masks), **made}
     tracks = []
     for one in instances:
-        path = one.mask or ""
-        known = None if twin is None else twin.mask(path)
-        known = made.get(path) if path.startswith(MADE) else known
-        if known is None:
-            raise ParseError("mask", expected="a path that the twin has", found=repr(path[:60]))
-        tracks.append(known)
+        if one.mask not in known:
+            found = repr(str(one.mask)[:60])
+            raise ParseError("mask", expected="a path that the twin has", found=found)
+        tracks.append(known[one.mask])
     union = tracks[0].union(*tracks[1:]) if tracks else Track(len(media), height, width)
     return ResolvedAnswer(task, masks=union, tracks=tuple(tracks), empty=not instances)
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,6 @@ LOCAL = Spec("local")
 HANGS = 2
 """Times that a node may take too long before it is not run any more: in all, or, where it has a
 process that is killed, one after another."""
-
-
 LOADING = 1800.0
 """Seconds that a node may take to load what it needs, beside those for its first medium."""
 
@@ -134,29 +133,18 @@ class _Run:
 
     def outputs(self) -> dict[str, Output | NodeFault]:
         """The output of each node of the plan, in the plan's order, or its fault."""
-        waiting = {name: len(needed) for name, needed in self.plan.nodes.items()}
-        after: dict[str, list[str]] = {name: [] for name in waiting}
-        for name, needed in self.plan.nodes.items():
-            for before in needed:
-                after[before].append(name)
+        sorter = TopologicalSorter(self.plan.nodes)
+        sorter.prepare()
         made: dict[str, Output | NodeFault] = {}
         keys: dict[str, str] = {}
-        ready = [name for name, count in waiting.items() if count == 0]
-        running = 0
-        while ready or running:
-            for name in ready:
+        while sorter.is_active():
+            for name in sorter.get_ready():
                 self._start(name, made, keys)
-                running += 1
             name, key, output = self._done.get()
-            running -= 1
             if isinstance(output, BaseException):
                 raise output
             made[name], keys[name] = output, key
-            ready = []
-            for follower in after[name]:
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    ready.append(follower)
+            sorter.done(name)
         return {name: made[name] for name in self.plan.nodes}
 
     def _start(

@@ -18,8 +18,8 @@ from enum import StrEnum
 from typing import Any
 
 from harness.errors import ParseError
-from harness.models.grammar import loads
-from harness.responses import MAX_TEXT, finite_numbers
+from harness.models.grammar import loads, read_box
+from harness.responses import MAX_TEXT
 from harness.types import Box
 
 THINK, PLAN, TWIN, EXECUTE, RESULTS, TASK, ANSWER = (
@@ -204,9 +204,7 @@ def _instance(task: Task, entry: Any, number: int) -> Instance:
         if not isinstance(entry["mask"], str):
             raise ParseError(what, expected="a path of the twin", found=str(entry["mask"])[:60])
         return Instance(name, mask=entry["mask"])
-    box = Box(*finite_numbers(entry["bbox"], 4, f"{what}: bbox"))
-    if box.right <= box.left or box.bottom <= box.top:
-        raise ParseError(f"{what}: bbox", expected="x1 < x2 and y1 < y2", found=str(list(box)))
+    box = read_box(entry["bbox"], f"{what}: bbox")
     frame = entry.get("frame", 0)
     if isinstance(frame, bool) or not isinstance(frame, int) or frame < 0:
         raise ParseError(f"{what}: frame", expected="a frame's number", found=str(frame)[:40])

@@ -2,8 +2,6 @@
 
     query ─▶ plan ─▶ perception nodes ─▶ twin ─▶ (reasoning ─▶ code ─▶ results)* ─▶ task, answer
 
-harness eval --model "dt_r1(checkpoint=DIR,nodes=paper)" …
-
 The network reads text alone: pixels reach it only through the twin. One conversation answers a
 query, whatever forms of answer are scored, and knows none of them.
 """
@@ -43,8 +41,8 @@ from harness.models.dt_r1.environment import (
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.grammar import STOPS, reasoning_of
 from harness.models.dt_r1.output_cache import built_ahead
-from harness.models.factory import build_chat, build_frame_policy
-from harness.models.grammar import Item, ParseResult
+from harness.models.factory import at_least, build_chat, build_frame_policy
+from harness.models.grammar import ParseResult
 from harness.models.multi_turn import ConversingModel
 from harness.models.prompts import Wording, asked_briefly, text_of
 from harness.models.rollout import Transcript, Turn, write_rollout
@@ -65,8 +63,6 @@ from harness.types import (
 )
 
 LOCAL = Spec("local")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +93,6 @@ class TwinPrompt:
         """Return nothing: places stand in the twin, and are in a rollout's facts."""
         del response
         return ParseResult()
-
-    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """Refuse: what a response says of places depends on a twin.
-
-        Raises:
-            UsageError: always.
-        """
-        raise UsageError(
-            "dt_r1", expected="a model whose responses name places", found="one that names masks"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,20 +142,10 @@ class TwinOptions:
         Raises:
             UsageError: a number is out of range.
         """
-        minimums = {
-            "cycles": 0,
-            "workers": 1,
-            "twin_tokens": 16,
-            "max_new_tokens": 1,
-            "batch_size": 1,
-        }
-        for option, minimum in minimums.items():
-            if getattr(self, option) < minimum:
-                raise UsageError(
-                    f"{name}({option}=…)",
-                    expected=f"at least {minimum}",
-                    found=str(getattr(self, option)),
-                )
+        at_least(name, 0, cycles=self.cycles)
+        at_least(name, 16, twin_tokens=self.twin_tokens)
+        at_least(name, 1, workers=self.workers, batch_size=self.batch_size)
+        at_least(name, 1, max_new_tokens=self.max_new_tokens)
         builder = TwinBuilder(
             self.nodes,
             frames=build_frame_policy(self.frames),
@@ -346,7 +322,10 @@ class DTR1(ConversingModel[TwinResult]):
         return TwinResult(result, episode, tuple(texts), transcript.cut)
 
     def _read(self, query: Query, episode: TwinEpisode, texts: Sequence[str]) -> Prediction:
-        failure, answers, parsed = self._failure(episode), [], []
+        failure, answers, parsed = None, [], []
+        if episode.infrastructure:
+            reason = "; ".join(episode.infrastructure)[:2000]
+            failure = Failure(FailureKind.INFRASTRUCTURE, reason)
         if failure is None and episode.answer is None:
             failure = Failure(FailureKind.PARSE, episode.answer_error or "there is no answer")
         for form in query.forms:
@@ -376,11 +355,6 @@ class DTR1(ConversingModel[TwinResult]):
             ),
             notes=tuple(_notes(episode, layout.fault)),
         )
-
-    def _failure(self, episode: TwinEpisode) -> Failure | None:
-        if not episode.infrastructure:
-            return None
-        return Failure(FailureKind.INFRASTRUCTURE, "; ".join(episode.infrastructure)[:2000])
 
 
 DTR1Kind = TypeVar("DTR1Kind", bound=DTR1)

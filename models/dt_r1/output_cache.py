@@ -11,8 +11,9 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,6 @@ class NodeFault:
     """True where a server or a machine failed, and the same again may succeed."""
 
 
-@dataclass(slots=True)
-class _UnderWay:
-    """A computation, and what came of it; None if it raised."""
-
-    done: threading.Event = field(default_factory=threading.Event)
-    made: Output | NodeFault | None = None
-
-
 class OutputCache:
     """Outputs and faults by key; safe to use from several threads, its folder from several
     processes.
@@ -53,7 +46,8 @@ class OutputCache:
         self.max_bytes, self.folder = max_bytes, folder
         self._held: OrderedDict[str, tuple[Output | NodeFault, int]] = OrderedDict()
         self._bytes = 0
-        self._under_way: dict[str, _UnderWay] = {}
+        self._under_way: dict[str, Future[Output | NodeFault | None]] = {}
+        """Outputs that are computed now; None of one whose computation raises."""
         self._lock = threading.Lock()
         self.counts = {"memory": 0, "folder": 0, "computed": 0, "failed": 0}
 
@@ -75,32 +69,28 @@ class OutputCache:
                     return self._held[key][0]
                 other = self._under_way.get(key)
                 if other is None:
-                    mine = self._under_way[key] = _UnderWay()
+                    mine = self._under_way[key] = Future()
                     break
-            other.done.wait()
-            if other.made is not None:  # given to all that wait, also if it is too large to hold
+            given = other.result()
+            if given is not None:  # given to all that wait, also if it is too large to hold
                 with self._lock:
                     self.counts["memory"] += 1
-                return other.made
+                return given
+        made: Output | NodeFault | None = None
         try:
-            made: Output | NodeFault
-            stored = self._stored(key)
-            if stored is not None:
-                made = stored
-            else:
+            made = self._stored(key)
+            if made is None:
                 made = compute()
-                fault = isinstance(made, NodeFault)
                 with self._lock:
-                    self.counts["failed" if fault else "computed"] += 1
+                    self.counts["failed" if isinstance(made, NodeFault) else "computed"] += 1
                 if not isinstance(made, NodeFault):
                     self._store(key, made)
             self._hold(key, made)
-            mine.made = made
             return made
         finally:
             with self._lock:
                 del self._under_way[key]
-            mine.done.set()
+            mine.set_result(made)
 
     def _hold(self, key: str, made: Output | NodeFault) -> None:
         if isinstance(made, NodeFault) and made.infrastructure:

@@ -1,10 +1,11 @@
 """Plans: a JSON object that gives each perception node the list of nodes before it."""
 
 import json
-from collections import deque
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from harness.errors import ParseError
@@ -26,21 +27,6 @@ class Plan:
 
     nodes: Mapping[str, tuple[str, ...]]
     """Dependencies of each node, in an order in which every node follows its dependencies."""
-
-    def graph(self) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-        """Nodes, and edges from dependency to dependent, for drawing."""
-        edges = [(before, name) for name, needed in self.nodes.items() for before in needed]
-        return tuple(self.nodes), tuple(edges)
-
-    def layers(self) -> tuple[tuple[str, ...], ...]:
-        """Nodes by the number of steps before them: those of one layer may run side by side."""
-        depth: dict[str, int] = {}
-        for name, needed in self.nodes.items():
-            depth[name] = max((depth[before] + 1 for before in needed), default=0)
-        layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-        for name, layer in depth.items():
-            layers[layer].append(name)
-        return tuple(map(tuple, layers))
 
     def text(self) -> str:
         """The plan as JSON."""
@@ -102,11 +88,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object, each of whose names is there once."""
     made = dict(pairs)
     if len(made) < len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise PlanError(f"node {_shown(name)}", expected="it once", found="it twice")
-            seen.add(name)
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise PlanError(f"node {_shown(name)}", expected="it once", found="it twice")
     return made
 
 
@@ -171,40 +154,18 @@ def _check_types(
 
 
 def _ordered(plan: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """The nodes so that each follows its dependencies (Kahn's algorithm), ties as written."""
-    missing = {name: len(needed) for name, needed in plan.items()}
-    after: dict[str, list[str]] = {name: [] for name in plan}
+    """The nodes so that each follows its dependencies, ties as written."""
+    sorter = TopologicalSorter(dict.fromkeys(plan, ()))
     for name, needed in plan.items():
-        for before in needed:
-            after[before].append(name)
-    ready = deque(name for name, count in missing.items() if count == 0)
-    ordered: dict[str, tuple[str, ...]] = {}
-    while ready:
-        name = ready.popleft()
-        ordered[name] = plan[name]
-        for follower in after[name]:
-            missing[follower] -= 1
-            if missing[follower] == 0:
-                ready.append(follower)
-    if len(ordered) < len(plan):
-        circle = _cycle({name: plan[name] for name in plan if name not in ordered})
+        sorter.add(name, *needed)
+    try:
+        return {name: plan[name] for name in sorter.static_order()}
+    except CycleError as error:
+        circle = error.args[1][:0:-1]
         shown = [*circle[:LISTED], *(["…"] if len(circle) > LISTED else []), circle[0]]
         raise PlanError(
             "plan", expected="no node that waits for itself", found=f"a cycle {' ← '.join(shown)}"
-        )
-    return ordered
-
-
-def _cycle(rest: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """One cycle among nodes each of which has a dependency among them."""
-    place: dict[str, int] = {}
-    path: list[str] = []
-    name = next(iter(rest))
-    while name not in place:
-        place[name] = len(path)
-        path.append(name)
-        name = next(before for before in rest[name] if before in rest)
-    return path[place[name] :]
+        ) from error
 
 
 def _nearest(name: str, catalog: Catalog) -> str:

@@ -15,8 +15,7 @@ from harness.media import Media
 from harness.models.dt_r1.output_cache import NodeFault
 from harness.models.dt_r1.plan import Plan
 from harness.models.dt_r1.shortening import shortened
-from harness.models.nodes.instances import box_overlap
-from harness.models.tracks import extent
+from harness.models.tracks import box_overlap, extent
 from harness.node import (
     DepthMaps,
     DepthStatistics,
@@ -59,10 +58,6 @@ class Twin:
     """Depth of the frames in `data`."""
     faults: Mapping[str, NodeFault] = field(default_factory=dict)
     """Nodes without an output."""
-
-    def mask(self, path: str) -> Track | None:
-        """The masks at a path as the twin prints it; None for any other text. Opens no file."""
-        return self.masks.get(path) if isinstance(path, str) else None
 
     def text(self, count_tokens: Callable[[str], int], max_tokens: int = 2048) -> str:
         """Return the twin as JSON of at most `max_tokens`, shortened as shortening.py says."""

@@ -1,13 +1,7 @@
-"""Files for an external program: its input, and the output that is read back.
+"""Files for an external program, in the form of README.md: its input, and the output read back.
 
-    {input}     one JSON object a line: {"id": "…", "image": PATH, "query": "…", "form": "…"}, for
-                a video with "frames_dir": PATH and "times": seconds, one a frame, instead of
-                "image"; with "options": ["…", …] where a question has them
-    {output}    to be written by the program, one JSON object a line in any order:
-                {"id": "…", "masks": [run-length or null, …], "text": "…"}
-
-Images and frames are copies under neutral names (`0003.png`, `0004/00017.png`) in a folder of
-their own: beside a benchmark's image lies its answer.
+Images and frames are copies under neutral names in a folder of their own: beside a benchmark's
+image lies its answer.
 """
 
 import json

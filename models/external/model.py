@@ -1,8 +1,5 @@
 """LISA, VISA, GSVA and other models that answer with masks: an external program, run over files.
 
-harness eval --model "external(command='conda run -n lisa python infer.py --in {input} --out
-    {output}',directory=/opt/LISA,name=lisa-7b)" --tasks reason_seg …
-
 The program runs in its own environment. It gets questions and copies of their images, and returns
 masks (`exchange`); a question without an answer is a failure, with the program's last output.
 """
@@ -16,9 +13,11 @@ from pathlib import Path
 from harness.errors import DataError, ParseError, UsageError
 from harness.interchange import Row, row_to_answer
 from harness.model import Model
+from harness.models.answers import MASKED
 from harness.models.external.exchange import Images, ProgramOutput, lay_out, read_back
 from harness.models.external.program import Program, ProgramExit
 from harness.models.external.row_store import RowStore
+from harness.models.factory import at_least
 from harness.models.questions import Questions
 from harness.models.tracks import extent
 from harness.responses import storable
@@ -33,7 +32,6 @@ from harness.types import (
     failed_prediction,
 )
 
-MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
 IN_WORDS = frozenset({AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.INTERVAL, AnswerForm.TEXT})
 SHOWN = 5  # faults of an output in one message
 GIVE_UP = 3  # runs of the program in a row that answer nothing
@@ -201,8 +199,7 @@ def external(
     Raises:
         UsageError: the command has no place for its files, or a setting is not right.
     """
-    if batch_size < 1:
-        raise UsageError("external(batch_size=…)", expected="at least 1", found=str(batch_size))
+    at_least("external", 1, batch_size=batch_size)
     program = Program(
         command=command, directory=directory and directory.expanduser(), timeout=timeout
     )

@@ -1,8 +1,5 @@
 """JiT: a chat model plans a digital twin and answers from it, without training.
 
-harness eval --model "jit(checkpoint=DIR,nodes=paper)" …
-harness eval --model "jit(backend=openai(base_url=…,model=…),nodes=paper)" …
-
 Two requests: one for the plan, and one more if that is none; then one for the answer, which is made
 again with the results after each block of code. So any chat model will do: none continues a
 response. Executor, sandbox, grammar and limits are DT-R1's.
@@ -173,7 +170,6 @@ def jit(options: TwinOptions, *, alpha: float | None = None, window: int = 0) ->
     """JiT (zero-shot digital twins): any chat model plans the perception and reasons over it.
 
     Args:
-        options: The options of a method with digital twins.
         max_new_tokens: Longest response of a request, in tokens.
         alpha: Weight of the current frame in masks that are smoothed over a video's frames; None:
             they are not. The papers give no value.

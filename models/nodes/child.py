@@ -5,27 +5,20 @@ or is killed, as a node that takes too long is, the next medium gets a new one.
 """
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from harness import plugins
-from harness.errors import ModelError, OutOfMemory, Unavailable, UsageError
+from harness.errors import UsageError
 from harness.media import Media
-from harness.models.nodes.messages import receive, send
+from harness.models.child_process import ChildProcess
 from harness.models.nodes.output_file import read_output, write_output
-from harness.models.propagators.child import environment
 from harness.node import Node, Output
 from harness.spec import Spec
-
-LAST_WORDS = 400  # characters of a process' error output that an error quotes
 
 
 @dataclass(kw_only=True)
@@ -35,9 +28,7 @@ class Child(Node):
     node: Spec
     gpu: int | None
     memory: float | None
-    _process: "subprocess.Popen[bytes] | None" = None
-    _owner: int = 0
-    _stderr: BinaryIO | None = None
+    _process: ChildProcess | None = None
     _described: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -55,126 +46,58 @@ class Child(Node):
         """The description of the node itself, so that where it ran makes no difference."""
         with self._lock:
             if not self._described:
-                self._start()
+                self._started()
         return self._described
 
     def prepare(self) -> None:
         """Start the process and load what the node loads."""
         with self._lock:
-            self._start()
-            self._exchange({"do": "prepare"}, None)
+            self._started().ask({"do": "prepare"})
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Output:
         """Run the node; the process asks for the frames that it decodes."""
+        given = [write_output(one) for one in inputs]
+        head = {
+            "do": "run",
+            "id": media.id,
+            "size": media.size,
+            "times": list(media.times()),
+            "is_video": media.is_video,
+            "indices": list(indices),
+            "inputs": [len(one) for one in given],
+        }
         with self._lock:
-            self._start()
-            given = [write_output(one) for one in inputs]
-            head = {
-                "do": "run",
-                "id": media.id,
-                "size": media.size,
-                "times": list(media.times()),
-                "is_video": media.is_video,
-                "indices": list(indices),
-                "inputs": [len(one) for one in given],
-            }
-            return read_output(self._exchange(head, media, b"".join(given)))
+            process = self._started()
+            answer, data = process.ask(head, b"".join(given))
+            while "frame" in answer:
+                try:
+                    frame = np.ascontiguousarray(media.frame(int(answer["frame"])))
+                except BaseException:  # it waits for the frame, and would take the next message
+                    self._process = None
+                    raise
+                answer, data = process.ask({"shape": list(frame.shape)}, frame.tobytes())
+            return read_output(data)
 
     def close(self) -> None:
         """Kill the process, from any thread; one that waits for it gets an error."""
-        process = self._process
+        process, self._process = self._process, None
         if process is not None:
-            process.kill()
-        if self._lock.acquire(blocking=False):
-            try:
-                self._tidy()
-            finally:
-                self._lock.release()
+            process.process.kill()
 
-    def __del__(self) -> None:
-        """End the process where nobody did; not from a fork, whose parent may still use it.
-
-        A process that is dropped while it runs keeps its pipes, and would wait for the next medium.
-        """
-        if self._process is not None and self._owner == os.getpid():
-            self._end()
-
-    def _end(self) -> None:
-        """Kill the process, while no other thread uses it."""
-        if self._process is not None:
-            self._process.kill()
-        self._tidy()
-
-    def _tidy(self) -> None:
-        """Close what leads to a process that has ended."""
-        if self._process is not None:
-            self._process.wait()
-            for stream in (self._process.stdin, self._process.stdout, self._stderr):
-                if stream is not None:
-                    stream.close()
-        self._process = self._stderr = None
-
-    def _start(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            return
-        self._tidy()
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
-        variables = environment()
-        if self.gpu is not None:
-            variables["CUDA_VISIBLE_DEVICES"] = str(self.gpu)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.models.nodes.child_main"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env=variables,
-            bufsize=0,
-        )
-        self._owner = os.getpid()
-        head = {"do": "build", "node": str(self.node), "memory": self.memory}
+    def _started(self) -> ChildProcess:
+        known = self._process
+        if known is not None and known.process.poll() is None:
+            return known
+        gpu = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.gpu)}
+        main, what = "harness.models.nodes.child_main", f"node {self.node.name}"
+        self._process = process = ChildProcess(main, what, variables=gpu)
         try:
-            self._described = json.loads(self._exchange(head, None))
+            head = {"do": "build", "node": str(self.node), "memory": self.memory}
+            self._described = json.loads(process.ask(head)[1])
         except BaseException:  # it has no node, and would be taken for one that has
-            self._end()
+            self._process = None
             raise
-
-    def _exchange(self, head: Mapping[str, Any], media: Media | None, data: bytes = b"") -> bytes:
-        """Send a message, answer the questions for frames, and return the answer's bytes."""
-        assert self._process is not None and self._process.stdin is not None
-        assert self._process.stdout is not None
-        write, read = _writer(self._process.stdin), self._process.stdout.read
-        try:
-            send(write, head, data)
-            while True:
-                answer, rest = receive(lambda size: read(size) or b"")
-                if "frame" in answer and media is not None:
-                    try:
-                        frame = np.ascontiguousarray(media.frame(int(answer["frame"])))
-                    except BaseException:  # it waits for the frame, and would take the next message
-                        self._end()
-                        raise
-                    send(write, {"shape": list(frame.shape)}, frame.tobytes())
-                elif "error" in answer:
-                    raise _error(self.node.name, answer)
-                else:
-                    return rest
-        except (OSError, EOFError, ValueError, KeyError) as error:
-            if self._process is None:
-                raise  # a frame cannot be decoded: the process is no part of that
-            self._process.kill()
-            code, words = self._process.wait(), self._last_words()
-            self._tidy()
-            raise ModelError(
-                f"process of node {self.node.name}",
-                expected="an answer",
-                found=f"it ended ({code}): {words}",
-            ) from error
-
-    def _last_words(self) -> str:
-        assert self._stderr is not None
-        self._stderr.seek(0)
-        text = self._stderr.read().decode("utf-8", "replace")
-        return " ".join(text[-LAST_WORDS:].split()) or "it wrote nothing"
+        return process
 
 
 def child(*, node: Spec, gpu: int | None = None, memory: float | None = None) -> Child:
@@ -194,17 +117,3 @@ def child(*, node: Spec, gpu: int | None = None, memory: float | None = None) ->
         raise UsageError("child(memory=…)", expected="GiB, more than 0", found=str(memory))
     plugins.load("nodes", node.name)
     return Child(node=node, gpu=gpu, memory=memory)
-
-
-def _writer(stream: Any) -> Callable[[bytes], None]:
-    def write(data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(stream.fileno(), left) :]
-
-    return write
-
-
-def _error(name: str, answer: Mapping[str, Any]) -> Exception:
-    kind = {"memory": OutOfMemory, "unavailable": Unavailable}.get(answer.get("kind", ""))
-    return (kind or ModelError)(f"node {name}: {answer['error']}")

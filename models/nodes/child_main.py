@@ -1,8 +1,6 @@
 """Process that runs one node for its parent (child.py)."""
 
-import io
 import json
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +10,7 @@ import numpy as np
 from harness import plugins
 from harness.errors import OutOfMemory, Unavailable
 from harness.media import Frame, Media
-from harness.models.nodes.messages import receive, send
+from harness.models.child_process import Channel, parent
 from harness.models.nodes.output_file import read_output, write_output
 from harness.node import Node
 
@@ -49,9 +47,8 @@ class _Known:
 class Server:
     """Answers messages until the parent is gone."""
 
-    def __init__(self, source: Any, target: int) -> None:
-        self._read = lambda size: source.read(size) or b""
-        self._target = target
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._lock = threading.Lock()
         self._node: Node | None = None
 
@@ -59,19 +56,19 @@ class Server:
         """Answer one message after another."""
         while True:
             try:
-                head, data = receive(self._read)
+                head, data = self._channel.receive()
             except EOFError:
                 return
             try:
                 answer = self._answer(head, data)
             except (MemoryError, OutOfMemory):
-                self._send({"error": "it ran out of memory", "kind": "memory"})
+                self._channel.send({"error": "it ran out of memory", "kind": "memory"})
             except Unavailable as error:
-                self._send({"error": str(error), "kind": "unavailable"})
+                self._channel.send({"error": str(error), "kind": "unavailable"})
             except (Exception, SystemExit) as error:  # noqa: BLE001 - reported to the parent
-                self._send({"error": plugins.describe_error(error)})
+                self._channel.send({"error": plugins.describe_error(error)})
             else:
-                self._send({}, answer)
+                self._channel.send({}, answer)
 
     def _answer(self, head: dict[str, Any], data: bytes) -> bytes:
         if head["do"] == "build":
@@ -98,17 +95,9 @@ class Server:
 
     def _frame(self, index: int) -> Frame:
         with self._lock:
-            self._send({"frame": index})
-            head, data = receive(self._read)
+            self._channel.send({"frame": index})
+            head, data = self._channel.receive()
         return np.frombuffer(data, np.uint8).reshape(head["shape"]).copy()
-
-    def _send(self, head: dict[str, Any], data: bytes = b"") -> None:
-        def write(part: bytes) -> None:
-            left = memoryview(part)
-            while left:
-                left = left[os.write(self._target, left) :]
-
-        send(write, head, data)
 
 
 def _limit(gibibytes: float | None) -> None:
@@ -120,13 +109,5 @@ def _limit(gibibytes: float | None) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def main() -> None:
-    """Serve; what the node prints goes to the standard error, which the parent keeps."""
-    target = os.dup(1)
-    os.dup2(2, 1)
-    with io.FileIO(0, "rb") as source:
-        Server(source, target).serve()
-
-
 if __name__ == "__main__":
-    main()
+    Server(parent()).serve()

@@ -9,7 +9,8 @@ import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.node import Features, Floats, Kind, Node, NodeKind, Output, instances_of
+from harness.models.nodes.instances import features_of
+from harness.node import Features, Floats, Kind, Node, NodeKind, Output
 
 LEVELS = (4, 4, 4)
 """Steps of lightness, and of CIELAB's two axes of colour."""
@@ -29,14 +30,9 @@ class ColourFeatures(Node):
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
         """Describe each instance where it is largest, and each frame."""
-        instances: dict[str, Floats] = {}
-        for one in instances_of(inputs):
-            areas = {index: one.track.rle(index).area for index in indices}
-            index = max(indices, key=lambda index: (areas[index], -index))
-            if areas[index]:
-                instances[one.key] = vector(media.frame(index), one.track[index])
-        whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
-        return Features(instances, {index: vector(media.frame(index), whole) for index in indices})
+        return features_of(
+            media, indices, inputs, lambda index, mask: vector(media.frame(index), mask)
+        )
 
 
 def colour_features() -> ColourFeatures:

@@ -48,7 +48,6 @@ def depth_anything2(computing: Computing, *, checkpoint: str | None = None) -> D
     """Depth Anything V2, relative or metric as the checkpoint is.
 
     Args:
-        computing: The options of a network.
         checkpoint: A folder, or a name such as depth-anything/Depth-Anything-V2-Large-hf. It must
             be given.
     """

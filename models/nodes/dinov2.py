@@ -11,8 +11,9 @@ from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.models.backends.checkpoint_part import CheckpointPart, Computing
 from harness.models.backends.loading import memory
+from harness.models.nodes.instances import features_of
 from harness.models.nodes.networks import find_weights
-from harness.node import Features, Floats, Kind, Node, NodeKind, Output, instances_of
+from harness.node import Features, Floats, Kind, Node, NodeKind, Output
 from harness.options import with_options
 
 
@@ -32,14 +33,7 @@ class DINOv2(CheckpointPart, Node):
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
         """Average the features of patches over the pixels of each mask."""
         fields = {index: self._field(media.frame(index)) for index in indices}
-        instances: dict[str, Floats] = {}
-        for one in instances_of(inputs):
-            areas = {index: one.track.rle(index).area for index in indices}
-            index = max(indices, key=lambda index: (areas[index], -index))
-            if areas[index]:
-                instances[one.key] = _mean(fields[index], one.track[index])
-        whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
-        return Features(instances, {index: _mean(fields[index], whole) for index in indices})
+        return features_of(media, indices, inputs, lambda index, mask: _mean(fields[index], mask))
 
     def _field(self, image: Frame) -> Floats:
         """The features of patches, rows × columns × channels, over the whole image."""
@@ -65,7 +59,6 @@ def dinov2(computing: Computing, *, checkpoint: str | None = None) -> DINOv2:
     """DINOv2: vectors of instances and frames.
 
     Args:
-        computing: The options of a network.
         checkpoint: A folder, or a name such as facebook/dinov2-base. It must be given.
     """
     found = find_weights(

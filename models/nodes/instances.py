@@ -7,12 +7,19 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from harness.errors import ModelError
 from harness.masks import BoolArray, Rle, Track, rles_of
 from harness.media import Media
 from harness.model import ObjectPrompt, Propagator, Segmenter
-from harness.node import Instance, Instances, Output, detections_of
-from harness.types import Box
+from harness.models.tracks import tracks_of
+from harness.node import (
+    Features,
+    Floats,
+    Instance,
+    Instances,
+    Output,
+    detections_of,
+    instances_of,
+)
 
 AGAIN = 0.3
 """Least IoU of an object's mask with the one that was carried on from where it was seen last."""
@@ -129,13 +136,31 @@ def prompted(
     return carried(look, propagator, media, indices)
 
 
-def box_overlap(one: Box, other: Box) -> float:
-    """Intersection over union of two boxes."""
-    across = min(one.right, other.right) - max(one.left, other.left)
-    down = min(one.bottom, other.bottom) - max(one.top, other.top)
-    shared = max(0.0, across) * max(0.0, down)
-    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (one, other))
-    return shared / max(sum(areas) - shared, 1e-9)
+def clearest_frame(instance: Instance, indices: Sequence[int]) -> int:
+    """The described frame in which most of an instance is seen, the first of equals."""
+    return max(indices, key=lambda index: (instance.track.rle(index).area, -index))
+
+
+def features_of(
+    media: Media,
+    indices: Sequence[int],
+    inputs: Sequence[Output],
+    vector: Callable[[int, BoolArray], Floats],
+) -> Features:
+    """Features of each instance where it is largest, and of each described frame.
+
+    `vector` describes a mask (height × width, not empty) in a frame.
+    """
+    places = [(one, clearest_frame(one, indices)) for one in instances_of(inputs)]
+    whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
+    return Features(
+        {
+            one.key: vector(index, one.track[index])
+            for one, index in places
+            if one.track.rle(index).area
+        },
+        {index: vector(index, whole) for index in indices},
+    )
 
 
 def mask_overlap(one: BoolArray, other: BoolArray) -> float:
@@ -162,15 +187,9 @@ def propagated(
     """
     if not masks or len(media) == 1:
         return [Track.of_one_mask(mask, 1) for mask in masks]
-    tracks = propagator.propagate(media, start, masks)
-    if len(tracks) != len(masks):
-        raise ModelError(
-            f"propagator {propagator.name}",
-            expected=f"{len(masks)} tracks",
-            found=str(len(tracks)),
-        )
     return [
-        track if isinstance(track, Track) else Track.from_rles(rles_of(track)) for track in tracks
+        track if isinstance(track, Track) else Track.from_rles(rles_of(track))
+        for track in tracks_of(propagator, media, start, masks)
     ]
 
 

@@ -1,14 +1,14 @@
 """The node `ocr`: PP-OCR by the package rapidocr, whose wheel holds the weights."""
 
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 
 from harness.media import Media
+from harness.models.backends.loading import loaded_once
 from harness.node import Kind, Node, NodeKind, Output, Word, Words
 from harness.plugins import missing_dependency
 from harness.types import Box
@@ -22,21 +22,18 @@ class OCR(Node):
     threshold: float
     package: str
     """Version of rapidocr, which decides the weights."""
-    _held: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     name = "ocr"
 
     def prepare(self) -> None:
         """Load the networks."""
-        self._engine()
+        assert self.engine is not None, "it raises otherwise"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Words:
         """Read the described frames."""
         found: list[Word] = []
-        engine = self._engine()
         for index in indices:
-            read = engine(np.ascontiguousarray(media.frame(index)[..., ::-1]))
+            read = self.engine(np.ascontiguousarray(media.frame(index)[..., ::-1]))
             for corners, text, score in zip(
                 *([] if part is None else part for part in (read.boxes, read.txts, read.scores)),
                 strict=True,
@@ -47,13 +44,12 @@ class OCR(Node):
                     found.append(Word(index, box, str(text), float(score)))
         return Words(tuple(found))
 
-    def _engine(self) -> Any:
-        with self._lock:
-            if not self._held:
-                from rapidocr import RapidOCR
+    @loaded_once
+    def engine(self) -> Any:
+        """The networks."""
+        from rapidocr import RapidOCR
 
-                self._held["engine"] = RapidOCR(params={"Global.log_level": "error"})
-        return self._held["engine"]
+        return RapidOCR(params={"Global.log_level": "error"})
 
 
 def ocr(*, threshold: float = 0.5) -> OCR:

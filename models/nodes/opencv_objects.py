@@ -23,10 +23,9 @@ ImageKind: TypeAlias = Literal["auto", "drawing", "photograph"]
 class OpenCVObjects(Node):
     """Objects that stand out, or what a detector's boxes hold.
 
-    A drawing's objects are its regions of one colour (flat_regions.py), segmented in every frame
-    of a video and linked (linking.py). A photograph's are salient (models/saliency), cut out by
-    the segmenter in each described frame and followed in between by the propagator. What boxes hold
-    is carried through the whole video.
+    A drawing's regions of one colour are segmented in every frame of a video and linked. A
+    photograph's salient objects are cut out in each described frame and followed in between; what
+    boxes hold is carried through the whole video.
     """
 
     kind: ClassVar[NodeKind] = NodeKind(

@@ -14,8 +14,8 @@ from harness.errors import UsageError
 from harness.media import Frame, Media
 from harness.models.backends.checkpoint_part import CheckpointPart, Computing
 from harness.models.backends.loading import memory
-from harness.models.nodes.instances import box_overlap
 from harness.models.nodes.networks import find_weights
+from harness.models.tracks import box_overlap
 from harness.node import Detection, Detections, Kind, Node, NodeKind, Output
 from harness.options import with_options
 from harness.types import Box
@@ -85,7 +85,6 @@ def owlv2(
     """OWLv2: boxes of things that words name.
 
     Args:
-        computing: The options of a network.
         checkpoint: A folder, or a name such as google/owlv2-base-patch16-ensemble. It must be
             given.
         words: What to look for, with | between; None: the everyday things of vocabulary.txt.

@@ -14,6 +14,7 @@ from harness import plugins
 from harness.errors import UsageError
 from harness.media import Frame, Media, pixels
 from harness.model import Chat, ChatRequest
+from harness.models.nodes.instances import clearest_frame
 from harness.models.tracks import extent
 from harness.node import (
     Instance,
@@ -131,8 +132,7 @@ def semantic_analysis(
 
 def crop_of(media: Media, indices: Sequence[int], instance: Instance) -> Frame | None:
     """The surroundings of an instance where most of it is seen; None where it never is."""
-    areas = {index: instance.track.rle(index).area for index in indices}
-    index = max(indices, key=lambda index: (areas[index], -index))
+    index = clearest_frame(instance, indices)
     box = extent(instance.track[index])
     if box is None:
         return None

@@ -7,7 +7,7 @@ from typing import ClassVar
 from harness.media import Media
 from harness.model import Propagator
 from harness.models.factory import build_propagator
-from harness.models.nodes.instances import propagated
+from harness.models.nodes.instances import clearest_frame, propagated
 from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, instances_of
 from harness.spec import Spec
 
@@ -35,9 +35,7 @@ class Tracking(Node):
         followed: dict[str, Instance] = {}
         starts: dict[int, list[Instance]] = {}
         for instance in instances:
-            areas = {index: instance.track.rle(index).area for index in indices}
-            start = max(indices, key=lambda index: (areas[index], -index))
-            starts.setdefault(start, []).append(instance)
+            starts.setdefault(clearest_frame(instance, indices), []).append(instance)
         for start, group in starts.items():
             tracks = propagated(self.propagator, media, start, [one.track[start] for one in group])
             for one, track in zip(group, tracks, strict=True):

@@ -6,7 +6,6 @@ out, without classes; the pieces of its map are the objects.
 """
 
 import hashlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from harness.files import NoFile, read_bytes
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.model import Propagator
+from harness.models.backends.loading import loaded_once
 from harness.models.factory import build_propagator
 from harness.models.nodes.instances import Seen, renewed
 from harness.node import Instances, Kind, Node, NodeKind, Output
@@ -45,15 +45,13 @@ class U2NetP(Node):
     content: bytes = field(repr=False, compare=False)
     propagator: Propagator
     max_objects: int
-    _held: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     name = "u2netp"
 
     def prepare(self) -> None:
         """Load the network, and what the propagator loads."""
         super().prepare()
-        self._network()
+        assert self.network, "it raises otherwise"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
         """Find the salient objects of the described frames, and follow them in between."""
@@ -73,26 +71,22 @@ class U2NetP(Node):
         squashed = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
         small = np.asarray(squashed, np.float32) / max(float(squashed.max()), 1e-6)
         small = np.asarray((small - np.array(MEAN)) / np.array(STD), np.float32)
-        with self._lock:
-            network, output = self._network()
-            network.setInput(np.ascontiguousarray(small.transpose(2, 0, 1)[None]))
-            found = network.forward(output)
-        return np.asarray(found[0, 0], dtype=np.float32)
+        network, output = self.network
+        network.setInput(np.ascontiguousarray(small.transpose(2, 0, 1)[None]))
+        return np.asarray(network.forward(output)[0, 0], dtype=np.float32)
 
-    def _network(self) -> tuple[Any, str]:
+    @loaded_once
+    def network(self) -> tuple[Any, str]:
         """The network, and the name of its fused map."""
-        if not self._held:
-            try:
-                network = cv2.dnn.readNetFromONNX(np.frombuffer(self.content, np.uint8))
-                self._held["network"] = network, network.getUnconnectedOutLayersNames()[0]
-            except cv2.error as error:
-                raise ModelError(
-                    f"u2netp(weights={self.file})",
-                    expected="a network in the format ONNX that OpenCV can run",
-                    found=str(error.err or error)[:200],
-                ) from error
-        made: tuple[Any, str] = self._held["network"]
-        return made
+        try:
+            network = cv2.dnn.readNetFromONNX(np.frombuffer(self.content, np.uint8))
+            return network, network.getUnconnectedOutLayersNames()[0]
+        except cv2.error as error:
+            raise ModelError(
+                f"u2netp(weights={self.file})",
+                expected="a network in the format ONNX that OpenCV can run",
+                found=str(error.err or error)[:200],
+            ) from error
 
 
 def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, max_objects: int = 8) -> U2NetP:

@@ -16,10 +16,11 @@ from harness.errors import ParseError, UsageError
 from harness.files import read_text
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import Item, ParseResult, frame_tag, loads, numerals, read_box
+from harness.models.questions import answer_part
 from harness.models.tracks import around
 from harness.models.tracks import box_at as box_at
 from harness.models.video_str.answer_prompts import AnswerPrompts, digits
-from harness.models.video_str.grammar import answer_part, answer_response
+from harness.models.video_str.grammar import answer_response
 from harness.models.video_str.templates import Templates
 from harness.responses import finite_numbers
 from harness.types import Answer, AnswerForm, Box, Interval, ParsedObject, Point, Query

@@ -1,9 +1,4 @@
-"""OneThinker: one VLM for questions, grounding in time and space, and segmentation by SAM 2.
-
-harness eval --model "one_thinker(checkpoint=OneThink/OneThinker-8B,
-    segmenter=sam2(config=sam2.1_hiera_l,checkpoint=FILE.pt),
-    propagator=sam2_video(config=sam2.1_hiera_l,checkpoint=FILE.pt))" …
-"""
+"""OneThinker: one VLM for questions, grounding in time and space, and segmentation by SAM 2."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -150,7 +145,6 @@ def one_thinker(parts: Composition, *, prompts: Path | None = None) -> OneThinke
     """OneThinker (arXiv 2512.03043): questions, grounding, segmentation, in `<think>`, `<answer>`.
 
     Args:
-        parts: The options of a composition.
         frames: How many frames of a video are shown, or a rule; by default the official one.
         prompts: The file Evaluation/Eval/eval_bench.py of a checkout of tulerfeng/OneThinker, whose
             words are asked in; None: in ours.

@@ -1,10 +1,5 @@
 """pocket: a Qwen2.5-VL of 2.6 million parameters, trained by this project on `shapes`.
 
-harness eval --model pocket --tasks reason_seg,mevis --data ROOT --out DIR
-harness eval --model "pocket(checkpoint=pocket-base)" --tasks reason_seg,mevis --data ROOT --out DIR
-harness train --method pocket --out runs/pocket
-harness eval --model "pocket(checkpoint=runs/pocket)" --tasks reason_seg,mevis --data ROOT --out DIR
-
 It answers in VisionReasoner's grammar, in pixels of its canvas of 168 × 168, and carries out every
 step that a large model does. It knows coloured shapes only.
 """
@@ -37,7 +32,6 @@ def pocket(parts: Composition, *, retry: Carried[bool] = True) -> PromptedModel:
     """A checkpoint of `harness train --method pocket`, with its prompt, canvas and perception.
 
     Args:
-        parts: The options of a composition.
         checkpoint: `pocket`: the weights that come with the package; `pocket-base`: an earlier
             checkpoint of their training; else the folder of a training that made or started from
             such weights.

@@ -6,11 +6,8 @@
     [settings]                         options of a composition: frames, max_new_tokens, system
     [backend]                          options of a backend: temperature, top_p, …
 
-    harness eval --model "qwen_vl(preset=qwen3_vl_report,checkpoint=…)" …
-
-What a SPEC gives itself beats the preset. The whole preset stands in the record, and every value
-that the run does not have, because the SPEC says otherwise or the backend has no such setting, is
-one of the run's deviations (`harness.papers`).
+What a SPEC gives itself beats the preset; the difference is said as the run's deviations
+(`harness.papers`).
 """
 
 import inspect

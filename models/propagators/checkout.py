@@ -1,9 +1,7 @@
 """Propagators that run official code from a checkout that the user names.
 
 The code runs in a process of its own (`checkout_child`): its modules have names such as `model`
-and `util`, and nothing of it enters this process. Naming a checkout is consent to run its code,
-with the user's rights; what ran is recorded: the checkout's revision, whether it was changed, and
-a hash of the weights. Environment variables that look like secrets are not handed on.
+and `util`, and nothing of it enters this process.
 """
 
 import hashlib
@@ -16,12 +14,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from harness.errors import MissingDependency, ModelError, UsageError
-from harness.masks import BoolArray, Track
+from harness.masks import BoolArray
 from harness.media import Media
-from harness.model import Propagator
-from harness.models.propagators.child import Child
+from harness.models.child_process import ChildProcess
+from harness.models.factory import at_least
 from harness.models.propagators.cores import Labels
-from harness.models.propagators.flow import check_masks
+from harness.models.propagators.walks import Walker
 from harness.provenance import code_revision
 
 Kind: TypeAlias = Literal["xmem", "cutie"]
@@ -40,13 +38,11 @@ MAX_OBJECTS = 255  # labels are bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkout(Propagator):
+class Checkout(Walker):
     """XMem or Cutie from a checkout, started when first used.
 
-    Each direction is propagated separately, without memory of the other, so that a video played
-    backwards gives the same tracks. All objects are followed in one propagation, and keep their
-    numbers; objects whose masks overlap are followed in different ones, because the networks know
-    one object a pixel. The masks of the start frame come back as they were given; an empty one
+    All objects are followed in one propagation, and keep their numbers; objects whose masks overlap
+    are followed in different ones, because the networks know one object a pixel. An empty mask
     stays empty. Memory: one frame and the labels in it, and at first the masks once more, besides
     the run-lengths that are returned.
     """
@@ -67,19 +63,23 @@ class Checkout(Propagator):
     """Seconds that one answer may take, loading included."""
 
     @cached_property
-    def child(self) -> "Child":
+    def child(self) -> ChildProcess:
         """The process, loaded."""
-        return Child(
+        child = ChildProcess(
+            "harness.models.propagators.checkout_child",
             f"{self.name} from {self.repo}",
+            timeout=self.timeout,
+        )
+        child.ask(
             {
                 "kind": self.name,
                 "repo": str(self.repo.resolve()),
                 "size": self.size,
                 "weights": str(self.weights_file.resolve()),
                 "device": self.device,
-            },
-            timeout=self.timeout,
+            }
         )
+        return child
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -94,35 +94,38 @@ class Checkout(Propagator):
         """
         assert self.child is not None, "it raises otherwise"
 
-    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """Propagate each mask of frame `start` to every frame of `video`.
+    def _groups(self, masks: Sequence[BoolArray]) -> list[list[int]]:
+        return layers(masks)
 
-        Raises:
-            ModelError: a mask has not the video's size, `start` is no frame of it, or the process
-                fails.
-            OutOfMemory: the device is full.
-        """
-        check_masks(video, start, masks)
-        given = [mask.astype(np.bool_, copy=False) for mask in masks]
-        tracks = [Track(len(video), *mask.shape) for mask in given]
-        for track, mask in zip(tracks, given, strict=True):
-            track[start] = mask
-        for layer in layers(given):
-            for frame, found in self._both_ways(video, start, [given[index] for index in layer]):
-                for place, index in enumerate(layer, start=1):
-                    tracks[index][frame] = found == place
-        return tracks
+    def _walk(
+        self, video: Media, order: range, masks: Sequence[BoolArray]
+    ) -> Iterator[tuple[int, list[BoolArray]]]:
+        try:
+            for index, labels in self._labels(video, order, masks):
+                yield index, [labels == number for number in range(1, len(masks) + 1)]
+        except ModelError:
+            self.__dict__.pop("child", None)  # what failed is not asked again
+            raise
 
-    def _both_ways(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
+    def _labels(
+        self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, Labels]]:
-        for order in (range(start, len(video)), range(start, -1, -1)):
-            if len(order) > 1:
-                try:
-                    yield from self.child.walk(video, order, masks)
-                except ModelError:
-                    self.__dict__.pop("child", None)  # what failed is not asked again
-                    raise
+        child, shape = self.child, (video.size[1], video.size[0])
+        with child.lock:
+            head = {"what": "masks", "shape": (len(masks), *shape), "frames": len(order)}
+            child.ask(head, np.stack(masks).view(np.uint8).reshape(-1).data)
+            for index in order:
+                frame = np.ascontiguousarray(video.frame(index))
+                header = {"what": "frame", "shape": frame.shape, "last": index == order[-1]}
+                _, labels = child.ask(header, frame.tobytes())
+                if len(labels) != shape[0] * shape[1]:
+                    raise ModelError(
+                        child.what,
+                        expected=f"labels of {shape[0]} × {shape[1]} pixels",
+                        found=f"{len(labels)} of them",
+                    )
+                if index != order[0]:
+                    yield index, np.frombuffer(labels, np.uint8).reshape(shape)
 
 
 def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
@@ -150,8 +153,7 @@ def find_checkout(
         MissingDependency: there is no such folder or file.
         UsageError: the folder is a checkout of something else, or a number is out of range.
     """
-    if size < MIN_SIZE:
-        raise UsageError(f"{kind}(size=…)", expected=f"at least {MIN_SIZE}", found=str(size))
+    at_least(kind, MIN_SIZE, size=size)
     if not timeout > 0:
         raise UsageError(f"{kind}(timeout=…)", expected="more than 0", found=str(timeout))
     if not repo.is_dir():

@@ -1,23 +1,20 @@
 """The process in which a checkout of official code runs: `python -m … checkout_child`.
 
-It speaks over its standard input and output, one message after another: a line of JSON that says
-how many bytes follow it, and those bytes. First what to load, answered by {"ready": true}; then,
-for each walk, its masks and its frames, each frame answered by its labels. What goes wrong is
-answered by {"error": …}. Nothing is unpickled: weights are read with `weights_only=True`.
+Its first message says what to load; then, for each walk, come its masks and its frames, each frame
+answered by its labels. Weights are read with `weights_only=True`.
 """
 
-import json
-import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.models.child_process import parent
 from harness.models.propagators.cores import XMEM, Core, CutieCore, XMemCore
 
 if TYPE_CHECKING:
@@ -141,21 +138,6 @@ def without_downloads(name: str) -> None:
         setattr(module, kind, plain)
 
 
-def read_message(stream: BinaryIO) -> tuple[dict[str, object], bytes] | None:
-    """The next message; None at the end."""
-    line = stream.readline()
-    if not line:
-        return None
-    head: dict[str, Any] = json.loads(line)
-    return head, stream.read(head.get("bytes", 0))
-
-
-def write(stream: BinaryIO, head: Mapping[str, object], data: bytes = b"") -> None:
-    """Send a message."""
-    stream.write(json.dumps({**head, "bytes": len(data)}).encode() + b"\n" + data)
-    stream.flush()
-
-
 def load(head: Mapping[str, Any]) -> Core:
     """Build the core of the first message; the checkout can be imported from then on."""
     import torch
@@ -171,40 +153,29 @@ def load(head: Mapping[str, Any]) -> Core:
     return build(repo, weights, size=head["size"], device=device)
 
 
-def answers(core: Core, messages: Iterable[tuple[Mapping[str, Any], bytes]]) -> Iterable[bytes]:
-    """Yield the labels of each frame, in the order of the frames; masks start a propagation, and
-    their answer is empty.
-    """
-    for head, data in messages:
-        shape = tuple(head["shape"])
-        if head["what"] == "masks":
-            core.begin(
-                np.frombuffer(data, np.uint8).reshape(shape).astype(np.bool_), head["frames"]
-            )
-            yield b""
-        else:
-            frame = np.frombuffer(data, np.uint8).reshape(shape)
-            yield np.ascontiguousarray(core.step(frame, last=head["last"])).tobytes()
+def answer(core: Core, head: Mapping[str, Any], data: bytes) -> bytes:
+    """Return the labels of a frame; masks start a propagation, and their answer is empty."""
+    given = np.frombuffer(data, np.uint8).reshape(head["shape"])
+    if head["what"] == "masks":
+        core.begin(given.astype(np.bool_), head["frames"])
+        return b""
+    return np.ascontiguousarray(core.step(given, last=head["last"])).tobytes()
 
 
 def main() -> None:
     """Serve until the input ends."""
-    # The official code prints; what it says must not be taken for an answer.
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    stream = sys.stdin.buffer
+    channel = parent()  # the official code prints; that must not be taken for an answer
     try:
-        first = read_message(stream)
-        if first is None:
-            return
-        core = load(first[0])
-        write(out, {"ready": True})
-        for labels in answers(core, iter(lambda: read_message(stream), None)):
-            write(out, {}, labels)
+        core = load(channel.receive()[0])
+        channel.send({})
+        while True:
+            channel.send({}, answer(core, *channel.receive()))
+    except EOFError:
+        return
     except Exception as error:  # noqa: BLE001 - the boundary of the process: all is reported
         text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
         full = isinstance(error, MemoryError) or any(words in text for words in MEMORY)
-        write(out, {"error": text, "memory": full})
+        channel.send({"error": text, **({"kind": "memory"} if full else {})})
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ModelError, UsageError
-from harness.masks import BoolArray, Track
+from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.model import Propagator
+from harness.models.factory import at_least
+from harness.models.propagators.walks import Walker
 
 Field = NDArray[np.float32]
 """height × width × 2: an (x, y) a pixel, in pixels."""
@@ -24,7 +24,7 @@ OUTSIDE = -1e6  # a coordinate that no pixel has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow(Propagator):
+class Flow(Walker):
     """Carries masks from frame to frame, forward and backward, by optical flow.
 
     Each direction keeps one map that says, for every pixel of the present frame, where it was in
@@ -41,41 +41,21 @@ class Flow(Propagator):
 
     name = "flow"
 
-    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """Propagate each mask of frame `start` to every frame of `video`.
-
-        Raises:
-            ModelError: a mask has not the video's size, or `start` is no frame of it.
-        """
-        check_masks(video, start, masks)
-        tracks = [Track.of_one_mask(mask.astype(np.bool_), len(video)) for mask in masks]
-        if not masks:
-            return tracks
-        for order in (range(start, len(video)), range(start, -1, -1)):
-            for index, origin in self._origins(video, order):
-                for track, mask in zip(tracks, masks, strict=True):
-                    track[index] = _warp_mask(mask, origin)
-        return tracks
-
-    def _origins(self, video: Media, order: range) -> Iterator[tuple[int, Field]]:
-        """Yield, for each frame after the first of `order`, the places of its pixels in that first
-        one.
-        """
+    def _walk(
+        self, video: Media, order: range, masks: Sequence[BoolArray]
+    ) -> Iterator[tuple[int, list[BoolArray]]]:
         grid = pixel_grid(video.size)
         origin, before = grid, video.frame(order[0])
         for index in order[1:]:
             now = video.frame(index)
             back = grid + dense_flow(now, before, max_side=self.max_side)
             origin, before = _sample(origin, back), now
-            yield index, origin
+            yield index, [_warp_mask(mask, origin) for mask in masks]
 
 
 def flow(*, max_side: int = 480) -> Flow:
     """DIS optical flow, forward and backward; no weights."""
-    if max_side < SMALLEST_SIDE:
-        raise UsageError(
-            "flow(max_side=…)", expected=f"at least {SMALLEST_SIDE}", found=str(max_side)
-        )
+    at_least("flow", SMALLEST_SIDE, max_side=max_side)
     return Flow(max_side=max_side)
 
 
@@ -109,22 +89,6 @@ def pixel_grid(size: tuple[int, int]) -> Field:
     """The (x, y) of every pixel of an image of (width, height)."""
     x, y = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
     return np.stack([x, y], axis=2).astype(np.float32)
-
-
-def check_masks(video: Media, start: int, masks: Sequence[BoolArray]) -> None:
-    """Raise ModelError unless `start` is a frame of `video` and every mask has its size."""
-    if not 0 <= start < len(video):
-        raise ModelError(
-            f"start frame {start}", expected=f"0 to {len(video) - 1}", found="no frame of the video"
-        )
-    shape = (video.size[1], video.size[0])
-    for mask in masks:
-        if mask.shape != shape:
-            raise ModelError(
-                "mask to propagate",
-                expected=f"height × width {shape[0]} × {shape[1]}",
-                found=f"shape {mask.shape}",
-            )
 
 
 def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:

@@ -13,7 +13,6 @@ def pocket_sam_video(computing: Computing, *, checkpoint: str | None = None) -> 
     """The same small SAM 2 as `pocket_sam`, for videos: a toy, for the generated world alone.
 
     Args:
-        computing: The options of a network.
         checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
 
     Raises:

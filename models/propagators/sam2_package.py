@@ -62,10 +62,11 @@ class Sam2VideoPackage(Sam2Video):
         assert self.network is not None, "it raises otherwise"
 
     def _walk(
-        self, video: Media, start: int, masks: Sequence[BoolArray], *, reverse: bool
+        self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, list[BoolArray]]]:
         import torch
 
+        start, reverse = order[0], order.step < 0
         network, state = self.network, self._state(video)
         with torch.inference_mode(), package.precision(network, self.dtype):
             for name, mask in enumerate(masks):

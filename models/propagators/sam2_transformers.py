@@ -11,11 +11,10 @@ import numpy as np
 
 from harness.masks import BoolArray, Track
 from harness.media import Media
-from harness.model import Propagator
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.checkpoint_part import CheckpointPart
 from harness.models.backends.loading import memory
-from harness.models.propagators.flow import check_masks
+from harness.models.propagators.walks import Walker
 
 if TYPE_CHECKING:
     import torch
@@ -23,14 +22,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam2Video(CheckpointPart, Propagator):
+class Sam2Video(CheckpointPart, Walker):
     """SAM 2's video model, loaded when first used.
 
-    All objects are followed in one pass over the frames in each direction. Each direction is a
-    separate session, without memory of the other, so that a video played backwards gives the same
-    tracks. Frames are decoded and resized one by one, and of what is remembered only what can still
-    be used is kept. Memory: each object's mask in one frame, whatever the video's length, besides
-    the network and the run-lengths that are returned.
+    All objects are followed in one pass over the frames in each direction, a session of its own; an
+    empty mask stays empty. Frames are decoded and resized one by one, and of what is remembered
+    only what can still be used is kept. Memory: each object's mask in one frame, whatever the
+    video's length, besides the network and the run-lengths that are returned.
     """
 
     family: ClassVar[str] = "Sam2Video"
@@ -39,40 +37,14 @@ class Sam2Video(CheckpointPart, Propagator):
     """Name of the plugin that made it, for records."""
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """Propagate each mask of frame `start` to every frame of `video`.
-
-        The masks of frame `start` come back as they were given. An empty one stays empty.
-
-        Raises:
-            ModelError: a mask has not the video's size, `start` is no frame of it, or the
-                checkpoint cannot be loaded.
-            OutOfMemory: the device is full.
-        """
-        check_masks(video, start, masks)
-        tracks = [Track(len(video), *mask.shape) for mask in masks]
-        followed = [index for index, mask in enumerate(masks) if mask.any()]
-        given = [masks[index].astype(np.bool_, copy=False) for index in followed]
-        for track, mask in zip(tracks, masks, strict=True):
-            track[start] = mask.astype(np.bool_, copy=False)
-        if given:
-            with memory():
-                for frame, found in self._both_ways(video, start, given):
-                    for index, mask in zip(followed, found, strict=True):
-                        tracks[index][frame] = mask
-        return tracks
-
-    def _both_ways(
-        self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> Iterator[tuple[int, list[BoolArray]]]:
-        if start + 1 < len(video):
-            yield from self._walk(video, start, masks, reverse=False)
-        if start > 0:
-            yield from self._walk(video, start, masks, reverse=True)
+        """Propagate each mask of frame `start`, as `Walker` does."""
+        with memory():
+            return super().propagate(video, start, masks)
 
     def _walk(
-        self, video: Media, start: int, masks: Sequence[BoolArray], *, reverse: bool
+        self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, list[BoolArray]]]:
-        """Each frame after `start` in one direction, and the masks in it."""
+        start, reverse = order[0], order.step < 0
         session = self._session(video)
         self.processor.add_inputs_to_inference_session(
             session,

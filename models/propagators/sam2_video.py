@@ -16,7 +16,6 @@ def sam2_video(
     """SAM 2's video model from a folder or the local cache.
 
     Args:
-        computing: The options of a network.
         checkpoint: A folder, or a name such as facebook/sam2-hiera-large. Safetensors only. With
             `config`, a .pt file. It must be given.
         config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then

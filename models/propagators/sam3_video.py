@@ -29,7 +29,6 @@ def sam3_video(computing: Computing, *, checkpoint: str = PUBLISHED) -> Sam3Vide
     """SAM 3's tracker from a folder or the local cache.
 
     Args:
-        computing: The options of a network.
         checkpoint: A folder, or a name in the Hugging Face cache. Its weights are given out by
             Meta on request: accept the licence on the page of facebook/sam3 and fetch them there.
 

@@ -26,11 +26,6 @@ from harness.models.prompts import text_of
 LABEL = "target"
 
 
-def template() -> str:
-    """The official request."""
-    return text_of("harness.models.qwen_vl", "locate.txt")
-
-
 def parse(response: str, *, strict: bool = False) -> ParseResult:
     """Read a response; never raises.
 
@@ -73,12 +68,8 @@ class Locate:
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The request; the question is put into it as it is."""
-        return ask_for_frame(numbered) + template().replace("{Question}", text)
+        template = text_of("harness.models.qwen_vl", "locate.txt")
+        return ask_for_frame(numbered) + template.replace("{Question}", text)
 
-    def parse(self, response: str) -> ParseResult:
-        """Read a response with repairs."""
-        return parse(response)
-
-    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """Return the response for `items`."""
-        return write(items, frame=frame)
+    parse = staticmethod(parse)
+    write = staticmethod(write)

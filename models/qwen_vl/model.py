@@ -1,9 +1,4 @@
-"""Zero-shot Qwen2.5-VL (or Qwen3-VL): prompted for boxes, or boxes and points, then segmented.
-
-harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,prompt=locate,
-    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
-harness score --model "qwen_vl(backend=stored)" --predictions responses.jsonl …
-"""
+"""Zero-shot Qwen2.5-VL (or Qwen3-VL): prompted for boxes, or boxes and points, then segmented."""
 
 from typing import Literal
 
@@ -32,7 +27,6 @@ def qwen_vl(
     """Qwen2.5-VL or Qwen3-VL through a backend: prompted for boxes, which are then segmented.
 
     Args:
-        parts: The options of a composition.
         prompt: `visionreasoner`: its prompt and 840 × 840 canvas; `locate`: Qwen's own grounding
             request at native resolution.
         preset: A vendor's own evaluation, such as qwen3_vl_report, whose values count where the

@@ -1,8 +1,7 @@
 """A model whose answers are already in a file: other programs' predictions, scored by harness.
 
-The file is the one of `harness.interchange`: one JSON object a line, with the official id and one
-of "response", "boxes", "points", "masks", "answer", "no_target". Responses need a model that reads
-them: `replay(file=said.jsonl,model=qwen_vl(backend=stored))`.
+The file is the one of `harness.interchange`. Responses need a model that reads them:
+`replay(file=said.jsonl,model=qwen_vl(backend=stored))`.
 """
 
 import hashlib

@@ -41,17 +41,16 @@ def background_probability(regions: Superpixels, distance: Floats, *, scale: flo
     """
     border = regions.border()
     link = _links(regions, border)
-    steps = np.where(link, np.maximum(distance - _usual_step(regions, distance), TOUCHING), 0.0)
+    # The mean step to the most similar neighbour is texture, not an edge.
+    nearest = np.where(regions.adjacent(), distance, np.inf).min(axis=1)
+    finite = nearest[np.isfinite(nearest)]
+    usual = float(finite.mean()) if finite.size else 0.0
+    steps = np.where(link, np.maximum(distance - usual, TOUCHING), 0.0)
     # Steps are the same both ways: an undirected search would look at each of them twice.
     together = gaussian(dijkstra(csc_array(steps), directed=True) / scale)
     length = together[:, border].sum(axis=1)
     connectivity = length / np.sqrt(together.sum(axis=1))
     return 1 - gaussian(connectivity)
-
-
-def pairwise_distances(features: Floats) -> Floats:
-    """Euclidean distances (count × count) between the rows of count × k features."""
-    return np.asarray(cdist(features, features), dtype=np.float64)
 
 
 def gaussian(values: Floats) -> Floats:
@@ -65,7 +64,7 @@ def contrast(regions: Superpixels, distance: Floats, background: Floats) -> Floa
     The paper's background weighted contrast, divided by one number for the image (the largest
     sum of weights), so that it has a unit and is at most a weighted mean of differences.
     """
-    weight = gaussian(pairwise_distances(regions.centres) / SPATIAL_SCALE) * background
+    weight = gaussian(cdist(regions.centres, regions.centres) / SPATIAL_SCALE) * background
     total = np.sum(distance * weight, axis=1, dtype=np.float64)
     return np.asarray(total / max(float(weight.sum(axis=1).max()), 1e-12))
 
@@ -80,24 +79,19 @@ def salience(
         size: (width, height) of the image in pixels.
         motion: evidence from 0 to 1 that a region moves on its own; None for a still image.
     """
-    distance = pairwise_distances(regions.colours)
+    distance = cdist(regions.colours, regions.colours)
     background = background_probability(regions, distance, scale=GEODESIC_SCALE)
     difference = contrast(regions, distance, background)
     foreground = _stretch(difference) if difference.max() >= VISIBLE else 0 * difference
     if motion is not None:
         foreground = foreground / 2 + motion
-    foreground = _stretch(foreground * centre_prior(regions, size))
+    sides = np.array(size) / max(size)
+    away = (regions.centres - sides / 2) / sides
+    foreground = _stretch(foreground * gaussian(np.hypot(*away.T) / CENTRE_SCALE))
     if not foreground.any():
         return foreground
     foreground[foreground < foreground.mean()] = 0
     return _stretch(_minimize_cost(regions, distance, foreground, background))
-
-
-def centre_prior(regions: Superpixels, size: tuple[int, int]) -> Floats:
-    """A Gaussian around the image's middle, as wide as CENTRE_SCALE of each side."""
-    sides = np.array(size) / max(size)
-    away = (regions.centres - sides / 2) / sides
-    return gaussian(np.hypot(away[:, 0], away[:, 1]) / CENTRE_SCALE)
 
 
 def _minimize_cost(
@@ -116,13 +110,6 @@ def _links(regions: Superpixels, border: NDArray[np.bool_]) -> NDArray[np.bool_]
     link = regions.adjacent() | (border[:, None] & border[None, :])
     np.fill_diagonal(link, val=False)
     return link
-
-
-def _usual_step(regions: Superpixels, distance: Floats) -> float:
-    """The mean over regions of the step to the most similar neighbour: texture, not an edge."""
-    nearest = np.where(regions.adjacent(), distance, np.inf).min(axis=1)
-    finite = nearest[np.isfinite(nearest)]
-    return float(finite.mean()) if finite.size else 0.0
 
 
 def _stretch(values: Floats) -> Floats:

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import MediaError, UsageError
+from harness.errors import MediaError
 from harness.masks import BoolArray, rles_of
 from harness.media import Media
 from harness.model import Model, Propagator, Segmenter, settings
 from harness.models.answers import MASKED
 from harness.models.composition import FLOW
-from harness.models.factory import GRABCUT, build_propagator, build_segmenter
+from harness.models.factory import GRABCUT, at_least, build_propagator, build_segmenter
 from harness.models.saliency.maps import clearest, frames_seen
-from harness.models.saliency.objects import SalientObject, salient_objects
+from harness.models.saliency.objects import salient_objects
 from harness.models.tracks import extent
 from harness.spec import Spec
 from harness.types import (
@@ -35,12 +35,6 @@ ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saliency(Model):
     """Salient objects as masks, tracks, boxes, points or their number.
-
-    An image's objects are the parts that differ from what its border is connected to
-    (background.py); a video's also move on their own (motion.py), and its key frame, in which
-    they are looked for, is the clearest of `candidates` evenly spread ones (maps.py). The
-    segmenter turns each object's box and points into a mask; the propagator carries their union
-    to the other frames.
 
     Masks are the union of all objects, one a frame, and `box_track` is its tight box. Boxes are the
     tight boxes of the single masks and points lie deepest inside objects, both in the key frame,
@@ -111,7 +105,10 @@ class Saliency(Model):
     def _answer(self, media: Media, forms: frozenset[AnswerForm]) -> Answer:
         key = clearest(media, self.candidates)
         objects = salient_objects(key.field, media.size)
-        masks = self._masks(media, key.index, objects) if forms & SEGMENTED else []
+        masks: list[BoolArray] = []
+        if objects and forms & SEGMENTED:
+            prompts = [found.prompt for found in objects]
+            masks = self.segmenter.segment(media.frame(key.index), prompts)
         track = self._track(media, key.index, masks) if forms & MASKED else []
         parts: dict[str, Any] = {}
         if forms & MASKS:
@@ -129,11 +126,6 @@ class Saliency(Model):
         if AnswerForm.COUNT in forms:
             parts["count"] = len(objects)
         return Answer(**parts)
-
-    def _masks(self, media: Media, index: int, objects: Sequence[SalientObject]) -> list[BoolArray]:
-        if not objects:
-            return []
-        return self.segmenter.segment(media.frame(index), [found.prompt for found in objects])
 
     def _track(self, media: Media, index: int, masks: Sequence[BoolArray]) -> Sequence[BoolArray]:
         union = np.zeros((media.size[1], media.size[0]), dtype=np.bool_)
@@ -159,9 +151,7 @@ def saliency(
         candidates: frames of a video in which objects are looked for.
         batch_size: queries at once; answers do not depend on it.
     """
-    for name, value in (("candidates", candidates), ("batch_size", batch_size)):
-        if value < 1:
-            raise UsageError(f"saliency({name}=…)", expected="at least 1", found=str(value))
+    at_least("saliency", 1, candidates=candidates, batch_size=batch_size)
     return Saliency(
         segmenter=build_segmenter(segmenter),
         propagator=build_propagator(propagator),

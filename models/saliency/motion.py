@@ -5,10 +5,11 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from harness.media import Frame
 from harness.models.propagators.flow import Field, dense_flow, pixel_grid
-from harness.models.saliency.background import background_probability, gaussian, pairwise_distances
+from harness.models.saliency.background import background_probability, gaussian
 from harness.models.saliency.superpixels import Superpixels
 
 Floats = NDArray[np.float64]
@@ -32,24 +33,17 @@ def motion_evidence(regions: Superpixels, frame: Frame, neighbours: list[Frame])
     Args:
         regions: superpixels of `frame`.
         frame: the image in which evidence is wanted.
-        neighbours: frames before and after it, of the same size.
+        neighbours: frames before and after it, of the same size; at least one.
     """
-    if not neighbours:
-        return np.zeros(regions.count)
-    residual = [own_motion(frame, other) for other in neighbours]
+    flows = [dense_flow(frame, other, max_side=max(frame.shape[:2])) for other in neighbours]
+    residual = [flow - camera_motion(flow) for flow in flows]
     vectors = np.stack([regions.mean(field[..., axis]) for field in residual for axis in (0, 1)])
     lengths = np.stack([np.linalg.norm(field, axis=2) for field in residual]).min(axis=0)
     speed = regions.mean(lengths)
     noise = NOISE_FACTOR * float(np.median(speed)) + NOISE_FLOOR
     moving = 1 - gaussian(speed / noise)
-    fixed = background_probability(regions, pairwise_distances(vectors.T), scale=noise)
+    fixed = background_probability(regions, cdist(vectors.T, vectors.T), scale=noise)
     return moving * (1 - fixed)
-
-
-def own_motion(frame: Frame, other: Frame) -> Field:
-    """Optical flow from `frame` to `other` less the motion of the camera, in pixels."""
-    flow = dense_flow(frame, other, max_side=max(frame.shape[:2]))
-    return flow - camera_motion(flow)
 
 
 def camera_motion(flow: Field) -> Field:

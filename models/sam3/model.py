@@ -1,8 +1,4 @@
-"""SAM 3 asked with the query's own text: every instance of a concept, each with its score.
-
-harness eval --model "sam3(segmenter=sam3(checkpoint=facebook/sam3),
-    propagator=sam3_video(checkpoint=facebook/sam3))" …
-"""
+"""SAM 3 asked with the query's own text: every instance of a concept, each with its score."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""The SAM 3 agent: a VLM that was not trained for it segments by calling SAM 3 with phrases.
-
-harness eval --model "sam3_agent(backend=openai(model=Qwen/Qwen3-VL-8B-Thinking,base_url=URL),
-    segmenter=sam3(checkpoint=facebook/sam3))" --tasks reason_seg …
-"""
+"""The SAM 3 agent: a VLM that was not trained for it segments by calling SAM 3 with phrases."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -249,7 +245,6 @@ def sam3_agent(
     """The agent of the SAM 3 repository: any VLM, without training, calls SAM 3 with phrases.
 
     Args:
-        parts: The options of a composition.
         max_rounds: Results of tools that are sent back, at most.
         prompts: The folder sam3/agent/system_prompts of a checkout of facebookresearch/sam3, whose
             system messages take the place of ours.

@@ -12,11 +12,11 @@ from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
-from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals
+from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals, read_box
 from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import MAX_TEXT, finite_numbers
-from harness.types import Box, Point
+from harness.types import Point
 
 KEYS = ("bbox", "points_1", "points_2")
 
@@ -102,9 +102,7 @@ def _item(value: object, semantics: Semantics) -> Item:
         found = ", ".join(map(str, value))[:60]
         wanted = "a box and two points" if semantics == "soft" else ", ".join(KEYS)
         raise ParseError("answer", expected=wanted, found=found or "nothing")
-    box = Box(*finite_numbers(value[key], 4, key))
-    if box.right <= box.left or box.bottom <= box.top:
-        raise ParseError(key, expected="x1 < x2 and y1 < y2", found=str(list(box)))
+    box = read_box(value[key], key)
     first, second = (Point(*finite_numbers(value[place], 2, place)) for place in places)
     return Item(box, first, second=second)
 

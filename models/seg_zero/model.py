@@ -1,9 +1,4 @@
-"""Seg-Zero: prompted for one object's box and two points on it, on its own canvas, then segmented.
-
-harness eval --model "seg_zero(checkpoint=Ricky06662/Seg-Zero-7B,
-    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
-harness eval --model "seg_zero(checkpoint=DIR,semantics=strict)" …   # GrabCut, which is marked
-"""
+"""Seg-Zero: prompted for one object's box and two points on it, then segmented."""
 
 from harness.models.composition import Composition
 from harness.models.pipeline import PromptedModel
@@ -27,7 +22,6 @@ def seg_zero(
     """A checkpoint of Seg-Zero, or one to train into it: one box and two points, then a mask.
 
     Args:
-        parts: The options of a composition.
         sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with:
             short for `segmenter=sam2(checkpoint=…)`.
         semantics: How responses are read: `soft`, keys that contain `bbox` and `points`, with

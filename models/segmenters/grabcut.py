@@ -12,10 +12,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
 from harness.model import ObjectPrompt, Segmenter
+from harness.models.factory import at_least
 from harness.models.segmenters.box import Rectangle, rectangle
 from harness.models.segmenters.places import points_inside
 from harness.types import Point
@@ -41,10 +41,8 @@ class GrabCut(Segmenter):
     Without one, it starts from discs around the positive points, and any pixel may become
     foreground. Smaller discs around positive and negative points are fixed. Phrases are not read.
 
-    Where GrabCut collapses (keeps less than a hundredth of its start) or has too few pixels to
-    model colours with, the answer is the start itself: the box, or without one the discs. A
-    prompt that names no place in the image gets an empty mask: nothing, a phrase alone,
-    negative points alone, a box that lies outside.
+    Where GrabCut collapses or has too few pixels to model colours with, the answer is the start
+    itself: the box, or the discs. A prompt that names no place in the image gets an empty mask.
     """
 
     iterations: int = 3
@@ -96,12 +94,8 @@ class GrabCut(Segmenter):
 
 def grabcut(*, iterations: int = 3, max_side: int = 320) -> GrabCut:
     """OpenCV's GrabCut, started from box and points; no weights."""
-    if iterations < 1:
-        raise UsageError("grabcut(iterations=…)", expected="at least 1", found=str(iterations))
-    if max_side < MIN_SIDE:
-        raise UsageError(
-            "grabcut(max_side=…)", expected=f"at least {MIN_SIDE}", found=str(max_side)
-        )
+    at_least("grabcut", 1, iterations=iterations)
+    at_least("grabcut", MIN_SIDE, max_side=max_side)
     return GrabCut(iterations=iterations, max_side=max_side)
 
 

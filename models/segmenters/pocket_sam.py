@@ -15,7 +15,6 @@ def pocket_sam(
     """A SAM 2 of 2.1 million parameters that ships: a toy, for the generated world alone.
 
     Args:
-        computing: The options of a network.
         checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
         multimask: Take the best of three masks, or ask for one.
 

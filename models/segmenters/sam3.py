@@ -5,7 +5,6 @@ DR2Seg's appendix C.3 does: each box by itself, together with the phrase; where 
 phrase alone.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from harness.models.backends.checkpoint_part import (
 from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
 from harness.models.segmenters.places import clip_box
+from harness.models.tracks import box_overlap
 from harness.options import with_options
 from harness.types import Box
 
@@ -50,14 +50,10 @@ POSITIVE = 1
 class Sam3(CheckpointPart, Segmenter):
     """SAM 3, loaded when first used. It remembers its view of the last image.
 
-    A prompt with a box and one with a phrase alone are different questions. A phrase alone finds
-    everything that it fits: the answer is the union of all instances whose confidence is above
-    `threshold`. With a box, `instances` chooses among them: `one`, the instance whose box overlaps
-    the prompt's most (SAM 3 also finds others that look like what is in the box), or `all`.
-
-    Every prompt is a separate pass: prompts do not influence each other. Boxes are clipped to the
-    image and swapped edges put in order. Points are not read: SAM 3's detector takes none. A
-    prompt that names nothing gets an empty mask: no box and no phrase, or a box that lies outside.
+    A phrase alone finds everything that it fits: the answer is the union of all instances whose
+    confidence is above `threshold`; with a box, `instances` chooses among them. Every prompt is a
+    pass of its own. Boxes are clipped to the image and swapped edges put in order; points are not
+    read. A prompt that names nothing gets an empty mask: no box and no phrase, or a box outside.
     """
 
     family: ClassVar[str] = "Sam3"
@@ -163,7 +159,6 @@ def sam3(
     """SAM 3 from a folder or the local cache: a box and a phrase in, or a phrase alone.
 
     Args:
-        computing: The options of a network.
         checkpoint: A folder, or a name in the Hugging Face cache. Its weights are given out by
             Meta on request: accept the licence on the page of facebook/sam3 and fetch them there.
         threshold: Instances of at most this confidence (0 to 1) are left out.
@@ -202,7 +197,7 @@ def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
     """Return the index of the box (left, top, right, bottom) with the highest IoU; the first of
     equals.
     """
-    return max(range(len(boxes)), key=lambda place: _iou(box, boxes[place]))
+    return max(range(len(boxes)), key=lambda place: box_overlap(box, Box(*boxes[place])))
 
 
 def network_box(box: Box, size: tuple[int, int]) -> dict[str, "Tensor"]:
@@ -216,14 +211,6 @@ def network_box(box: Box, size: tuple[int, int]) -> dict[str, "Tensor"]:
         "input_boxes": torch.tensor([[[*centre, *extent]]], dtype=torch.float32),
         "input_boxes_labels": torch.tensor([[POSITIVE]]),
     }
-
-
-def _iou(one: Sequence[float], other: Sequence[float]) -> float:
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
-    shared = max(across, 0.0) * max(down, 0.0)
-    union = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)) - shared
-    return shared / union if union > 0 and math.isfinite(union) else 0.0
 
 
 def find_sam3(part: str, checkpoint: str, kinds: Sequence[str]) -> CheckpointFiles:

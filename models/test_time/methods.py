@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.errors import UsageError
 from harness.model import AdaptationContext, ChatRequest, ChatResponse, Update
+from harness.models.factory import at_least
 from harness.models.grammar import reasoning
 from harness.models.test_time.consensus import Group, Label
 from harness.models.visionreasoner.scoring import BASE, Thresholds
@@ -102,10 +103,8 @@ class Method:
         for name in ("steps", "rollouts", "views"):
             value = getattr(self, name, 2)
             minimum = 2 if name == "rollouts" else 1
-            if value < minimum and not (name == "steps" and not self.updates):
-                raise UsageError(
-                    f"{self.name}({name}=…)", expected=f"at least {minimum}", found=str(value)
-                )
+            if name != "steps" or self.updates:
+                at_least(self.name, minimum, **{name: value})
 
     @property
     def updates(self) -> bool:

@@ -27,7 +27,7 @@ from harness.models.chat_result import ChatResult, calls_of
 from harness.models.pipeline import LOCATED, PromptedModel
 from harness.models.test_time.methods import Method, Trial
 from harness.models.visionreasoner.grammar import VisionReasoner
-from harness.types import Adaptation, Answer, AnswerForm, Call, Prediction, Query, Usage
+from harness.types import Adaptation, Answer, AnswerForm, Call, Prediction, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,10 @@ class AdaptedResult:
     def complete(self, prediction: Prediction) -> Prediction:
         """Add what was learned, and the cost of rollouts, to a prediction."""
         used = prediction.usage
-        usage = Usage(
+        usage = replace(
+            used,
             prompt_tokens=used.prompt_tokens + self.prompt_tokens,
             completion_tokens=used.completion_tokens + self.completion_tokens,
-            reasoning_tokens=used.reasoning_tokens,
-            frames=used.frames,
         )
         return replace(prediction, adaptation=self.adaptation, usage=usage)
 

@@ -1,8 +1,4 @@
-"""VR-TTRL and its baselines around any model whose network transformers calls.
-
-harness eval --model "vr_ttrl(base=pocket,steps=5,rollouts=8)" --tasks reason_seg --data ROOT
-harness eval --model "vote(base=pocket)" --tasks reason_seg --data ROOT
-"""
+"""VR-TTRL and its baselines around any model whose network transformers calls."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -68,7 +64,6 @@ def vr_ttrl(
     """VR-TTRL (2025): GRPO on each test sample, rewarded by the answer most rollouts agree on.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt, such as `pocket` or `visionreasoner(checkpoint=…)`.
         single_gen: Draw rollouts once, before the first update (Table 3; the paper's has 10
             updates).
@@ -81,7 +76,6 @@ def anti_consensus(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adap
     """VR-TTRL (-): the pseudo-label is the answer that rollouts agree on least, as a control.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
     """
     return _adapted(base, updates, updates.method("anti_consensus", label="anti_consensus"))
@@ -92,7 +86,6 @@ def random_label(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapte
     """VR-TTRL with any rollout as the pseudo-label, as a control.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
     """
     return _adapted(base, updates, updates.method("random_label", label="random"))
@@ -103,7 +96,6 @@ def format_only(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapted
     """VR-TTRL without a pseudo-label: the rewards of format and no repetition alone, as a control.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
     """
     return _adapted(base, updates, updates.method("format_only", label="none"))
@@ -114,7 +106,6 @@ def ttrv(updates: GroupUpdates, *, base: Spec | PromptedModel, alpha: float = 0.
     """TTRV (arXiv 2510.06783): GRPO on how often an answer occurs, and on low entropy of answers.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
         alpha: Weight of the entropy, which is equal for all rollouts of a sample: of one sample
             its advantage is 0.
@@ -153,7 +144,6 @@ def tent(updates: Updates, *, base: Spec | PromptedModel) -> AdaptedModel:
     """Tent: updates that lower the entropy of the greedy answer's tokens.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
     """
     return _adapted(base, updates, Tent(name="tent", steps=updates.steps))
@@ -171,7 +161,6 @@ def memo(
     """MEMO: updates that make the answer's tokens equally likely in views of the image.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
         views: Views of the image in other colours, itself among them.
         strength: Most that brightness, contrast and saturation change, as a share.
@@ -200,7 +189,6 @@ def sft_greedy(updates: Updates, *, base: Spec | PromptedModel) -> AdaptedModel:
     """Supervised updates on the network's own greedy response.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
     """
     return _adapted(base, updates, PseudoLabel(name="sft_greedy", steps=updates.steps))
@@ -211,7 +199,6 @@ def sft_majority(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapte
     """Supervised updates on the response that most rollouts agree with.
 
     Args:
-        updates: How weights learn.
         base: The model to adapt.
     """
     method = PseudoLabel(

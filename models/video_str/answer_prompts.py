@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
+from harness.models.questions import answer_in_words, answer_part
 from harness.models.questions import interval as json_interval
-from harness.models.questions import letter, number
-from harness.models.video_str.grammar import answer_part, answer_response, literal
+from harness.models.video_str.grammar import answer_response, literal
 from harness.models.video_str.objects import Source, objects_of
 from harness.models.video_str.templates import Templates, templates
 from harness.responses import finite_numbers
@@ -78,17 +78,9 @@ class AnswerPrompts:
         """
         self.templates.wording(form, listed=bool(query.options))
         text = answer_part(response, aid=self.templates.tag)
-        if form is AnswerForm.CHOICE:
-            return Answer(choice=letter(text, query.options))
-        if form is AnswerForm.NUMBER:
-            return Answer(number=number(text))
-        if form is AnswerForm.INTERVAL:
-            return Answer(interval=interval(text))
         if form is AnswerForm.BOX_3D:
             return Answer(boxes_3d=boxes_3d(text))
-        if not text:
-            raise ParseError("response", expected="a text", found="nothing")
-        return Answer(text=text)
+        return answer_in_words(query, form, text, interval)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
         """Return the response for `answer`, without reasoning.

@@ -19,7 +19,8 @@ from harness.models.grammar import (
     numerals,
     read_items,
 )
-from harness.models.video_str.grammar import answer_part, answer_response
+from harness.models.questions import answer_part
+from harness.models.video_str.grammar import answer_response
 from harness.models.video_str.templates import templates
 from harness.types import AnswerForm
 

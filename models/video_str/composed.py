@@ -10,10 +10,13 @@ from harness.models.canvas import Canvas
 from harness.models.composition import Composition
 from harness.models.frame_selection import pixel_budget
 from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.prompts import Wording
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
 from harness.models.video_str.boxes import SpokenBoxes, named_resolution
 from harness.spec import Spec
 from harness.types import AnswerForm, Call, Prediction, Query
+
+FILES: Mapping[Wording, str] = {"paper": "prompt.toml", "short": "short.toml"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,33 +92,31 @@ class SpokenModel(PromptedModel):
         return super()._canvas(query, form, calls) if named is None else Canvas(named, query.size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptStyle:
-    """Particulars of one method: its prompt, and the frames that its paper shows."""
-
-    name: str
-    package: str
-    frames: str
-    """The rule for frames at evaluation; see `harness.frames`."""
-    aid: Aid = "off"
-    file: str = "prompt.toml"
-
-
-def spoken_model(wording: PromptStyle, parts: Composition, *, pixels: int | None) -> SpokenModel:
+def spoken_model(
+    method: str,
+    parts: Composition,
+    *,
+    frames: str,
+    pixels: int | None,
+    aid: Aid = "off",
+    prompt: Wording = "paper",
+) -> SpokenModel:
     """The composition of a method.
 
     Args:
-        wording: Its words, and its rule for frames, which counts where `parts` give none.
+        method: Its name, which is that of its package.
         parts: Its options.
+        frames: Its rule for frames, which counts where `parts` give none; see `harness.frames`.
         pixels: The most pixels of a frame, and of an image.
+        aid: The objects that its prompt lists.
+        prompt: Its published words, or short ones.
     """
+    package, file = f"harness.models.{method}", FILES[prompt]
     return SpokenModel(
-        name=wording.name,
-        prompt=SpokenBoxes(wording.package, wording.file),
-        words=AnswerPrompts(wording.package, wording.file, wording.aid),
-        **replace(
-            parts, frames=policy_of(wording.frames, frames=parts.frames, pixels=pixels)
-        ).build(),
+        name=method if prompt == "paper" else f"{method}/{prompt}",
+        prompt=SpokenBoxes(package, file),
+        words=AnswerPrompts(package, file, aid),
+        **replace(parts, frames=policy_of(frames, frames=parts.frames, pixels=pixels)).build(),
     )
 
 

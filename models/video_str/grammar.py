@@ -13,7 +13,6 @@ from harness.errors import ParseError
 from harness.responses import (
     MAX_DEPTH,
     MAX_DIGITS,
-    MAX_TEXT,
     excerpt,
     finite_numbers,
     loads_strict,
@@ -28,55 +27,10 @@ Graph: TypeAlias = dict[str, Vector]
 
 THINK, END, OPEN_ANSWER, END_ANSWER = "<think>", "</think>", "<answer>", "</answer>"
 TAGS = (THINK, END, OPEN_ANSWER, END_ANSWER)
-ANSWERED = re.compile(r"</think>\s*<answer>")
 MAX_LITERAL = 20_000  # characters of a graph or map
 MAX_NODES = 120
 LINES = re.compile(r"\r\n|\r|\n")  # where Python's parser begins a line
 OTHER_BASES = (b"0x", b"0o", b"0b")
-
-
-def well_formed(response: str, *, aid: str | None = None) -> bool:
-    r"""Return True if the whole response is reasoning and answer, with at most `<aid>…</aid>`
-    between.
-
-    Equal to `fullmatch` of `<think>.*?</think>\s*(<aid>.*?</aid>\s*)?<answer>.*?</answer>`, in
-    which `.` matches line breaks, but never slower than linear.
-
-    >>> well_formed("<think>a</think><answer>b</answer>")
-    True
-    >>> well_formed("<think>a</think><graph>{}</graph><answer>b</answer>", aid="graph")
-    True
-    >>> well_formed("<think>a</think> so <answer>b</answer>")
-    False
-    """
-    last = len(response) - len(END_ANSWER)
-    if not (response.startswith(THINK) and response.endswith(END_ANSWER)):
-        return False
-    direct = ANSWERED.search(response, len(THINK))
-    if direct is not None and direct.end() <= last:
-        return True
-    if aid is None:
-        return False
-    opened = re.compile(rf"</think>\s*<{aid}>").search(response, len(THINK))
-    if opened is None:
-        return False
-    closed = re.compile(rf"</{aid}>\s*<answer>").search(response, opened.end())
-    return closed is not None and closed.end() <= last
-
-
-def answer_part(response: str, *, aid: str = "") -> str:
-    """Return the answer part of a response: the first `<answer>`, or the text after the reasoning.
-
-    >>> answer_part("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
-    'B'
-    """
-    answer = tag_text(response, "answer")
-    if answer is not None:
-        return answer
-    rest = response[:MAX_TEXT].rpartition(END)[2]
-    if aid and f"</{aid}>" in rest:
-        rest = rest.rpartition(f"</{aid}>")[2]
-    return rest.strip()
 
 
 def answer_response(text: str) -> str:

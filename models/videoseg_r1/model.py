@@ -2,19 +2,13 @@
 
     query ─▶ Sampler ─▶ target frame, key segment ─▶ reasoner ─▶ segmenter ─▶ propagator ─▶ masks
 
-harness eval --model "videoseg_r1(checkpoint=DIR,
-    sampler=transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct),
-    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),
-    propagator=xmem(repo=XMem,weights=XMem.pth))" …
-
 An image is a video of one frame, for which there is nothing to look for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from harness import plugins
-from harness.errors import UsageError
 from harness.model import (
     Chat,
     ChatRequest,
@@ -28,7 +22,7 @@ from harness.models.answers import Pending
 from harness.models.backends.sampling import check_settings
 from harness.models.chat_result import ChatResult
 from harness.models.composition import Composition
-from harness.models.factory import build_segmenter
+from harness.models.factory import at_least, build_segmenter
 from harness.models.frame_selection import frames_shown
 from harness.models.multi_turn import converse
 from harness.models.pipeline import LOCATED, PromptedModel
@@ -127,7 +121,7 @@ class VideoSegR1(PromptedModel):
         if not any(map(is_looked_for, queries)):
             return super().generate(queries)
         if self._is_one_talk:
-            return converse(self.chat, [self._conversation(query) for query in queries])
+            return converse(self.chat, [self.conversation(query) for query in queries])
         found = search_frames(
             queries, sampler=self.sampler, showing=self.showing, voters=self.voters
         )
@@ -146,12 +140,8 @@ class VideoSegR1(PromptedModel):
         """True if queries are answered one by one: separate voters vote for all of them at once."""
         return self._is_one_talk and super().by_sample
 
-    def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, ChatResult]]:
-        """Yield the index of each query with the result of `generate`, once it is complete."""
-        if not isinstance(self.chat, ConversingChat) or not any(map(is_looked_for, queries)):
-            return super().generate_as_completed(queries)
-        scheduler = [self._conversation(query) for query in queries]
-        return self.chat.converse_as_completed(scheduler, go_on=True)
+    def _goes_on(self, queries: Sequence[Query]) -> bool:
+        return any(map(is_looked_for, queries))
 
     @property
     def _is_one_talk(self) -> bool:
@@ -165,12 +155,12 @@ class VideoSegR1(PromptedModel):
     def _parts(self) -> tuple[Chat | Segmenter | Propagator, ...]:
         return (*super()._parts, self.voters)
 
-    def _conversation(self, query: Query) -> Conversation[ChatResult]:
+    def conversation(self, query: Query) -> Conversation[ChatResult]:
         """The search, if there is one, and then the reasoner's requests."""
-        found = None
-        if is_looked_for(query):
-            found = yield from searched(query, self.sampler, self.showing)
-        requests = self.reasoner_requests(query, found.place if found else None)
+        if not is_looked_for(query):
+            return (yield from super().conversation(query))
+        found = yield from searched(query, self.sampler, self.showing)
+        requests = self.reasoner_requests(query, found.place)
         responses = yield requests
         return with_frame_names(query, requests, tuple(responses), found)
 
@@ -317,8 +307,6 @@ def videoseg_r1(
     `propagator=xmem(repo=…,weights=…)`.
 
     Args:
-        parts: The options of a composition; the backend calls the reasoner.
-        search: The options of the sampler.
         segmenter: Makes a mask from box, positive and negative point; None: `grabcut`.
         sampler: What calls the network that votes on frames; None: the reasoner's, whose requests
             then wait for no other query's votes. The paper's is untrained:
@@ -342,8 +330,8 @@ def videoseg_r1(
         frames: Frames of a video for questions in words, or a rule; see docs/data.md.
         seed: Of a backend that samples, unless the backend's SPEC names one, and of random frames.
     """
-    _at_least(1, canvas=canvas, context=context, sampler_frames=sampler_frames)
-    _at_least(0, reference_frames=reference_frames, key_frames=key_frames)
+    at_least("videoseg_r1", 1, canvas=canvas, context=context, sampler_frames=sampler_frames)
+    at_least("videoseg_r1", 0, reference_frames=reference_frames, key_frames=key_frames)
     check_settings(temperature=temperature, top_p=1.0)
     if not (box and central and negative):
         shown = Cues(
@@ -377,11 +365,3 @@ def _with_temperature(backend: Spec | Chat, temperature: float) -> Spec | Chat:
     if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "temperature"):
         return backend.with_defaults(temperature=temperature)
     return backend
-
-
-def _at_least(minimum: float, **numbers: float) -> None:
-    for name, number in numbers.items():
-        if not number >= minimum:
-            raise UsageError(
-                f"videoseg_r1({name}=…)", expected=f"at least {minimum:g}", found=str(number)
-            )

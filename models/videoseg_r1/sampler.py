@@ -17,7 +17,6 @@ key segment alone a random frame of it.
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -25,6 +24,7 @@ from statistics import fmean, median
 from typing import Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
+from harness.models.tracks import nearest_place
 from harness.options import Carried
 from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, tag_text
 
@@ -134,7 +134,7 @@ class Sampler:
             return segment
         edges = [self._average([pick(vote) for vote in votes]) for pick in (min, max)]
         low, high = segment.start, segment.end
-        start, end = (min(max(nearest_frame(times, edge), low), high) for edge in edges)
+        start, end = (min(max(nearest_place(times, edge), low), high) for edge in edges)
         return Segment(start, end)
 
     def frame(self, segment: Segment, parts: Sequence[float]) -> int:
@@ -168,18 +168,6 @@ class Sampler:
 
     def _average(self, values: Sequence[float]) -> float:
         return fmean(values) if self.average == "mean" else median(values)
-
-
-def nearest_frame(times: Sequence[float], time: float) -> int:
-    """The frame that is shown nearest to a time, the earlier of two.
-
-    >>> nearest_frame([0.0, 0.5, 1.0], 0.75), nearest_frame([0.0, 0.5, 1.0], 9)
-    (1, 2)
-    """
-    after = bisect_left(times, time)
-    if after == 0 or after == len(times):
-        return min(after, len(times) - 1)
-    return after if times[after] - time < time - times[after - 1] else after - 1
 
 
 def shares(responses: Sequence[str]) -> list[float]:

@@ -95,13 +95,8 @@ class VisionReasoner:
         """Return the official prompt, after a request for a frame where one must be named."""
         return "\n" * self.newline + ask_for_frame(numbered) + build_prompt(text)
 
-    def parse(self, response: str) -> ParseResult:
-        """Read a response with repairs."""
-        return parse(response)
-
-    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """Return the response for `items`."""
-        return write(items, frame=frame)
+    parse = staticmethod(parse)
+    write = staticmethod(write)
 
 
 def _point(item: Item) -> tuple[float, float]:

@@ -1,8 +1,4 @@
-"""VisionReasoner: prompted with its own wording, on its own canvas, then segmented.
-
-harness eval --model "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,
-    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
-"""
+"""VisionReasoner: prompted with its own wording, on its own canvas, then segmented."""
 
 from dataclasses import replace
 
@@ -21,7 +17,6 @@ def visionreasoner(
     """A checkpoint of VisionReasoner, or one to train into it: boxes and points, then masks.
 
     Args:
-        parts: The options of a composition.
         sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with:
             short for `segmenter=sam2(checkpoint=…)`.
         canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,

@@ -7,7 +7,6 @@ function is pure and takes whatever a network writes. Boxes and points are in pi
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.grammar import MAX_OBJECTS, Item, well_formed
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import MAX_DEPTH, MAX_TEXT, TOO_MANY_DIGITS, nesting_depth, tag_text
 
@@ -28,7 +27,6 @@ Objects: TypeAlias = tuple[Numbers, Numbers]
 REPEATS = 2
 """Number of repeated sentences from which the reward for not repeating is lost."""
 
-TURN = re.compile(r"</think>\s*<answer>")
 BOX, POINT = "bbox_2d", "point_2d"
 
 
@@ -76,16 +74,12 @@ class Accuracy(NamedTuple):
 def thinking_format(response: str) -> float:
     """1 if the response is `<think>…</think>`, blanks, `<answer>…</answer>` and nothing else.
 
-    As a full match of that pattern, in linear time. A newline at the end gives 0.
+    A newline at the end gives 0.
 
     >>> thinking_format("<think>a</think> <answer>[]</answer>")
     1.0
     """
-    opening, closing = "<think>", "</answer>"
-    if not (response.startswith(opening) and response.endswith(closing)):
-        return 0.0
-    inside = response[len(opening) : len(response) - len(closing)]
-    return float(TURN.search(inside) is not None)
+    return float(well_formed(response))
 
 
 def answer_value(response: str) -> object:

@@ -1,9 +1,4 @@
-"""A chat VLM of a family that has its own request and grammar for places (`dialects/`).
-
-harness eval --model "vlm(dialect=internvl3_5,checkpoint=OpenGVLab/InternVL3_5-8B-HF,
-    backend=openai(base_url=http://localhost:8000/v1),
-    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
-"""
+"""A chat VLM of a family that has its own request and grammar for places (`dialects/`)."""
 
 from harness.models.composition import Composition
 from harness.models.pipeline import PromptedModel
@@ -21,7 +16,6 @@ def vlm(
     """A chat VLM, asked for boxes or points as its family is, which are then segmented.
 
     Args:
-        parts: The options of a composition.
         dialect: The family: internvl3_5, glm_v, gemma, molmo2, paligemma2 or rex_omni.
         preset: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where
             the others are not given; see models/presets.

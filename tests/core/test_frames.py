@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.frames import PUBLISHED, PixelBudget, frame_policy, frame_rate
+from harness.frames import PUBLISHED, PixelBudget, frame_policy, frame_rate, uniform
 from harness.spec import Spec
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "qwen_vl_utils"
@@ -115,10 +115,8 @@ def test_seconds_go_by_true_times_not_by_numbers_of_frames():
 
 
 def test_a_number_is_the_rule_of_before():
-    from harness.models.frame_selection import spread_evenly
-
     for total in (1, 2, 7, 8, 9, 100):
-        assert frame_policy(8).choose(at(1, total)) == spread_evenly(total, 8)
+        assert frame_policy(8).choose(at(1, total)) == uniform(range(total), 8)
 
 
 def test_the_average_rate_is_exact_for_the_usual_ones():

@@ -12,9 +12,9 @@ from harness import media, plugins
 from harness.errors import ParseError
 from harness.model import Segmenter
 from harness.models.dr2seg import grammar
-from harness.models.dr2seg.grammar import DR2Seg, description, reasoning_text, well_formed
+from harness.models.dr2seg.grammar import TAGS, DR2Seg, description, reasoning_text
 from harness.models.dr2seg.model import dr2seg
-from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.grammar import MAX_OBJECTS, Item, well_formed
 from harness.models.visionreasoner import grammar as visionreasoner
 from harness.testing import ScriptedChat
 from harness.types import Answer, AnswerForm, Box, FailureKind, Point, Query
@@ -43,7 +43,7 @@ def test_the_prompt_is_visionreasoners_with_a_description_added():
 @pytest.mark.parametrize("form", FORMS)
 def test_the_example_of_each_prompt_is_in_its_own_grammar(form):
     example = grammar.build_prompt("dog", form=form).rpartition("i.e., ")[2]
-    assert well_formed(example, form=form)
+    assert well_formed(example, TAGS[form])
     assert len(grammar.parse(example, form=form).items) == 2
     assert description(example, form=form)
 
@@ -151,7 +151,7 @@ def test_reasoning_counts_also_where_its_tag_is_left_out(response, words):
     ],
 )
 def test_a_response_is_well_formed_only_as_a_whole(change, right):
-    assert well_formed(change(said(f"[{GOOD}]"))) is right
+    assert well_formed(change(said(f"[{GOOD}]")), "description") is right
 
 
 PARTS = st.sampled_from(
@@ -178,7 +178,7 @@ def test_well_formed_is_the_regular_expression(parts, framed):
     text = "".join(parts)
     if framed:
         text = f"<think>{text}</answer>"
-    assert well_formed(text) is (OFFICIAL.fullmatch(text) is not None)
+    assert well_formed(text, "description") is (OFFICIAL.fullmatch(text) is not None)
 
 
 def test_hostile_responses_take_linear_time():
@@ -190,7 +190,7 @@ def test_hostile_responses_take_linear_time():
     ]
     started = time.perf_counter()
     for text in hostile:
-        assert not well_formed(text)
+        assert not well_formed(text, "description")
         for form in FORMS:
             grammar.parse(text, form=form)
             reasoning_text(text, form=form)
@@ -225,7 +225,7 @@ def test_writing_and_reading_are_inverse(items, form):
     result = grammar.parse(text, form=form)
     assert result.frame == 3
     assert [item.box for item in result.items] == [item.box for item in items]
-    assert well_formed(text.removeprefix("<frame>3</frame>"), form=form)
+    assert well_formed(text.removeprefix("<frame>3</frame>"), TAGS[form])
     assert result.phrase == ("the cup" if form == "sam3" else "")
 
 

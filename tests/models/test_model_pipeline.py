@@ -18,7 +18,6 @@ from harness.masks import Rle
 from harness.model import ChatResponse, Coordinates, Propagator, ResponseReader, Segmenter
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
-from harness.models.frame_selection import spread_evenly
 from harness.models.grammar import MAX_OBJECTS, Item, ParseResult
 from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
@@ -390,12 +389,6 @@ def test_the_record_says_everything():
     assert output["prompt_text"].startswith('Please find "question"')
     assert (output["segmenter"], output["propagator"]) == ({"name": "box"}, {"name": "still"})
     assert output["keyframe"] == "middle"
-
-
-def test_frames_are_spread_evenly():
-    assert spread_evenly(10, 4) == (0, 3, 6, 9)
-    assert spread_evenly(3, 8) == (0, 1, 2)
-    assert spread_evenly(9, 1) == (0,)
 
 
 sides = st.integers(1, 4000)

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import ParseError, UsageError
 from harness.model import ResponseReader
-from harness.models.grammar import Item
+from harness.models.grammar import Item, well_formed
+from harness.models.questions import answer_part
 from harness.models.spacer.grammar import grid_map
 from harness.models.video_str.answer_prompts import AnswerPrompts, boxes_3d, digits, interval
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.composed import policy_of
-from harness.models.video_str.grammar import answer_part, graph, well_formed
+from harness.models.video_str.grammar import graph
 from harness.models.video_str.objects import named_in
 from harness.run.verify import verify
 from harness.spec import parse as spec

@@ -32,6 +32,7 @@ from harness.models.backends.inputs import processor_inputs, squashed
 from harness.models.backends.request_format import RequestFormat, RequestOptions
 from harness.models.grammar import Item
 from harness.models.multi_turn import ConversationScheduler
+from harness.models.tracks import nearest_place
 from harness.models.videoseg_r1 import grammar
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.frame_display import seconds
@@ -44,7 +45,6 @@ from harness.models.videoseg_r1.sampler import (
     Sampler,
     Segment,
     VoteRequest,
-    nearest_frame,
     read_interval,
     read_percentage,
     shares,
@@ -316,7 +316,7 @@ def test_settings_out_of_range_are_refused(setting):
 
 
 def test_the_nearest_frame_is_by_time_where_the_rate_varies():
-    assert [nearest_frame([0, 1, 10], t) for t in (-5, 0.5, 0.51, 5.4, 5.6, 99)] == [
+    assert [nearest_place([0, 1, 10], t) for t in (-5, 0.5, 0.51, 5.4, 5.6, 99)] == [
         0,
         0,
         1,

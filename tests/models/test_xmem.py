@@ -13,6 +13,7 @@ import pytest
 from harness import media, plugins
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import settings
+from harness.models.child_process import environment
 from harness.models.propagators.checkout import NEEDED, SOURCES, layers
 from harness.models.propagators.checkout_child import (
     AttributeDict,
@@ -21,7 +22,6 @@ from harness.models.propagators.checkout_child import (
     references,
     without_downloads,
 )
-from harness.models.propagators.child import environment
 from harness.models.propagators.cores import CutieCore, XMemCore, config_for, shrunk_size
 
 FAKE = {

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from harness.models.dr2seg.grammar import Form, description, reasoning_text, well_formed
-from harness.models.grammar import split_frame
+from harness.models.dr2seg.grammar import TAGS, Form, description, reasoning_text
+from harness.models.grammar import split_frame, well_formed
 from harness.models.visionreasoner.scoring import (
     BOX,
     Semantics,
@@ -61,7 +61,7 @@ def format_terms(response: str, *, form: Form = "sam2") -> dict[str, float]:
     >>> format_terms("<think>a</think><description>b</description><answer>[]</answer>")
     {'thinking_format': 1.0, 'answer_format': 0.0}
     """
-    whole = float(well_formed(response, form=form))
+    whole = float(well_formed(response, TAGS[form]))
     if form == "sam2":
         return {"thinking_format": whole, "answer_format": answer_format(response)}
     return {

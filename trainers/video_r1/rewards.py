@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from harness.models.grammar import well_formed
 from harness.models.video_str.answer_prompts import digits
-from harness.models.video_str.grammar import well_formed
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.video_str.answers import answer, answer_reward, ground_truth_of
 from harness.types import AnswerForm, Sample

@@ -19,9 +19,9 @@ from harness.metrics.boxes import box_iou
 from harness.metrics.boxes3d import box_iou_3d
 from harness.metrics.intervals import temporal_iou
 from harness.metrics.numeric import relative_accuracy
+from harness.models.grammar import well_formed
 from harness.models.video_str.answer_prompts import boxes_3d, interval
 from harness.models.video_str.boxes import named_resolution, parse
-from harness.models.video_str.grammar import well_formed
 from harness.responses import tag_text
 from harness.trainers.grpo.method import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
@@ -38,7 +38,8 @@ LONGEST_TEXT = 2_000  # tokens of a text that are compared
 
 def format_reward(response: str) -> float:
     """R_format (Eq. 1): 1 if the whole response, stripped, is reasoning, graph or none, answer."""
-    return float(well_formed(response.strip(), aid="graph"))
+    text = response.strip()
+    return float(well_formed(text) or well_formed(text, "graph"))
 
 
 def answer(response: str) -> str:

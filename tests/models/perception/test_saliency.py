@@ -3,11 +3,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 
 from harness import media, plugins
 from harness.errors import MediaError, UsageError
 from harness.models.propagators.still import still
-from harness.models.saliency.background import background_probability, pairwise_distances, salience
+from harness.models.saliency.background import background_probability, salience
 from harness.models.saliency.maps import clearest, frames_seen, otsu_mask, spread
 from harness.models.saliency.model import ANSWERED, saliency
 from harness.models.saliency.motion import camera_motion, motion_evidence
@@ -218,7 +219,7 @@ def test_superpixels_cover_the_image_and_follow_edges(standing):
 
 def test_what_the_border_is_connected_to_is_background(standing):
     regions = superpixels(standing.image, 150)
-    found = background_probability(regions, pairwise_distances(regions.colours), scale=7)
+    found = background_probability(regions, cdist(regions.colours, regions.colours), scale=7)
     inside = regions.mean(standing.masks[0].astype(np.float64)) > 0.9
     assert found[inside].max() < 0.2
     assert found[regions.border()].min() > 0.9
