@@ -26,14 +26,13 @@ description: >-
 
 # harness
 
-- First: `harness doctor`, `harness list tasks`, `harness list models`; `harness list tasks NAME` is
-  a benchmark's card, which says how its data is had.
+- First: `harness doctor`, `harness list tasks`, `harness list models`; `harness list tasks NAME`
+  says how a benchmark's data is had.
 - Below are the names of options; `harness COMMAND --help` says what they take.
 - A SPEC is `name` or `name(key=value,…)`; quote it in a shell. Unknown names and keys are refused
   with those that exist.
 - Without a GPU and a download: `harness data make shapes --out data`, then `--model pocket`.
-- `--json` prints one JSON value and nothing else. Errors say what was expected, what was found and
-  what to do.
+- `--json`, which most commands take, prints one JSON value and nothing else. Errors say what to do.
 - The same command goes on where a killed one was. Run folders are records: do not edit them.
 - A number counts with its interval; `harness board check` says whether two runs differ.
 - `--subset first20` tries a command; its score is none of the full set.
@@ -56,7 +55,7 @@ def usage(name: str, parser: argparse.ArgumentParser) -> str:
     """One line of a command's arguments, then its options, the same in every Python."""
     shown, options = [], []
     for action in parser._actions:
-        if "--help" in action.option_strings:
+        if {"--help", "--json"} & {*action.option_strings}:
             continue
         # Those that may stand in a `--config` are named by the command's own usage.
         needed = action.required or {*action.option_strings} & {*(parser.usage or "").split()}
