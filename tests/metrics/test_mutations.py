@@ -12,6 +12,8 @@ import pytest
 
 import harness.metrics
 
+pytestmark = pytest.mark.slow
+
 ORDER = (
     "operands",
     "bits",

@@ -14,6 +14,8 @@ import pytest
 
 import harness.statistics
 
+pytestmark = pytest.mark.slow
+
 ORDER = (
     "quantiles",
     "exact",
