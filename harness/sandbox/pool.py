@@ -15,7 +15,7 @@ from functools import partial
 from queue import LifoQueue
 from subprocess import SubprocessError
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from harness.errors import SandboxFault, SandboxUnavailable, UsageError
 from harness.sandbox.execution import Execution
@@ -25,25 +25,7 @@ from harness.sandbox.protocol import Limits
 from harness.sandbox.remote import Remote
 from harness.sandbox.tiers import ENVIRONMENT, TIERS, launch
 
-
-class Runner(Protocol):
-    """Runs requests, one at a time."""
-
-    @property
-    def hello(self) -> Mapping[str, Any]:
-        """Plain data for the record."""
-
-    @property
-    def spent(self) -> bool:
-        """Return True if it is to be replaced."""
-
-    def run(self, request: bytes, timeout: float, /) -> Execution:
-        """Run a request, or raise WorkerLost."""
-
-    def close(self) -> None:
-        """End it."""
-
-
+Runner: TypeAlias = Worker | Remote
 Test: TypeAlias = Callable[[Run], Mapping[str, str]]
 """Tries a worker: returns what came of each try, or raises Leaks."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, StoreError
-from harness.leaderboards.board import LEVEL, Board, Entry, Refused, Table, build, key
+from harness.leaderboards.board import Board, Entry, Refused, Table, build, key
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.row import row
@@ -20,7 +20,7 @@ from harness.leaderboards.site.index import STATIC, site_json, start_page, stati
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
 from harness.leaderboards.site.runs import run_page
-from harness.leaderboards.site.write import Chunk, sample_ids
+from harness.leaderboards.site.write import sample_ids
 from harness.leaderboards.unit_values import unit_values
 from harness.media import Media
 from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
@@ -147,10 +147,9 @@ class LiveSite:
         self.folders, self.title, self.data_root = folders, title, data_root
         self._lock = threading.RLock()
         self._finished: frozenset[tuple[Path, int]] | None = None
-        self._done = Board(title=title, level=LEVEL, tables=())
         self._running: dict[Path, Running] = {}
         self._unreadable: dict[Path, HarnessError] = {}
-        self.board = self._done
+        self.board = self._done = build([], title=title)
         self._tables: dict[int, _TableData] = {}
         self._media: dict[str, Media] = {}
         self._histories: list[list[dict[str, Any]]] = []
@@ -164,7 +163,10 @@ class LiveSite:
             changed: list[str] = []
             if finished != self._finished:
                 self._finished, changed = finished, ["*"]
-                self._done = self._build([path for path, _ in sorted(finished)])
+                runs = [path for path, _ in sorted(finished)]
+                self._done = build(
+                    runs, title=self.title, data_root=self.data_root, names_refused=True
+                )
                 self._histories = [history(table) for table in self._done.tables]
             for path in self._running.keys() - unfinished:
                 del self._running[path]
@@ -181,11 +183,6 @@ class LiveSite:
                     return ["*"]
                 changed = ["index", *self._keys_of(grown)]
             return changed
-
-    def _build(self, runs: Sequence[Path]) -> Board:
-        if not runs:
-            return Board(title=self.title, level=LEVEL, tables=())
-        return build(runs, title=self.title, data_root=self.data_root, names_refused=True)
 
     def _refresh_run(self, path: Path) -> bool:
         try:
@@ -308,14 +305,10 @@ class LiveSite:
             return chunks.plain(name, made.columns.to_json())
         if int(run) >= len(table.entries):
             return None
-        chunk = Chunk()
         part = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
-        plain = details.predictions_of(
-            self._run(table.entries[int(run)]).journal, made.columns.id[part]
-        )
-        for prediction, question in zip(plain, made.columns.question[part], strict=True):
-            chunk.add(prediction, question)
-        return chunks.packed(name, chunk.to_json())
+        journal = self._run(table.entries[int(run)]).journal
+        plain = details.predictions_of(journal, made.columns.id[part])
+        return chunks.packed(name, details.chunk(plain, made.columns.question[part]))
 
     def _run(self, entry: Entry) -> Run:
         running = self._running.get(entry.folder)
