@@ -28,7 +28,7 @@ from harness.statistics.pseudo import pseudo_values
 from harness.statistics.variance import SeededScore, seeded_score
 from harness.store.atomic import read_json
 from harness.task import Task
-from harness.types import Prediction, Sample
+from harness.types import Sample
 
 LOSSES = (0.0, 0.01, 0.05, 0.1)
 """Losses of a sample that count as regressions: more than each of these (VR-TTRL, Table 6)."""
@@ -38,8 +38,8 @@ NAMED = ("budget", "steps", "rollouts", "single_gen", "seed", "method", "label")
 """Settings that the name of a variant holds already, or does not hold."""
 
 Settings = Mapping[str, Any]
-Scorer = Callable[[str, str, Prediction], float | None]
-"""Score of a text as the response to a sample (by its id), with the prediction it belongs to."""
+Scorer = Callable[[str, str], float | None]
+"""Score of a text as the response to a sample (by its id)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -425,10 +425,10 @@ def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
                     continue
                 label = responses.get(f"@step{place}#{step.label}")
                 if label is not None:
-                    add("label score", step_number, score(sample, label, prediction))
+                    add("label score", step_number, score(sample, label))
                 after = responses.get(f"@after{step_number}#0")
                 if after is not None:
-                    add("score after the step", step_number, score(sample, after, prediction))
+                    add("score after the step", step_number, score(sample, after))
     means = {
         name: {step: fmean(values) for step, values in sorted(steps.items())}
         for name, steps in found.items()
@@ -458,4 +458,4 @@ def _scorer(run: Run, name: str, data_root: Path | None) -> Scorer:
         prediction = replace(reader.read(one.query, [text], run.prediction(sample).calls), notes=())
         return _quotient(task.protocol.score([one], [prediction]).get(name))
 
-    return lambda sample, text, prediction: read(sample, text)
+    return read

@@ -19,16 +19,15 @@ losses fail, which is half of `1 - level` for either family, so that both togeth
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
-from harness.leaderboards.sample_changes import SampleChanges, sample_changes
+from harness.leaderboards.sample_changes import sample_changes
 from harness.record import Run, unfinished_below
-from harness.scores import UnitScore
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
 from harness.statistics.quantiles import check_level
@@ -98,7 +97,8 @@ def check(
         before, after = (
             {key: run for key, run in side.items() if key[0] in tasks} for side in (before, after)
         )
-    rules = _Rules(max_drop, max_drops, max_cut, level, resamples, seed, data_root)
+    draws = _Draws(level=level, resamples=resamples, seed=seed)
+    rules = _Rules(max_drop, max_drops, max_cut, draws, data_root)
     half = _unfinished(candidate) if before.keys() - after.keys() else {}
     verdicts = [rules.judge(run, _counterpart(key, after, half)) for key, run in before.items()]
     return GateReport(
@@ -109,14 +109,20 @@ def check(
     )
 
 
+class _Draws(TypedDict):
+    """Settings of all comparisons."""
+
+    level: float
+    resamples: int
+    seed: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Rules:
     max_drop: float
     max_drops: Mapping[str, float]
     max_cut: float
-    level: float
-    resamples: int
-    seed: int
+    draws: _Draws
     data_root: Path | None
 
     def judge(self, baseline: Run, candidate: Run | str) -> TaskVerdict:
@@ -135,10 +141,20 @@ class _Rules:
         different = differences(before, after) or other_cuts(before, after, self.max_cut)
         if different:
             return replace(verdict, failures=tuple(different))
+        comparison, changes, notes = None, None, _unknown_cuts(before, after)
+        name = before.headline
         try:
             a, b = tuple(baseline.units()), tuple(candidate.units())
             check_same_units(a, b)
-            comparison, changes, notes = self._compare(baseline, a, candidate, b, before.headline)
+            try:
+                metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
+            except HarnessError as error:
+                notes = [f"{name} cannot be computed from the scores again: {error}", *notes]
+            else:
+                check_numbers(baseline, a, metrics)
+                check_numbers(candidate, b, metrics)
+                comparison = compare(metrics, a, b, name=name, **self.draws)
+                changes = sample_changes(metrics, a, b)
         except DataError as error:
             return replace(verdict, failures=(f"cannot be compared: {error}",))
         return replace(
@@ -146,46 +162,13 @@ class _Rules:
             comparison=comparison,
             changes=changes,
             candidate_folder=candidate.folder,
-            answers=compare_answers(
-                a, b, resamples=self.resamples, level=self.level, seed=self.seed
-            ),
+            answers=compare_answers(a, b, **self.draws),
             change=None
             if before.value is None or after.value is None
             else after.value - before.value,
             failures=tuple(_lost_number(before, after)),
-            notes=(*notes, *_unknown_cuts(before, after)),
+            notes=tuple(notes),
         )
-
-    def _compare(
-        self,
-        baseline: Run,
-        a: Sequence[UnitScore],
-        candidate: Run,
-        b: Sequence[UnitScore],
-        name: str,
-    ) -> tuple[Comparison | None, SampleChanges | None, tuple[str, ...]]:
-        """The paired comparison and the samples that changed, or why it cannot be made although
-        the units are the same.
-
-        Raises:
-            StoreError: the scores of one run do not give its recorded number.
-        """
-        try:
-            metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
-        except HarnessError as error:
-            return None, None, (f"{name} cannot be computed from the scores again: {error}",)
-        check_numbers(baseline, a, metrics)
-        check_numbers(candidate, b, metrics)
-        made = compare(
-            metrics,
-            a,
-            b,
-            name=name,
-            resamples=self.resamples,
-            level=self.level,
-            seed=self.seed,
-        )
-        return made, sample_changes(metrics, a, b), ()
 
     def with_losses(self, verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
         """Yield the verdicts, with corrected p values and the failures that losses cause."""

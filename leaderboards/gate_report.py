@@ -157,27 +157,22 @@ class GateReport:
 
     def text(self) -> str:
         """Plain text of the report: the verdict, a line for each task, the power."""
-        return text(self)
-
-
-def text(report: GateReport) -> str:
-    """The whole report, its verdict first."""
-    lines = [f"{'PASSED' if report.is_passed else 'FAILED'}  {sentence(report)}: {models(report)}"]
-    widths = [
-        max((len(cell(verdict)) for verdict in report.verdicts), default=0)
-        for cell in (lambda one: one.task, lambda one: one.headline, numbers)
-    ]
-    for verdict in report.verdicts:
-        cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
-        padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
-        line, more = f"  {mark(verdict)} {padded}".rstrip(), evidence(verdict)
-        if more and len(line) + len(more) + 4 <= NARROW:
-            line, more = f"{line}  ({more})", ""
-        lines.extend([line, *([f"      {more}"] if more else [])])
-        lines.extend(f"      {line}" for line in details(verdict, report))
-    lines.extend(f"  – {name}: only in the candidate, not compared" for name in report.ignored)
-    lines.append(power(report))
-    return "".join(f"{printable(line)}\n" for line in lines)
+        lines = [f"{'PASSED' if self.is_passed else 'FAILED'}  {sentence(self)}: {models(self)}"]
+        widths = [
+            max((len(cell(verdict)) for verdict in self.verdicts), default=0)
+            for cell in (lambda one: one.task, lambda one: one.headline, numbers)
+        ]
+        for verdict in self.verdicts:
+            cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
+            padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
+            line, more = f"  {mark(verdict)} {padded}".rstrip(), evidence(verdict)
+            if more and len(line) + len(more) + 4 <= NARROW:
+                line, more = f"{line}  ({more})", ""
+            lines.extend([line, *([f"      {more}"] if more else [])])
+            lines.extend(f"      {line}" for line in details(verdict, self))
+        lines.extend(f"  – {name}: only in the candidate, not compared" for name in self.ignored)
+        lines.append(power(self))
+        return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def sentence(report: GateReport) -> str:
