@@ -76,7 +76,7 @@ def summary(board: Board) -> str:
     )
 
 
-def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
+def start_page(board: Board) -> bytes:
     """Return index.html. Where there is no JavaScript, it holds the tables themselves.
 
     The page's content security policy lets no script run but the site's own files.
@@ -87,6 +87,5 @@ def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
         title=board.title,
         summary=summary(board),
         blocks=sections.blocks(board, whole=False),
-        data=data,
     )
     return page.encode("utf-8", "replace")
