@@ -19,9 +19,10 @@ losses fail, which is half of `1 - level` for either family, so that both togeth
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias, TypedDict
+from typing import TypedDict
 
 from harness.errors import DataError, HarnessError, UsageError
+from harness.leaderboards.baseline import Key, task_key
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
 from harness.leaderboards.row import Row, row
@@ -36,9 +37,6 @@ __all__ = ["GateReport", "TaskVerdict", "check"]
 
 MAX_DROP = 0.02
 MAX_CUT = 0.05
-
-Key: TypeAlias = tuple[str, str, str]
-"""Task, split and subset of a run that the candidate must have too."""
 
 
 def check(
@@ -102,7 +100,7 @@ def check(
     half = _unfinished(candidate) if before.keys() - after.keys() else {}
     verdicts = [rules.judge(run, _counterpart(key, after, half)) for key, run in before.items()]
     return GateReport(
-        verdicts=tuple(rules.with_losses(verdicts)),
+        verdicts=tuple(_with_losses(verdicts)),
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
         site=site,
@@ -170,61 +168,54 @@ class _Rules:
             notes=tuple(notes),
         )
 
-    def with_losses(self, verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
-        """Yield the verdicts, with corrected p values and the failures that losses cause."""
-        scores = _adjusted([verdict.comparison for verdict in verdicts])
-        answers = _adjusted([verdict.answers for verdict in verdicts])
-        for place, verdict in enumerate(verdicts):
-            after = verdict.candidate
-            score = answered = None
-            if after is not None and verdict.change is not None:
-                loss = verdict.baseline.quality - after.quality
-                score = self._fault(verdict, loss, verdict.comparison, scores, place)
-            if verdict.answers is not None:
-                loss = verdict.answers.loss or 0.0
-                answered = self._fault(verdict, loss, verdict.answers, answers, place)
-            line = changed_answers(verdict)
-            yield replace(
-                verdict,
-                adjusted_p=scores[place],
-                adjusted_answers_p=answers[place],
-                failures=(
-                    *([score] if score else []),
-                    *verdict.failures,
-                    *([f"{line}: {answered}"] if answered else []),
-                ),
-                notes=(
-                    *verdict.notes,
-                    *([f"{line}: no drop that fails"] if line and not answered else []),
-                ),
-            )
 
-    def _fault(
-        self,
-        verdict: TaskVerdict,
-        loss: float,
-        comparison: Comparison | None,
-        adjusted: Sequence[float | None],
-        place: int,
-    ) -> str | None:
-        """Return the reason why a loss fails the gate, if it does.
-
-        Args:
-            verdict: On the task, with its limit.
-            loss: How much worse the candidate is.
-            comparison: That shows it; None where it cannot be made.
-            adjusted: The corrected p values of all tasks.
-            place: Of this task among them.
-        """
-        tasks = sum(p is not None for p in adjusted)
-        if comparison is not None and is_significant(comparison, adjusted[place]):
-            return f"a significant drop of {loss:.4f}"
-        if loss <= limit(comparison, verdict.max_drop, tasks=max(tasks, 1)) + SLACK:
-            return None
-        measured = comparison is not None and comparison.interval is not None
-        return f"a drop of {loss:.4f}, more than --max-drop {verdict.max_drop:g}" + (
-            " and than what this data can detect" if measured else ""
+def _with_losses(verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
+    """Yield the verdicts, with corrected p values and the failures that losses cause."""
+    scores = _adjusted([verdict.comparison for verdict in verdicts])
+    answers = _adjusted([verdict.answers for verdict in verdicts])
+    for verdict, p, answers_p in zip(verdicts, scores, answers, strict=True):
+        after = verdict.candidate
+        score = answered = None
+        if after is not None and verdict.change is not None:
+            loss = verdict.baseline.quality - after.quality
+            score = _fault(verdict.max_drop, loss, verdict.comparison, p, scores)
+        if verdict.answers is not None:
+            loss = verdict.answers.loss or 0.0
+            answered = _fault(verdict.max_drop, loss, verdict.answers, answers_p, answers)
+        line = changed_answers(verdict)
+        yield replace(
+            verdict,
+            adjusted_p=p,
+            adjusted_answers_p=answers_p,
+            failures=(
+                *([score] if score else []),
+                *verdict.failures,
+                *([f"{line}: {answered}"] if answered else []),
+            ),
+            notes=(
+                *verdict.notes,
+                *([f"{line}: no drop that fails"] if line and not answered else []),
+            ),
         )
+
+
+def _fault(
+    max_drop: float,
+    loss: float,
+    comparison: Comparison | None,
+    adjusted_p: float | None,
+    every: Sequence[float | None],
+) -> str | None:
+    """Return why a loss fails the gate, if it does; `every` has the corrected p of all tasks."""
+    tasks = sum(p is not None for p in every)
+    if comparison is not None and is_significant(comparison, adjusted_p):
+        return f"a significant drop of {loss:.4f}"
+    if loss <= limit(comparison, max_drop, tasks=max(tasks, 1)) + SLACK:
+        return None
+    measured = comparison is not None and comparison.interval is not None
+    return f"a drop of {loss:.4f}, more than --max-drop {max_drop:g}" + (
+        " and than what this data can detect" if measured else ""
+    )
 
 
 def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
@@ -313,9 +304,7 @@ def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
     found = {}
     for folder in folders:
         for path in unfinished_below(folder):
-            manifest = Run.open(path).manifest
-            task = manifest["task"]
-            found[task["name"], task["split"], manifest["subset"] or ""] = path
+            found[task_key(Run.open(path))] = path
     return found
 
 

@@ -230,8 +230,8 @@ def evidence(verdict: TaskVerdict) -> str:
     parts = []
     if made is not None and made.interval is not None:
         parts.append(f"{made.level * 100:g} % CI {formatting.signed_span(made.interval)}")
-    if (p := verdict.adjusted_p) is not None:
-        parts.append("p < 0.001" if p < 0.001 else f"p = {p:.3f}")
+    if verdict.adjusted_p is not None:
+        parts.append(formatting.p_value(verdict.adjusted_p))
     if changes is not None and (changes.worse or changes.better):
         parts.append(f"{changes.worse} of {changes.total} worse, {changes.better} better")
     elif changes is not None:

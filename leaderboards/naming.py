@@ -49,7 +49,6 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
 
 
 def _indices_by_name(named: Sequence[str]) -> dict[str, list[int]]:
-    """The indices of each name."""
     found: dict[str, list[int]] = {}
     for index, name in enumerate(named):
         found.setdefault(name, []).append(index)
@@ -57,7 +56,6 @@ def _indices_by_name(named: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _ambiguous_names(named: Sequence[str], tables: Sequence[object]) -> list[str]:
-    """Names that several rows of one table have."""
     seen = Counter(zip(named, tables, strict=True))
     return list(dict.fromkeys(name for (name, _), count in seen.items() if count > 1))
 

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from harness.leaderboards.unit_values import unit_values
 from harness.media import Media
 from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
 from harness.run.batching import Selection, select, units
-from harness.run.scoring import failure_of, score_unit
+from harness.run.scoring import score_unit, tally
 from harness.scores import Metric, UnitScore
 from harness.statistics.clusters import dependencies_of
 from harness.task import Task
@@ -46,8 +47,8 @@ class Running:
     task: Task
     selection: Selection
     scores: dict[str, UnitScore] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
-    usage: dict[str, int] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def open(cls, folder: Path, data_root: Path | None) -> "Running":
@@ -87,6 +88,9 @@ class Running:
     def _score(self, unit: Sequence[Sample]) -> None:
         """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
         found = [self.run.prediction(sample.id) for sample in unit]
+        counted = tally(self.task, unit, found)
+        self.failures.update(counted.failures)
+        self.usage.update(counted.usage)
         try:
             made = score_unit(self.task, unit, found)
         except HarnessError:
@@ -95,16 +99,10 @@ class Running:
                 group=unit[0].group,
                 samples=tuple(sample.id for sample in unit),
                 categories={},
-                failed=sum(one.failure is not None for one in found),
+                failed=counted.failures.total(),
                 scores={},
             )
         self.scores[made.unit] = made
-        for sample, one in zip(unit, found, strict=True):
-            kind = failure_of(self.task, sample, one)
-            if kind is not None:
-                self.failures[kind] = self.failures.get(kind, 0) + 1
-            for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "frames"):
-                self.usage[name] = self.usage.get(name, 0) + getattr(one.usage, name)
 
     def entry(self) -> Entry | None:
         """Return the row so far, without a rank; None before the first whole unit."""
