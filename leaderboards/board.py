@@ -190,22 +190,21 @@ def build(
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
     refused: dict[Path, StoreError] | None = {} if names_refused else None
     left_off: list[LeftOff] = []
-    runs, rows = [], []
+    read: list[tuple[Run, Row]] = []
     for run in open_runs(folders, skips_unfinished=True, refused=refused):
         # A run whose ground truth the organisers keep is finished without scores.
         if (run.folder / SCORES).is_file():
             with refusals(run.folder, refused):
                 made = row(run)
-                rows.append(replace(made, of_benchmark=published and is_benchmark(run, made)))
-                runs.append(run)
+                of_benchmark = published and is_benchmark(run, made)
+                read.append((run, replace(made, of_benchmark=of_benchmark)))
     if definition is not None:
         title = definition.heading
-        reasons = [LeftOff.of(definition, made) for made in rows]
-        kept = [place for place, one in enumerate(reasons) if one is None]
+        reasons = [LeftOff.of(definition, made) for _, made in read]
         left_off = [one for one in reasons if one is not None]
-        runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
-    named = names(rows, [key(made) for made in rows])
-    for run, made, name in zip(runs, rows, named, strict=True):
+        read = [pair for pair, one in zip(read, reasons, strict=True) if one is None]
+    named = names([made for _, made in read], [key(made) for _, made in read])
+    for (run, made), name in zip(read, named, strict=True):
         grouped.setdefault(key(made), []).append((run, replace(made, name=name)))
     tables = [
         found
