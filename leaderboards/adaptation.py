@@ -16,6 +16,7 @@ import numpy as np
 
 from harness import plugins
 from harness.errors import DataError, UsageError
+from harness.leaderboards.board import Key, key
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader
@@ -49,7 +50,6 @@ class Gain:
     method: str
     row: Row
     value: float | None
-    """The metric's number."""
     settings: Settings
     """Every setting of the adaptation, or of nothing but the method where it was a training."""
     comparison: Comparison | None
@@ -192,10 +192,10 @@ def reports(
     Raises:
         UsageError: no run is adapted, or one does not have the metric.
     """
-    networks: dict[tuple[str, ...], dict[tuple[str, ...], list[Run]]] = {}
+    networks: dict[tuple[str, ...], dict[Key, list[Run]]] = {}
     for run in open_runs(folders):
         of_network = networks.setdefault(_network(run), {})
-        of_network.setdefault(_benchmark(run), []).append(run)
+        of_network.setdefault(key(row(run)), []).append(run)
     made = []
     for benchmarks in networks.values():
         every = [_settings(run) for runs in benchmarks.values() for run in runs]
@@ -245,11 +245,6 @@ def _network(run: Run) -> tuple[str, ...]:
             decided = began.get("checkpoint"), began.get("weights")
     parts = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
     return tuple(map(str, (*decided, *parts)))
-
-
-def _benchmark(run: Run) -> tuple[str, ...]:
-    made = row(run)
-    return made.task, made.split, made.protocol, made.subset or "", made.data
 
 
 def _names(every: Sequence[Settings]) -> dict[str, str]:

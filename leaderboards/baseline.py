@@ -18,10 +18,7 @@ Key: TypeAlias = tuple[str, str, str]
 def keep(run: Run, place: Path, *, files: Sequence[str] = ()) -> None:
     """Copy scores and record of a run to a new folder, without the data root.
 
-    Args:
-        run: A finished run.
-        place: The folder.
-        files: Further files to copy; journals of predictions among them count as the run's.
+    Journals of predictions among the further `files` count as the run's.
     """
     run.check_files()
     place.mkdir(parents=True)

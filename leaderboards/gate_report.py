@@ -107,17 +107,15 @@ class GateReport:
         Losses of score and of answers are taken for independent; where they come together, this
         is more than the true rate.
         """
-        made = [(one.comparison, one.max_drop) for one in self.verdicts]
-        answers = [(one.answers, one.max_drop) for one in self.verdicts]
         kinds = [
-            [(one, most) for one, most in kind if one is not None and one.interval is not None]
-            for kind in (made, answers)
+            [
+                (made, one.max_drop)
+                for one in self.verdicts
+                if (made := getattr(one, kind)) is not None and made.interval is not None
+            ]
+            for kind in ("comparison", "answers")
         ]
-        if not any(kinds):
-            return None
-        return 1 - prod(
-            1 - false_alarms([one for one, _ in kind], [most for _, most in kind]) for kind in kinds
-        )
+        return 1 - prod(1 - false_alarms(kind) for kind in kinds) if any(kinds) else None
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""

@@ -19,12 +19,7 @@ Settings = Mapping[str, str]
 
 
 def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
-    """The name of each row: equal in two tables for one model, never in one table for two rows.
-
-    Args:
-        rows: Of a board.
-        tables: What names the table of each row.
-    """
+    """The name of each row: equal in two tables for one model, never in one table for two rows."""
     labels: list[list[str]] = [[] for _ in rows]
 
     def current_names() -> list[str]:

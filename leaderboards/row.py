@@ -54,7 +54,6 @@ class Reproduction:
     printed: str
     verdict: Verdict
     differences: tuple[str, ...]
-    """Known differences between the run and the paper."""
     text: str
     """`paper 66.4 → ours 65.1 (CI 63.0 to 67.2): reproduced`."""
 

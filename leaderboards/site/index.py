@@ -34,10 +34,7 @@ def site_json(
 ) -> dict[str, Any]:
     """Return `site` of index.js.
 
-    Args:
-        board: The board.
-        tables: For each table `runs`, `n`, `history` and `note`.
-        live: True if a server makes the chunks.
+    `tables` has `runs`, `n`, `history` and `note` of each.
     """
     return {
         "version": VERSION,
