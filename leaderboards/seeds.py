@@ -16,6 +16,7 @@ from harness.leaderboards.naming import settings
 from harness.leaderboards.row import Row
 from harness.leaderboards.unit_values import unit_values
 from harness.scores import Metric, UnitScore
+from harness.statistics.clusters import of_corpora
 from harness.statistics.paired import check_same_units
 from harness.statistics.pseudo import pseudo_values
 from harness.statistics.repeats import best_of_k
@@ -35,9 +36,12 @@ def seed_notes(
     Args:
         rows: Of one table.
         units: Scores of each row's run.
-        metrics: The headline last, after those that it is derived from; none: no remarks.
+        metrics: The headline last, after those that it is derived from. There are no remarks
+            without, nor on a corpus, whose function would be called for every block of groups.
     """
-    for trainings in _recipes(rows).values() if metrics else ():
+    if not metrics or of_corpora(metrics):
+        return
+    for trainings in _recipes(rows).values():
         seeds = [tuple(runs.values()) for runs in trainings.values()]
         indices = [index for several in seeds for index in several]
         if len(indices) > 1 and len({*map(len, seeds)}) == 1:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from queue import LifoQueue
 from subprocess import SubprocessError
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from harness.errors import SandboxFault, SandboxUnavailable, UsageError
@@ -137,12 +136,7 @@ class Sandbox:
         """Return the sandbox itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 
