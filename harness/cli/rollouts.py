@@ -43,12 +43,14 @@ def explain_training(arguments: Namespace) -> int:
             found="a training's",
             fix="--out FILE.html says where its page goes.",
         )
-    from harness.leaderboards.render.rollouts import render
+    from harness.leaderboards.render.pages import fill
 
     groups, notes = select_groups(training, arguments)
-    page = render(
-        f"Rollouts of {training.folder.resolve().name}",
-        groups,
+    page = fill(
+        "rollouts.html",
+        *("page.css", "rollouts.css", "transcripts.css"),
+        title=f"Rollouts of {training.folder.resolve().name}",
+        groups=groups,
         summary=_summary(training),
         notes=notes,
     )
