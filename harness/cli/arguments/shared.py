@@ -1,6 +1,7 @@
-"""Arguments that several commands share."""
+"""Arguments that several commands share, and how one is declared."""
 
 import argparse
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -8,6 +9,13 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The commands of a parser, or the actions of a command, as `add_subparsers` returns them."""
 Options: TypeAlias = "argparse._ActionsContainer"
 """A parser, or a group of its options."""
+KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("DIR", "FILE", "PLAN", "ROOT", "RUN"), Path),
+    **{"N": int, "P": float, "X": float, "SECONDS": float},
+}
+"""Types of values, by the word that stands for them in the help (`FILE.svg` is a `FILE`)."""
+SUBSET = "first<N>, seed<S>-<N>, or a file with one id a line"
+WHERE_READ = "default: where the runs read them"
 
 
 def actions_of(commands: Commands, name: str, about: str) -> Commands:
@@ -17,12 +25,7 @@ def actions_of(commands: Commands, name: str, about: str) -> Commands:
 
 
 def command(
-    commands: Commands,
-    name: str,
-    about: str,
-    *,
-    function: str | None = None,
-    epilog: str | None = None,
+    commands: Commands, name: str, about: str, epilog: str | None = None, *, function: str = ""
 ) -> argparse.ArgumentParser:
     """Add a command or an action, and return its parser.
 
@@ -30,9 +33,9 @@ def command(
         commands: All commands, or the actions of one.
         name: As it is typed.
         about: What it does, in a phrase.
-        function: `module:name` below `harness.cli`; None: of the command's own name, of an action
-            in the module of its command.
         epilog: Text below the options, such as an example.
+        function: `module:name` below `harness.cli`; "": of the command's own name, of an action in
+            the module of its command.
     """
     parser = commands.add_parser(
         name,
@@ -41,9 +44,48 @@ def command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
     )
-    function = function or f"{parser.prog.split()[1]}:{name}"
-    parser.set_defaults(function=function, parser=parser)
+    parser.set_defaults(function=function or f"{parser.prog.split()[1]}:{name}", parser=parser)
     return parser
+
+
+def option(
+    parser: Options,
+    name: str,
+    about: str,
+    kind: Callable[[str], object] | None = None,
+    *,
+    default: object = None,
+    required: bool = False,
+    repeated: bool = False,
+    nargs: str | None = None,
+    choices: Iterable[str] | None = None,
+) -> None:
+    """Add an option with a value, or an argument.
+
+    Args:
+        parser: What gets it.
+        name: As it is typed, and the word for its value: `--out DIR`, `runs RUN`.
+        about: Its help.
+        kind: Its type; None: that of the word in `KINDS`, else the default's.
+        default: Its value where it is not typed.
+        required: Refuse the command without it.
+        repeated: It may be typed several times, and is a list.
+        nargs: Of an argument, as `add_argument` has it.
+        choices: The values that there are.
+    """
+    typed, _, word = name.partition(" ")
+    usual = str if default is None else type(default)
+    added = parser.add_argument(
+        typed,
+        action="append" if repeated else "store",
+        metavar=word or None,
+        type=kind or KINDS.get(word.partition(".")[0], usual),
+        default=default,
+        nargs=nargs,
+        choices=choices,
+        help=about,
+    )
+    added.required |= required
 
 
 def flag(parser: Options, name: str, about: str) -> None:
@@ -73,12 +115,8 @@ def add_json(parser: Options) -> None:
 
 def add_tasks_and_data(parser: Options) -> None:
     """Add `--tasks` and `--data`: the benchmarks, and the folder of their data."""
-    parser.add_argument(
-        "--tasks",
-        action="append",
-        metavar="SPECS",
-        help="NAME or NAME(split=…,protocol=…), several with commas or repeated",
-    )
+    about = "NAME or NAME(split=…,protocol=…), several with commas or repeated"
+    option(parser, "--tasks SPECS", about, repeated=True)
     add_data_root(parser)
 
 
@@ -86,40 +124,20 @@ def add_data_root(
     parser: Options, about: str = "the folder that holds one folder a benchmark"
 ) -> None:
     """Add `--data`: the folder of the benchmarks' data."""
-    parser.add_argument("--data", type=Path, metavar="ROOT", help=about)
-
-
-def add_run_folders(
-    parser: Options, about: str = "a folder with runs below it; may be repeated"
-) -> None:
-    """Add `--runs`, which may be repeated."""
-    parser.add_argument(
-        "--runs", type=Path, action="append", required=True, metavar="DIR", help=about
-    )
+    option(parser, "--data ROOT", about)
 
 
 def add_metrics(parser: Options) -> None:
     """Add `--metrics`: metrics beside those of a task."""
-    parser.add_argument(
-        "--metrics", action="append", metavar="SPECS", help="further metrics, from plugins"
-    )
+    option(parser, "--metrics SPECS", "further metrics, from plugins", repeated=True)
 
 
 def add_judge(parser: Options) -> None:
     """Add `--judge`: the model that grades answers in free text."""
-    parser.add_argument(
-        "--judge",
-        metavar="SPEC",
-        help="who grades free answers: chat(backend=…), "
-        "remembered(judge=…,file=…) or stored(file=…)",
-    )
+    about = "chat(backend=…), remembered(judge=…,file=…) or stored(file=…)"
+    option(parser, "--judge SPEC", f"who grades free answers: {about}")
 
 
 def add_config(parser: Options) -> None:
     """Add `--config`: a TOML file with values of options."""
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="a TOML file with the same keys; what is typed wins",
-    )
+    option(parser, "--config FILE", "a TOML file with the same keys; what is typed wins")
