@@ -32,9 +32,7 @@ def make(arguments: Namespace) -> int:
     with writing(arguments.out):
         made = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
     tell(
-        arguments,
-        {"out": str(arguments.out), "tasks": made},
-        f"{arguments.out}: {', '.join(made)}",
+        arguments, {"out": str(arguments.out), "tasks": made}, f"{arguments.out}: {', '.join(made)}"
     )
     return 0
 

@@ -10,15 +10,14 @@ what a `Corpus` statistic holds. A missing answer is "", which scores 0 and coun
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from importlib import import_module
-from types import ModuleType
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from harness.errors import DataError, MissingDependency
+from harness.errors import DataError
 from harness.metrics.caption_tokens import Captions, Tokenizer, tokenize
 from harness.metrics.meteor import aligned
+from harness.metrics.penn_treebank import pycocoevalcap
 from harness.scores import Corpus, Metric
 
 Name: TypeAlias = Literal["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "METEOR", "CIDEr"]
@@ -147,7 +146,7 @@ def caption_scores(
 # As many corpora as an interval needs: all captions, and all but each of 200 groups.
 @lru_cache(maxsize=256)
 def _bleu(captions: Captions) -> tuple[CaptionScores, ...]:
-    scorer = _module("bleu.bleu").Bleu(4)
+    scorer = pycocoevalcap("bleu.bleu").Bleu(4)
     values, each = scorer.compute_score(*_as_official(captions), verbose=0)
     return tuple(_to_scores(*pair) for pair in zip(values, each, strict=True))
 
@@ -158,11 +157,13 @@ def _compute_scores(name: Name, captions: Captions) -> CaptionScores:
     if name == "METEOR":
         return _to_scores(*aligned(references, candidate))
     if name == "ROUGE-L":
-        return _to_scores(*_module("rouge.rouge").Rouge().compute_score(references, candidate))
+        return _to_scores(
+            *pycocoevalcap("rouge.rouge").Rouge().compute_score(references, candidate)
+        )
     if not any(text.split() for texts in captions.references for text in texts):
         # The official code takes the maximum of no frequencies here.
         return CaptionScores(0.0, (0.0,) * len(captions.candidates))
-    return _to_scores(*_module("cider.cider").Cider().compute_score(references, candidate))
+    return _to_scores(*pycocoevalcap("cider.cider").Cider().compute_score(references, candidate))
 
 
 def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
@@ -172,16 +173,3 @@ def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, li
 
 def _to_scores(value: float, each: Sequence[float]) -> CaptionScores:
     return CaptionScores(float(value), tuple(map(float, np.asarray(each).tolist())))
-
-
-def _module(name: str) -> ModuleType:
-    """A module of pycocoevalcap, which is needed only to score captions."""
-    try:
-        return import_module(f"pycocoevalcap.{name}")
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "caption metrics",
-            expected=f"the package {error.name!r}",
-            found="it is not installed",
-            fix='Install "visual-reasoning-harness[text]".',
-        ) from error

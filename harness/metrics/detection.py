@@ -31,18 +31,8 @@ if TYPE_CHECKING:
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
 """Libraries that compute AP: only those equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
 STATISTICS = (
-    "AP",
-    "AP50",
-    "AP75",
-    "APs",
-    "APm",
-    "APl",
-    "AR@1",
-    "AR@10",
-    "AR@100",
-    "ARs",
-    "ARm",
-    "ARl",
+    *("AP", "AP50", "AP75", "APs", "APm", "APl"),
+    *("AR@1", "AR@10", "AR@100", "ARs", "ARm", "ARl"),
 )
 """The twelve numbers that COCO prints, in its order."""
 PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
@@ -190,8 +180,7 @@ class CocoStatistic:
     def over(
         self, blocks: Sequence[Sequence[Detections]], kept: NDArray[np.float64]
     ) -> list[float]:
-        """Return the number over the blocks that are marked 1 in each row; NaN where they have no
-        item.
+        """Return the number over the blocks marked 1 in each row; NaN where they have no item.
 
         Boxes are matched once: what matches in an image and category does not depend on others.
         Equal to calling with the items of each row, but for the order in which numbers are added
@@ -257,9 +246,7 @@ def _by_number(
     }
 
 
-def _number_names(
-    items: Sequence[Detections],
-) -> tuple[dict[Name, int], dict[Name, int]]:
+def _number_names(items: Sequence[Detections]) -> tuple[dict[Name, int], dict[Name, int]]:
     """Numbers of images and of categories from 1 on, in the order of their names."""
     images, categories = (
         {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
@@ -290,12 +277,8 @@ def coco_statistics(
     return dict(zip(STATISTICS, map(float, evaluator.stats), strict=False))
 
 
-def _with_one_miss(
-    ground_truth: CocoData,
-) -> tuple[CocoData, list[dict[str, object]]]:
-    """The same ground truth, and one box in a further image, for loaders that take no empty
-    list.
-    """
+def _with_one_miss(ground_truth: CocoData) -> tuple[CocoData, list[dict[str, object]]]:
+    """The same ground truth, and one box in a further image: loaders take no empty list."""
     number = len(ground_truth["images"]) + 1
     images = [*ground_truth["images"], {"id": number, "width": 1, "height": 1}]
     category = ground_truth["categories"][0]["id"]
@@ -335,9 +318,7 @@ def _classes(library: Library) -> "tuple[type[COCO], type[COCOeval]]":
         ) from error
 
 
-def _as_coco(
-    items: Sequence[Detections],
-) -> tuple[CocoData, list[dict[str, object]]]:
+def _as_coco(items: Sequence[Detections]) -> tuple[CocoData, list[dict[str, object]]]:
     """Annotations and results in COCO's layout.
 
     Images and categories are numbered in the order of their names: COCO breaks ties between

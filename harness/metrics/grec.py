@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.metrics.boxes import BoxRows
+from harness.metrics.boxes import BoxRows, rows_of
 
 SCORE = 0.7  # that a predicted box has at least
 OVERLAP = 0.5  # of generalised IoU that a match has at least
@@ -117,21 +117,9 @@ def _quotient(part: NDArray[np.float32], whole: NDArray[np.float32]) -> NDArray[
 
 def _rows(boxes: BoxRows, what: str) -> NDArray[np.float32]:
     """Boxes as float32 of N × 4, in which the official code computes."""
-    try:
-        rows = np.asarray(boxes, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise DataError(what, expected="rows of four numbers", found=repr(boxes)[:60]) from error
-    if rows.size == 0 and rows.ndim <= 2:
-        return np.empty((0, 4), dtype=np.float32)
-    if (
-        rows.ndim != 2
-        or rows.shape[1] != 4
-        or not np.isfinite(rows).all()
-        or not (rows[:, 2:] >= rows[:, :2]).all()
-    ):
-        raise DataError(
-            what,
-            expected="rows of four finite numbers: left, top, right ≥ left, bottom ≥ top",
-            found=repr(rows.tolist())[:80],
-        )
+    with np.errstate(over="ignore"):
+        rows = rows_of(boxes, 4, what).astype(np.float32)
+    if not (np.isfinite(rows).all() and (rows[:, 2:] >= rows[:, :2]).all()):
+        expected = "four finite numbers a row: left, top, right ≥ left, bottom ≥ top"
+        raise DataError(what, expected=expected, found=repr(rows.tolist())[:80])
     return rows

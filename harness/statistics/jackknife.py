@@ -104,11 +104,7 @@ def intervals(
 
 
 def replicates(
-    metrics: Sequence[Metric],
-    units: Sequence[UnitScore],
-    *,
-    blocks: int = BLOCKS,
-    seed: int = 0,
+    metrics: Sequence[Metric], units: Sequence[UnitScore], *, blocks: int = BLOCKS, seed: int = 0
 ) -> Replicates:
     """Compute every metric over all groups and without each block of groups.
 

@@ -13,11 +13,7 @@ import numpy as np
 from harness.errors import DataError
 from harness.scores import Better, Metric, UnitScore, value_of
 from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
-from harness.statistics.clusters import (
-    counted_groups,
-    group_sums,
-    of_corpora,
-)
+from harness.statistics.clusters import counted_groups, group_sums, of_corpora
 from harness.statistics.clusters import dependencies_of as dependencies_of
 from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
 from harness.statistics.power import minimum_detectable

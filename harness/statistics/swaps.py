@@ -77,13 +77,7 @@ class Swaps:
 
 
 def swap_test(
-    metrics: Sequence[Metric],
-    a: GroupSums,
-    b: GroupSums,
-    *,
-    name: str,
-    count: int,
-    seed: int,
+    metrics: Sequence[Metric], a: GroupSums, b: GroupSums, *, name: str, count: int, seed: int
 ) -> Swaps:
     """Test the exchangeability of two runs within each group.
 
