@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.output import note, tell
+from harness.cli.spec_arguments import require_minimum
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.figure import Panel, Points, figure
 from harness.run.contamination import Training
@@ -27,8 +28,7 @@ def curves(arguments: Namespace) -> int:
     out: Path = arguments.out
     if out.suffix != ".svg":
         raise UsageError(f"--out {out}", expected="a name that ends with .svg", found=out.name)
-    if arguments.smooth < 1:
-        raise UsageError("--smooth", expected="a number ≥ 1", found=str(arguments.smooth))
+    require_minimum(arguments, 1, "smooth")
     trainings = [Training.open(folder) for folder in dict.fromkeys(arguments.runs)]
     rows = {one.folder: _rows(one) for one in trainings}
     names = _requested_names(arguments.y, rows)
@@ -53,11 +53,7 @@ def curves(arguments: Namespace) -> int:
 
 
 def draw_curves(training: Training, wanted: re.Pattern[str]) -> str | None:
-    """Return the numbers of one training whose names match, as SVG; None if none was logged.
-
-    Raises:
-        StoreError: a line of the log is no record, or a value no number.
-    """
+    """Return the numbers of one training whose names match, as SVG; None if none was logged."""
     rows = training.curve.read()
     names = sorted({name for row in rows for name in row if wanted.fullmatch(name)})
     label = str(training.manifest["method"]["name"])
@@ -67,11 +63,7 @@ def draw_curves(training: Training, wanted: re.Pattern[str]) -> str | None:
 
 
 def _rows(training: Training) -> list[dict[str, object]]:
-    """Read the logged rows of a training; at least one.
-
-    Raises:
-        StoreError: nothing was logged, or a line is no record.
-    """
+    """Read the logged rows of a training; raise StoreError if there are none."""
     rows = training.curve.read()
     if not rows:
         raise StoreError(
@@ -101,11 +93,7 @@ def _requested_names(
 
 
 def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Points:
-    """The values of a number that can be drawn, by step.
-
-    Raises:
-        StoreError: a value is no number.
-    """
+    """Return the values of a number that can be drawn, by step; raise StoreError for no number."""
     found = {}
     for row in rows:
         value = row.get(name)
@@ -167,11 +155,7 @@ def _label(training: Training, others: Sequence[Training]) -> str:
 
 
 def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]) -> None:
-    """Print the trainings that are missing from a panel.
-
-    Raises:
-        StoreError: none of a panel's values is finite, or a recipe's trainings share no step.
-    """
+    """Print what is missing from a panel; raise StoreError if nothing of it can be drawn."""
     for panel in panels:
         if not any(panel.lines.values()):
             raise StoreError(f"logged {panel.title}", expected="a finite number", found="none")

@@ -19,7 +19,15 @@ from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.cli.progress import TitledProgress
-from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require, run_folder
+from harness.cli.spec_arguments import (
+    MODEL,
+    ROOT,
+    RUNS,
+    TASKS,
+    require,
+    require_minimum,
+    run_folder,
+)
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
@@ -92,9 +100,7 @@ def _evaluate_models(
     options: Options,
     launch: ProcessRank | None,
 ) -> dict[str, dict[str, Any]]:
-    """Evaluate every model task by task; return the results to print, none where another process
-    leads.
-    """
+    """Evaluate every model task by task; return what to print, which one process has."""
     judge = judge_for(arguments, [task for _, _, task in requested])
 
     def place(spec: Spec, task: Spec) -> Path:
@@ -174,11 +180,7 @@ def _evaluate_models(
 
 
 def _check_processes(arguments: Namespace, options: Options, size: int) -> None:
-    """Check that a launch of a number of processes can do what is asked.
-
-    Raises:
-        UsageError: an option needs one process.
-    """
+    """Raise UsageError if an option needs one process, and a launch has more."""
     several = size > 1
     if several and arguments.against is not None:
         raise UsageError("--against", expected="one process", found=f"{size} of a launch")
@@ -199,12 +201,8 @@ def _check_processes(arguments: Namespace, options: Options, size: int) -> None:
 
 
 def _options(arguments: Namespace) -> Options:
-    for name, minimum in (("workers", 1), ("batch_size", 1), ("seed", 0)):
-        value = getattr(arguments, name)
-        if value is not None and value < minimum:
-            raise UsageError(
-                f"--{name.replace('_', '-')}", expected=f"a number ≥ {minimum}", found=str(value)
-            )
+    require_minimum(arguments, 1, "workers", "batch_size")
+    require_minimum(arguments, 0, "seed")
     gpus, wait = arguments.worker_gpus, arguments.worker_wait
     if gpus is not None and not 0 <= gpus < math.inf:
         raise UsageError("--worker-gpus", expected="a number ≥ 0", found=str(gpus))

@@ -36,9 +36,7 @@ FRAMES = 6  # of a video that are drawn
 
 
 def explain(arguments: Namespace) -> int:
-    """Print one sample's question, calls, answer, ground truth and score, or write a training's
-    page.
-    """
+    """Print what a run's record says of one sample, or write a training's page."""
     if is_training(arguments.run):
         return explain_training(arguments)
     for name in ("out", "groups"):
@@ -207,8 +205,7 @@ def _print_list(name: str, lines: Sequence[str]) -> None:
 
 
 def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
-    """Ground truth above, prediction with the ground truth's outline below; of a video, some
-    frames.
+    """Draw the ground truth above the prediction with its outline; of a video, some frames.
 
     Under them stands what the networks were shown, as large as they were shown it, once each.
     """

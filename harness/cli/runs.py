@@ -143,11 +143,7 @@ def export(arguments: Namespace) -> int:
 
 
 def _distinct(found: Iterable[tuple[Path, str]]) -> dict[Path, str]:
-    """Return files by their path.
-
-    Raises:
-        UsageError: two runs are one file, and are not the same.
-    """
+    """Return files by their path; raise UsageError if two runs are one file, and differ."""
     files: dict[Path, str] = {}
     for path, text in found:
         if files.setdefault(path, text) != text:

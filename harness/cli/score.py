@@ -11,7 +11,7 @@ from harness.cli.checkpoint_config import built_model
 from harness.cli.evaluate import next_commands
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import ROOT, TASKS, require, run_folder
+from harness.cli.spec_arguments import ROOT, TASKS, require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
@@ -32,8 +32,7 @@ READER = "qwen_vl(backend=stored)"
 
 def score(arguments: Namespace) -> int:
     """Score what exists; print a table or one JSON object."""
-    if arguments.workers < 1:
-        raise UsageError("--workers", expected="a number ≥ 1", found=str(arguments.workers))
+    require_minimum(arguments, 1, "workers")
     threshold = _threshold(arguments)
     if arguments.protocols is not None:
         from harness.cli.protocols import score_protocols

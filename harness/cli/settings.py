@@ -34,10 +34,7 @@ def settings(entry: EntryPoint) -> dict[str, str]:
 
 
 def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
-    """Return everything that a plugin's function offers, by name; see `settings` for the order.
-
-    Nothing where it has no source.
-    """
+    """Return all that a plugin's function offers, by name; see `settings` for the order."""
     source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
     function = source.defined(ast.FunctionDef, entry.attr) if source is not None else None
     if source is None or function is None:

@@ -6,14 +6,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
-
-T = TypeVar("T")
 
 LONGEST = 80  # bytes of a folder's name
 
@@ -25,13 +22,6 @@ def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
     return [spec for text in texts for spec in parse_list(text)]
 
 
-def require_value(value: T | None, option: str, what: str) -> T:
-    """Return an option's value, or raise a UsageError that says what the option is for."""
-    if value is None:
-        raise UsageError(option, expected=what, found="nothing")
-    return value
-
-
 MODEL = "NAME or NAME(key=value,…), see `harness list models`"
 TASKS = "NAME or NAME(split=…,protocol=…), see `harness list tasks`"
 ROOT = "the folder that holds one folder a benchmark"
@@ -39,12 +29,7 @@ RUNS = "a folder for the runs"
 
 
 def require(arguments: Namespace, **options: str) -> None:
-    """Raise UsageError that names all options without a value at once.
-
-    Args:
-        arguments: The parsed command line.
-        options: What each option is for, by its name.
-    """
+    """Raise UsageError that names all options without a value at once, with what each is for."""
     lacking = {
         f"--{name.replace('_', '-')}": what
         for name, what in options.items()
@@ -55,10 +40,17 @@ def require(arguments: Namespace, **options: str) -> None:
         raise UsageError("missing options", expected="; ".join(missing), found="nothing")
 
 
+def require_minimum(arguments: Namespace, minimum: int, *names: str) -> None:
+    """Raise UsageError if one of these options is a number below the minimum."""
+    for name in names:
+        value = getattr(arguments, name)
+        if value is not None and value < minimum:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(option, expected=f"a number ≥ {minimum}", found=str(value))
+
+
 def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
-    """Yield (key, SPEC, task) of every task. The key is its name, or its SPEC if a name comes
-    twice.
-    """
+    """Yield (key, SPEC, task) of each task; the key is its name, its SPEC if a name comes twice."""
     require(arguments, tasks=TASKS, data=ROOT)
     root: Path = arguments.data
     if not root.is_dir():

@@ -22,7 +22,7 @@ from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import note, show_json
 from harness.cli.progress import LineProgress, TitledProgress
-from harness.cli.spec_arguments import ROOT, TASKS, require, slug
+from harness.cli.spec_arguments import ROOT, TASKS, require, require_minimum, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
@@ -62,7 +62,6 @@ OURS = (
 )
 """Options that a configuration may give; its other keys are settings of the trainer."""
 METHOD, OUT = "a trainer; see `harness list trainers`", "a folder for the training"
-WHOLE = ("every", "seed")
 
 
 def train(arguments: Namespace) -> int:
@@ -138,12 +137,9 @@ def _write_card(training: Training) -> None:
 
 
 def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
-    """Return the options with the values of a configuration, and its settings.
+    """Return the options with the values of a configuration, and its settings; what is typed wins.
 
-    Typed arguments take precedence.
-
-    Raises:
-        UsageError: the configuration cannot be read, or an option in it is of another type.
+    Raises UsageError if the configuration cannot be read, or a value is of another type.
     """
     if arguments.configuration is None:
         return arguments, {}
@@ -214,10 +210,8 @@ def _tasks(
 
 def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
     """Refuse before training what could not be done after it."""
-    for name in WHOLE:
-        value, minimum = getattr(given, name), 1 if name == "every" else 0
-        if value is not None and value < minimum:
-            raise UsageError(f"--{name}", expected=f"a number ≥ {minimum}", found=str(value))
+    require_minimum(given, 1, "every")
+    require_minimum(given, 0, "seed")
     for name, given_option in (
         ("--every", given.every),
         ("--strict-split", given.strict_split),
@@ -251,11 +245,9 @@ class CheckpointEvaluator:
     """Names of the metrics beside the headline that the curve gets."""
 
     def spec(self, checkpoint: Path) -> Spec:
-        """Return the SPEC that loads a checkpoint: of `--eval-model`, of the training's start, or
-        the trainer's default.
+        """Return the SPEC that loads a checkpoint; raise UsageError if none takes one.
 
-        Raises:
-            UsageError: none of them takes a checkpoint.
+        It is that of `--eval-model`, of the training's start, or the trainer's default.
         """
         if self.evaluated is not None:
             return fill_checkpoint(self.evaluated, str(checkpoint))
@@ -272,9 +264,7 @@ class CheckpointEvaluator:
         return with_checkpoint(spec, checkpoint)
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
-        """Headline and further numbers of a checkpoint, as `eval/<task>/<metric>`; the folder is
-        removed afterwards.
-        """
+        """Return numbers of a checkpoint as `eval/<task>/<metric>`, and remove its folder."""
         del step
         numbers = {}
         try:
@@ -292,9 +282,7 @@ class CheckpointEvaluator:
     def after_training(
         self, progress: Progress, overlaps: Mapping[str, Contamination]
     ) -> dict[str, dict[str, object]]:
-        """Evaluate the finished checkpoint, keep its run folders, and return results and
-        contamination.
-        """
+        """Evaluate the finished checkpoint and keep its run folders; return the results."""
         results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
         for name, found in overlaps.items():
             write_trainings(self.out / EVALUATIONS / slug(name), found)

@@ -53,11 +53,7 @@ def _verdicts(
 
 
 def _available_tasks(arguments: Namespace) -> list[str]:
-    """Yield the installed tasks whose folder is there; print the others.
-
-    Raises:
-        UsageError: there is no root, or none of them.
-    """
+    """Return the tasks whose folder is there, and print the others; raise UsageError for none."""
     root = arguments.data
     folders = {name: root / folder for name, folder in data_folders().items()}
     found = [name for name, folder in folders.items() if folder.is_dir()]

@@ -33,14 +33,8 @@ RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 
 NPY = b"\x93NUMPY"
 UNREADABLE = (
-    OSError,
-    ValueError,
-    TypeError,
-    EOFError,
-    OverflowError,
-    MemoryError,
-    SyntaxError,
-    TokenError,
+    *(OSError, ValueError, TypeError, EOFError, OverflowError, MemoryError),
+    *(SyntaxError, TokenError),
 )
 """Exceptions of NumPy for a damaged file, whose header it parses as a literal of Python."""
 
@@ -119,7 +113,7 @@ def mask_tree(
         extra = sorted(
             path
             for path in root.rglob("*")
-            if path not in used and not path.is_dir() and not path.name.startswith(".")
+            if not (path in used or path.is_dir() or path.name.startswith("."))
         )
         if extra:
             raise DataError(
@@ -131,11 +125,7 @@ def mask_tree(
 
 
 def _files(root: Path, sample: Sample) -> list[Path]:
-    """The file of a sample's mask, or those of its objects' masks; none if there are none.
-
-    Raises:
-        DataError: two files are called alike.
-    """
+    """Return the files of a sample's masks; raise DataError if two are called alike."""
     stem = root / file_name(sample.id)
     with raised_as(DataError, f"predictions {stem}", "a file that can be read", OSError):
         found = [path for end in ENDS if (path := stem.with_name(stem.name + end)).is_file()]

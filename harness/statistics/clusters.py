@@ -100,8 +100,7 @@ def numbers(
 def counted_groups(
     metrics: Sequence[Metric], sums: GroupSums, *, corpora: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Return the number of groups in which each quotient metric counts; a derived one's rarest
-    part.
+    """Return the number of groups in which each metric counts; of a derived one, its rarest part.
 
     `corpora` gives the same of corpus metrics; those that it lacks are left out.
     """
