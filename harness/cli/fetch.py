@@ -17,7 +17,7 @@ from harness import plugins
 from harness.card import Card
 from harness.cli.hub_access import call_hub, connect, refuse_offline
 from harness.cli.output import note, show_json
-from harness.cli.spec_arguments import ROOT, require
+from harness.cli.spec_arguments import require
 from harness.errors import StoreError, UsageError
 from harness.store.atomic import read_json, write_json, writing
 
@@ -42,7 +42,7 @@ class HubSource:
 
 def fetch(arguments: Namespace) -> int:
     """Fetch the files that a task's card names; print commits and the steps that remain by hand."""
-    require(arguments, data=ROOT)
+    require(arguments, "data")
     root: Path = arguments.data
     card = card_of(arguments.task)
     folder = root / card.folder

@@ -10,7 +10,7 @@ from typing import Any
 from harness import plugins
 from harness.cli.checkpoint_config import as_trained, model_spec
 from harness.cli.output import tell, write_text
-from harness.cli.spec_arguments import ROOT, require, specs
+from harness.cli.spec_arguments import require, specs
 from harness.errors import DataError, HarnessError, UsageError, printable
 from harness.leaderboards.images import answer_words
 from harness.models.pipeline import PromptedModel
@@ -56,7 +56,7 @@ FUNCTIONS = ("doc_to_text", "doc_to_visual", "doc_to_messages", "process_results
 
 def export(arguments: Namespace) -> int:
     """Write a YAML and a list of samples for each task, and the functions that they name."""
-    require(arguments, data=ROOT, out="a folder for the tasks")
+    require(arguments, "data", out="a folder for the tasks")
     spec = as_trained(model_spec(arguments.pipeline))
     if "backend" not in spec.arguments:
         spec = Spec(spec.name, {**spec.arguments, "backend": Spec("stored")})

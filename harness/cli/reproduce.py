@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli.doctor import gpus
-from harness.cli.spec_arguments import ROOT, require
+from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.leaderboards import estimate
 from harness.leaderboards.definitions import SLOT, BoardRow, Definition, definitions, find
@@ -53,7 +53,7 @@ def reproduce(arguments: Namespace) -> int:
     """Print what makes a table, and run it; return the first exit code that is none of success."""
     definition = find(arguments.paper, arguments.table)
     if not arguments.dry_run:
-        require(arguments, data=ROOT)
+        require(arguments, "data")
     absent = ASSUMED if arguments.dry_run else "CPU"
     usual = "CPU" if _is_small(definition) else " ".join(gpus()) or absent
     device = estimate.device_of(arguments.device or usual)

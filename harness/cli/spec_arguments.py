@@ -22,21 +22,27 @@ def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
     return [spec for text in texts for spec in parse_list(text)]
 
 
-MODEL = "NAME or NAME(key=value,…), see `harness list models`"
-TASKS = "NAME or NAME(split=…,protocol=…), see `harness list tasks`"
-ROOT = "the folder that holds one folder a benchmark"
-RUNS = "a folder for the runs"
+NEEDED = {
+    "method": "a trainer; see `harness list trainers`",
+    "model": "NAME or NAME(key=value,…), see `harness list models`",
+    "vary": "SETTING=VALUE,VALUE,…",
+    "predictions": "a file, or in its place a RUN",
+    "tasks": "NAME or NAME(split=…,protocol=…), see `harness list tasks`",
+    "data": "the folder that holds one folder a benchmark",
+    "out": "a folder for the runs",
+}
+"""What each option is for."""
 
 
-def require(arguments: Namespace, **options: str) -> None:
+def require(arguments: Namespace, *names: str, **options: str) -> None:
     """Raise UsageError that names all options without a value at once, with what each is for."""
-    lacking = {
-        f"--{name.replace('_', '-')}": what
-        for name, what in options.items()
+    lacking = {name: NEEDED[name] for name in names} | options
+    missing = [
+        f"--{name.replace('_', '-')} ({what})"
+        for name, what in lacking.items()
         if getattr(arguments, name) in (None, [], "")
-    }
-    if lacking:
-        missing = [f"{option} ({what})" for option, what in lacking.items()]
+    ]
+    if missing:
         raise UsageError("missing options", expected="; ".join(missing), found="nothing")
 
 
@@ -51,7 +57,7 @@ def require_minimum(arguments: Namespace, minimum: int, *names: str) -> None:
 
 def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
     """Yield (key, SPEC, task) of each task; the key is its name, its SPEC if a name comes twice."""
-    require(arguments, tasks=TASKS, data=ROOT)
+    require(arguments, "tasks", "data")
     root: Path = arguments.data
     if not root.is_dir():
         raise UsageError(

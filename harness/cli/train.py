@@ -22,7 +22,7 @@ from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import note, show_json
 from harness.cli.progress import LineProgress, TitledProgress
-from harness.cli.spec_arguments import ROOT, TASKS, require, require_minimum, slug
+from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
@@ -61,17 +61,18 @@ OURS = (
     "judge",
 )
 """Options that a configuration may give; its other keys are settings of the trainer."""
-METHOD, OUT = "a trainer; see `harness list trainers`", "a folder for the training"
+OUT = "a folder for the training"
 
 
 def train(arguments: Namespace) -> int:
     """Train, evaluate the checkpoint, and print a table or one JSON object."""
     given, settings = configured(arguments)
     if not given.method:
-        require(given, method=METHOD, out=OUT)
+        require(given, "method", out=OUT)
     method = method_of(given, settings)
     trainer: Trainer = plugins.build("trainers", method)
-    needed = {"model": "a model to start from", "train_tasks": TASKS, "data": ROOT}
+    tasks, root = NEEDED["tasks"], NEEDED["data"]
+    needed = {"model": "a model to start from", "train_tasks": tasks, "data": root}
     require(given, **(needed if trainer.needs_model else {}), out=OUT)
     out: Path = given.out
     model = parse(given.model) if given.model else None

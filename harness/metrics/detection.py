@@ -189,14 +189,13 @@ class CocoStatistic:
         items = [item for block in blocks for item in block]
         if not items:
             return [math.nan] * len(kept)
+        images, categories = _number_names(items)
         block_of = {
-            (item["image"], item["category"]): number
+            (images[item["image"]], categories[item["category"]]): number
             for number, block in enumerate(blocks)
             for item in block
         }
-        found = subset_statistics(
-            _evaluate_boxes(items), _by_number(items, block_of), kept, self.name
-        )
+        found = subset_statistics(_match_boxes(json.dumps(items)), block_of, kept, self.name)
         filled = np.array([len(block) > 0 for block in blocks])
         return [
             self(items)
@@ -226,24 +225,7 @@ def _cached_statistics(items: Sequence[Detections], library: Library) -> dict[st
 def _match_boxes(text: str) -> "COCOeval":
     """COCO's evaluator after its boxes were matched, of items as JSON."""
     ground_truth, found = _as_coco(json.loads(text))
-    return _evaluator(
-        "pycocotools", *((ground_truth, found) if found else _with_one_miss(ground_truth))
-    )
-
-
-def _evaluate_boxes(items: Sequence[Detections]) -> "COCOeval":
-    return _match_boxes(json.dumps(items))
-
-
-def _by_number(
-    items: Sequence[Detections], block_of: Mapping[tuple[Name, Name], int]
-) -> dict[tuple[int, int], int]:
-    """Blocks by the numbers that an image and a category have in `_as_coco`."""
-    images, categories = _number_names(items)
-    return {
-        (images[image], categories[category]): block
-        for (image, category), block in block_of.items()
-    }
+    return _evaluator("pycocotools", ground_truth, found)
 
 
 def _number_names(items: Sequence[Detections]) -> tuple[dict[Name, int], dict[Name, int]]:
@@ -270,10 +252,7 @@ def coco_statistics(
         DataError: two items are of the same image and category.
         MissingDependency: the library is not installed.
     """
-    ground_truth, found = _as_coco(items)
-    if not found:
-        ground_truth, found = _with_one_miss(ground_truth)
-    evaluator = _evaluator(library, ground_truth, found)
+    evaluator = _evaluator(library, *_as_coco(items))
     return dict(zip(STATISTICS, map(float, evaluator.stats), strict=False))
 
 
@@ -290,6 +269,8 @@ def _evaluator(
     library: Library, ground_truth: CocoData, found: list[dict[str, object]]
 ) -> "COCOeval":
     coco, evaluation = _classes(library)
+    if not found:
+        ground_truth, found = _with_one_miss(ground_truth)
     with contextlib.redirect_stdout(io.StringIO()):  # all of them print
         if library == "pycocotools":
             known = coco()

@@ -94,14 +94,9 @@ def _area(box: Box | None) -> float:
 def _box_iou(first: Box | None, second: Box | None) -> float:
     if first is None or second is None:
         return 0.0
-    return _area(
-        Box(
-            max(first.left, second.left),
-            max(first.top, second.top),
-            min(first.right, second.right),
-            min(first.bottom, second.bottom),
-        )
-    )
+    left, top = max(first.left, second.left), max(first.top, second.top)
+    right, bottom = min(first.right, second.right), min(first.bottom, second.bottom)
+    return _area(Box(left, top, right, bottom))
 
 
 def _check_lengths(ground_truth: BoxTrack, predicted: BoxTrack) -> None:

@@ -72,8 +72,7 @@ def numbers(
     Args:
         metrics: All metrics of the protocol, each after those that it is derived from.
         columns: Which quotient metric each column is.
-        above: Numerators, rows × columns.
-        below: Denominators, rows × columns.
+        above, below: Numerators and denominators, rows × columns.
         corpora: Corpus metrics' values, one a row, where they were computed.
 
     Returns:

@@ -115,13 +115,9 @@ def components(values: ArrayLike) -> Components:
     g, t, d = table.shape
     squares = _mean_squares(table)
     sample, training, decoding, crossed, noise = (square.value for square in squares)
-    estimates: dict[str, float | None] = {
-        "sample": (sample - (crossed if t > 1 else noise)) / (t * d),
-        "training": None,
-        "decoding": None,
-        "sample_training": None,
-        "sample_decoding": None,
-    }
+    names = ("sample", "training", "decoding", "sample_training", "sample_decoding")
+    estimates: dict[str, float | None] = dict.fromkeys(names)
+    estimates["sample"] = (sample - (crossed if t > 1 else noise)) / (t * d)
     if t > 1:
         estimates["training"] = (training - crossed - (decoding - noise)) / (g * d)
         estimates["sample_training"] = (crossed - noise) / d
