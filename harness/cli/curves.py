@@ -33,18 +33,14 @@ def curves(arguments: Namespace) -> int:
     rows = {one.folder: _rows(one) for one in trainings}
     names = _requested_names(arguments.y, rows)
     recipes = _recipes(trainings)
-    panels = [
-        Panel(
-            name,
-            {
-                label: [
-                    points for folder in folders if (points := _points(folder, rows[folder], name))
-                ]
-                for label, folders in recipes.items()
-            },
-        )
-        for name in names
-    ]
+    panels = []
+    for name in names:
+        points = {folder: _points(folder, logged, name) for folder, logged in rows.items()}
+        lines = {
+            label: [points[folder] for folder in folders if points[folder]]
+            for label, folders in recipes.items()
+        }
+        panels.append(Panel(name, lines))
     _tell_lacking(panels, recipes)
     write_bytes(out, figure(panels, smooth=arguments.smooth).encode())
     named = {label: [str(one) for one in several] for label, several in recipes.items()}

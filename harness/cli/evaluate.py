@@ -196,10 +196,9 @@ def _options(arguments: Namespace) -> Options:
     gpus, wait = arguments.worker_gpus, arguments.worker_wait
     if gpus is not None and not 0 <= gpus < math.inf:
         raise UsageError("--worker-gpus", expected="a number ≥ 0", found=str(gpus))
-    if not 0 < wait < math.inf:
-        raise UsageError("--worker-wait", expected="seconds, more than 0", found=str(wait))
-    if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
-        raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
+    for name, value in (("--worker-wait", wait), ("--timeout", arguments.timeout)):
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError(name, expected="seconds, more than 0", found=str(value))
     known = {one.name for one in fields(Options)}
     typed = {name: value for name, value in vars(arguments).items() if name in known}
     return Options(**typed, data_root=str(arguments.data.resolve()), checked=True)

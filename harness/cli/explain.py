@@ -56,12 +56,14 @@ def explain(arguments: Namespace) -> int:
     unit = _unit(task, run, arguments.sample)
     sample = next(one for one in unit if one.id == arguments.sample)
     prediction = run.prediction(sample.id)
-    shown = {
+    fault = prediction.failure
+    shown: dict[str, object] = {
         **_question(task, run, sample),
         **_called(sample, prediction),
         **adapted(prediction),
         "parse": parsed_parts(prediction),
-        **_outcome(prediction),
+        **({"notes": "; ".join(prediction.notes)} if prediction.notes else {}),
+        **({"failure": f"{fault.kind}: {fault.message}"} if fault is not None else {}),
         **_judged(task, run, unit, sample, prediction),
     }
     if arguments.image is not None:
@@ -142,15 +144,6 @@ def adapted(prediction: Prediction) -> dict[str, list[str]]:
     return {"adaptation": [prediction.adaptation.method, *lines]}
 
 
-def _outcome(prediction: Prediction) -> dict[str, object]:
-    shown: dict[str, object] = {}
-    if prediction.notes:
-        shown["notes"] = "; ".join(prediction.notes)
-    if prediction.failure is not None:
-        shown["failure"] = f"{prediction.failure.kind}: {prediction.failure.message}"
-    return shown
-
-
 def _judged(
     task: Task, run: Run, unit: Sequence[Sample], sample: Sample, prediction: Prediction
 ) -> dict[str, object]:
@@ -213,19 +206,13 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
     step = max(1, -(-len(media) // FRAMES))
     frames = range(0, len(media), step)
     ground_truth = sample.target.answer if sample.target else None
-    rows = (
-        [_row(sample, frames, [(ground_truth, overlay.GROUND_TRUTH, True)])] if ground_truth else []
-    )
-    rows.append(
-        _row(
-            sample,
-            frames,
-            [
-                (prediction.answer, overlay.PREDICTION, True),
-                (ground_truth, overlay.GROUND_TRUTH, False),
-            ],
-        )
-    )
+    truth = [(ground_truth, overlay.GROUND_TRUTH, True)]
+    both = [
+        (prediction.answer, overlay.PREDICTION, True),
+        (ground_truth, overlay.GROUND_TRUTH, False),
+    ]
+    layers = [truth, both] if ground_truth else [both]
+    rows = [_row(sample, frames, one) for one in layers]
     rows += _draw_frames(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [

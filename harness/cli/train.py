@@ -83,16 +83,9 @@ def train(arguments: Namespace) -> int:
     watched = _tasks(given, given.eval_tasks, given.eval_metrics)
     judge = judge_for(given, [task for _, task in watched])
     further = tuple(one.metric.name for one in asked_metrics(given.eval_metrics))
+    seed, evaluated = given.seed or 0, evaluated_by(given.eval_model)
     watch = CheckpointEvaluator(
-        watched,
-        model,
-        trainer,
-        out,
-        given.seed or 0,
-        str(data),
-        judge,
-        evaluated_by(given.eval_model),
-        further,
+        watched, model, trainer, out, seed, str(data), judge, evaluated, further
     )
     _check(given, watch)
     main = is_main()
@@ -103,7 +96,7 @@ def train(arguments: Namespace) -> int:
             model,
             out,
             TrainingOptions(
-                seed=given.seed or 0,
+                seed=seed,
                 resume=given.resume,
                 keep_state=given.keep_state,
                 every=given.every,
@@ -160,11 +153,8 @@ def _configuration(arguments: Namespace) -> Path:
     text = str(arguments.configuration)
     if Path(text).is_file():
         return Path(text)
-    entry = (
-        plugins.installed_plugins("trainers").get(parse(arguments.method).name)
-        if arguments.method
-        else None
-    )
+    known_trainers = plugins.installed_plugins("trainers")
+    entry = known_trainers.get(parse(arguments.method).name) if arguments.method else None
     folder = plugins.folder(entry) if entry is not None else None
     own = sorted((folder / "configs").glob("*.toml")) if folder is not None else []
     for path in own:
@@ -269,9 +259,8 @@ class CheckpointEvaluator:
         del step
         numbers = {}
         try:
-            for name, results in self._evaluate(
-                folder, folder / EVALUATIONS, LineProgress()
-            ).items():
+            found = self._evaluate(folder, folder / EVALUATIONS, LineProgress())
+            for name, results in found.items():
                 for metric in (results["headline"], *self.further):
                     value = results["metrics"].get(metric)
                     if value is not None:

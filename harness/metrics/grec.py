@@ -1,7 +1,8 @@
 """gRefCOCO's generalised referring comprehension: exactly the right boxes, or none.
 
 Here *Generalised IoU* really is that of boxes (Rezatofighi et al., 2019): the IoU less the part of
-the hull of both boxes that neither covers.
+the hull of both boxes that neither covers. Boxes that are no rows of four finite numbers, or have
+a negative side, are a DataError.
 """
 
 from collections.abc import Sequence
@@ -22,9 +23,6 @@ def generalised_box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np
     Right and bottom are exclusive. A pair without any area has IoU 0, and a hull without area takes
     nothing off; the official function returns NaN there. Otherwise equal bit for bit to
     `generalized_box_iou` in `mdetr/util/box_ops.py` of gRefCOCO (commit 41a8f00) on float32.
-
-    Raises:
-        DataError: an operand is not rows of four finite numbers, or a side is negative.
 
     >>> generalised_box_iou([(0, 0, 4, 4)], [(0, 0, 4, 4), (0, 0, 4, 2), (8, 0, 12, 4)]).tolist()
     [[1.0, 0.5, -0.3333333432674408]]
@@ -83,9 +81,6 @@ def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
     Args:
         ground_truth: The boxes of all target objects; empty without a target.
         predicted: The boxes that count, in the order of `confident`.
-
-    Raises:
-        DataError: an operand is not rows of four finite numbers, or a side is negative.
 
     >>> grec_f1([(0, 0, 4, 4), (8, 0, 12, 4)], [(0, 0, 4, 4)])
     0.6666666666666666
