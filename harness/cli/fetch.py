@@ -101,17 +101,10 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
                 found="another name",
             )
     hub: Mapping[str, Any] = card.hub or {}
-    files = hub.get("files")
-    return [
-        HubSource(
-            named[place],
-            place,
-            folder / place,
-            arguments.revision or hub.get("revision", "main"),
-            None if files is None else tuple(files),
-        )
-        for place in sorted(set(chosen))
-    ]
+    revision = arguments.revision or hub.get("revision", "main")
+    files = None if hub.get("files") is None else tuple(hub["files"])
+    places = sorted(set(chosen))
+    return [HubSource(named[one], one, folder / one, revision, files) for one in places]
 
 
 def _read_record(folder: Path) -> dict[str, dict[str, object]]:

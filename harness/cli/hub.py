@@ -268,8 +268,7 @@ def _commit(
     def state() -> tuple[bool, str, set[str]]:
         info = api.repo_info(repository.id, repo_type=repository.kind)
         commit = _commit_id(info.sha)
-        there = {one.path for one in _listing(api, repository, commit)}
-        return bool(info.private), commit, there
+        return bool(info.private), commit, {one.path for one in _listing(api, repository, commit)}
 
     def found_or_made() -> tuple[bool, str, set[str]]:
         try:

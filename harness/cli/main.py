@@ -5,6 +5,7 @@ A command's module is imported only when the command was chosen.
 
 import argparse
 import os
+import re
 import select
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -50,11 +51,8 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
 
-OUT_OF_MEMORY_MESSAGES = (
-    "cannot allocate memory",
-    "failed to map segment",
-    "cannot map",
-    "memory exhausted",
+OUT_OF_MEMORY = re.compile(
+    "cannot allocate memory|failed to map segment|cannot map|memory exhausted", re.IGNORECASE
 )
 
 
@@ -135,8 +133,7 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
     A shared library that cannot be mapped is told as an ImportError.
     """
     while error is not None:
-        text = str(error).lower()
-        if isinstance(error, MemoryError) or any(one in text for one in OUT_OF_MEMORY_MESSAGES):
+        if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -47,12 +47,8 @@ def explain_training(arguments: Namespace) -> int:
     from harness.leaderboards.render.rollouts import render
 
     groups, notes = select_groups(training, arguments)
-    page = render(
-        f"Rollouts of {training.folder.resolve().name}",
-        groups,
-        summary=_summary(training),
-        notes=notes,
-    )
+    title = f"Rollouts of {training.folder.resolve().name}"
+    page = render(title, groups, summary=_summary(training), notes=notes)
     out = arguments.out or training.folder / PAGE
     write_bytes(out, page.encode("utf-8", "replace"))
     steps = sorted({group.step for group in groups})
@@ -74,11 +70,8 @@ def select_groups(training: Training, arguments: Namespace) -> tuple[list[Group]
         )
     every = groups_of(path)
     picked = choose_groups(every, limit=arguments.groups or GROUPS, sample=arguments.sample)
-    notes = (
-        [f"{len(picked)} of {len(every)} groups that were kept."]
-        if len(picked) < len(every)
-        else []
-    )
+    few = f"{len(picked)} of {len(every)} groups that were kept."
+    notes = [few] if len(picked) < len(every) else []
     try:
         samples = _samples(training, picked, arguments.data)
     except HarnessError as error:

@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.cli import checkpoints
 from harness.cli import progress as terminal
-from harness.cli.checkpoints import (
-    check_network,
-    check_parts,
-    evaluated_by,
-    fill_checkpoint,
-    with_checkpoint,
-)
 from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
@@ -77,13 +71,13 @@ def train(arguments: Namespace) -> int:
     out: Path = given.out
     model = parse(given.model) if given.model else None
     if model is not None:
-        check_network(model)
+        checkpoints.check_network(model)
     data = given.data.resolve() if given.data else ""
     train_tasks = _tasks(given, given.train_tasks)
     watched = _tasks(given, given.eval_tasks, given.eval_metrics)
     judge = judge_for(given, [task for _, task in watched])
     further = tuple(one.metric.name for one in asked_metrics(given.eval_metrics))
-    seed, evaluated = given.seed or 0, evaluated_by(given.eval_model)
+    seed, evaluated = given.seed or 0, checkpoints.evaluated_by(given.eval_model)
     watch = CheckpointEvaluator(
         watched, model, trainer, out, seed, str(data), judge, evaluated, further
     )
@@ -203,17 +197,14 @@ def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
     """Refuse before training what could not be done after it."""
     require_minimum(given, 1, "every")
     require_minimum(given, 0, "seed")
-    for name, given_option in (
-        ("--every", given.every),
-        ("--strict-split", given.strict_split),
-        ("--eval-metrics", given.eval_metrics),
-    ):
-        if given_option and not watch.tasks:
-            raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
+    for name in ("every", "strict_split", "eval_metrics"):
+        if getattr(given, name) and not watch.tasks:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(option, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
         spec = watch.spec(watch.out)
         if watch.evaluated is not None:
-            check_parts(spec)
+            checkpoints.check_parts(spec)
     for _, task in watch.tasks:
         preflight(task, LineProgress(), allow_missing=False)
 
@@ -241,7 +232,7 @@ class CheckpointEvaluator:
         It is that of `--eval-model`, of the training's start, or the trainer's default.
         """
         if self.evaluated is not None:
-            return fill_checkpoint(self.evaluated, str(checkpoint))
+            return checkpoints.fill_checkpoint(self.evaluated, str(checkpoint))
         makes = self.trainer.makes
         spec = self.model or (None if makes is None else Spec(makes))
         if spec is None:
@@ -252,7 +243,7 @@ class CheckpointEvaluator:
                 fix="Name it: --model SPEC, --eval-model 'NAME(checkpoint={checkpoint})', or as "
                 "`makes` in the trainer's class.",
             )
-        return with_checkpoint(spec, checkpoint)
+        return checkpoints.with_checkpoint(spec, checkpoint)
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
         """Return numbers of a checkpoint as `eval/<task>/<metric>`, and remove its folder."""

@@ -91,15 +91,10 @@ def every_eval_ever(path: Path) -> Iterator[Entry]:
         texts = _outputs(one, where)
         if not texts and one.get("error"):
             continue
-        entries.append(
-            Entry(
-                where=where,
-                response=texts or ("",),
-                ids=(name,),
-                question=text_in([asked], "raw"),
-                score=number_in(judged, ["score"]),
-            )
-        )
+        question, score = text_in([asked], "raw"), number_in(judged, ["score"])
+        response = texts or ("",)
+        entry = Entry(where=where, response=response, ids=(name,), question=question, score=score)
+        entries.append(entry)
     yield from (replace(one, score=None) for one in entries) if len(metrics) > 1 else entries
 
 
@@ -161,26 +156,16 @@ def tempcompass(path: Path) -> Iterator[Entry]:
         for aspect, value in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
             for one in value if isinstance(value, list) else [value]:
-                response = (
-                    one.get("prediction", one.get("response")) if isinstance(one, dict) else one
-                )
-                if not isinstance(one, dict) or not isinstance(response, str):
-                    raise DataError(
-                        where,
-                        expected='objects with a text "prediction" or "response"',
-                        found=repr(one)[:60],
-                    )
-                if one.get("response", response) != response:
-                    raise DataError(
-                        where,
-                        expected='one response, as "prediction" or "response"',
-                        found="two that differ",
-                    )
+                fields = _objects(one, where)
+                given = [fields[key] for key in ("prediction", "response") if key in fields]
+                if len(set(map(repr, given))) != 1 or not isinstance(given[0], str):
+                    expected = 'one text, as "prediction" or "response"'
+                    raise DataError(where, expected=expected, found=repr(one)[:60])
                 yield Entry(
                     where=where,
-                    response=response,
+                    response=given[0],
                     video=video,
-                    question=text_in([one], "question"),
+                    question=text_in([fields], "question"),
                     categories={"format": path.stem, "aspect": aspect},
                 )
 

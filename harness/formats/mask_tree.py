@@ -110,11 +110,8 @@ def mask_tree(
             fix="`harness list tasks` says how a task names its samples.",
         )
     if not allow_extra:
-        extra = sorted(
-            path
-            for path in root.rglob("*")
-            if not (path in used or path.is_dir() or path.name.startswith("."))
-        )
+        rest = {*root.rglob("*")} - used
+        extra = sorted(one for one in rest if not (one.is_dir() or one.name.startswith(".")))
         if extra:
             raise DataError(
                 f"predictions {root}",
