@@ -31,7 +31,7 @@ NEEDED = {
     "data": "the folder that holds one folder a benchmark",
     "out": "a folder for the runs",
 }
-"""What each option is for."""
+"""Purpose of each option, by its name."""
 
 
 def require(arguments: Namespace, *names: str, **options: str) -> None:
