@@ -96,8 +96,9 @@ def refuse_kind(path: Path, status: os.stat_result) -> None:
 
 
 def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:
-    """Raise `error` if there is something else than a file at a path, for readers that open it
-    themselves. A path at which there is nothing is left to them.
+    """Raise `error` if there is something else than a file at a path, for readers that open it.
+
+    A path at which there is nothing is left to them.
     """
     try:
         refuse_kind(path, path.stat())

@@ -199,7 +199,7 @@ MUTATIONS = {
         "sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS})",
         "sorted({*CHOICE_TYPES, *NUMBER_TYPES})",
     ),
-    "VSI: no direction": ("vsi", '    "object_rel_direction",\n)', ")"),
+    "VSI: no direction": ("vsi", ', "object_rel_direction")', ",)"),
     "SPAR: no substring": (
         "spar",
         "predicted in true or predicted[0] == true",
