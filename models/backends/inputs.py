@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from harness.errors import ModelError, UsageError
+from harness.errors import ModelError, UsageError, raised_as
 from harness.media import Frame, Media
 from harness.model import ChatRequest
 from harness.models.backends.template_trial import MEMORY, is_bounded
@@ -349,19 +349,14 @@ def planned_canvas(
         if keeps_clip_sizes(processor, request):
             return size
     part = processor.image_processor if frames == 1 else processor.video_processor
-    try:
+    what, unlike = f"processor {type(part).__name__}", (AttributeError, KeyError, TypeError)
+    fix = "This architecture's canvas is not known."
+    with raised_as(ModelError, what, "the resizing rule of Qwen's VLMs", *unlike, fix=fix):
         limits = {
             "factor": part.patch_size * part.merge_size,
             "min_pixels": part.size["shortest_edge"],
             "max_pixels": part.size["longest_edge"],
         }
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ModelError(
-            f"processor {type(part).__name__}",
-            expected="the resizing rule of Qwen's VLMs",
-            found=str(error),
-            fix="This architecture's canvas is not known.",
-        ) from error
     if frames > 1 and model_type.startswith("qwen3"):
         return clip_smart_resize(
             size, frames=frames, patch_frames=part.temporal_patch_size, **limits

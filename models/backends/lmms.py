@@ -17,13 +17,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from PIL import Image
 
-from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
+from harness.errors import ModelError, UnknownPlugin, UsageError
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import frames_shown, own_text, squashed
@@ -44,6 +43,8 @@ from harness.models.backends.request_format import seed_of
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.options import with_options
+from harness.plugins import plugin_errors
+from harness.provenance import installed_version
 
 Clips: TypeAlias = Literal["images", "file"]
 
@@ -130,7 +131,7 @@ class LmmsChat(Chat):
             "temperature": self.options.temperature,
             "top_p": self.options.top_p,
             "seed": self.options.seed,
-            "lmms_eval": _version(),
+            "lmms_eval": installed_version("lmms-eval"),
         }
 
     @cached_property
@@ -385,22 +386,8 @@ def _unwrap(output: object) -> tuple[object, object]:
 
 def _registry() -> ModuleType:
     ensure_torchvision()
-    try:
+    with plugin_errors("backend lmms"):
         return import_module("lmms_eval.models")
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "backend lmms",
-            expected="the package lmms-eval",
-            found=f"no {error.name}",
-            fix='Install it: pip install "visual-reasoning-harness[lmms]"',
-        ) from error
-
-
-def _version() -> str | None:
-    try:
-        return version("lmms-eval")
-    except PackageNotFoundError:
-        return None
 
 
 @with_options(LmmsOptions)

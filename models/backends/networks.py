@@ -7,11 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.adapters import Adapter
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.plugins import plugin_errors
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -271,15 +272,8 @@ def with_adapter(network: "PreTrainedModel", adapter: Adapter) -> "PreTrainedMod
         ModelError: the adapter's weights are not exactly those of this network's adapted layers.
         MissingDependency: peft is not installed.
     """
-    try:
+    with plugin_errors(f"adapter {adapter.name}"):
         from peft import PeftModel
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            f"adapter {adapter.name}",
-            expected="the package peft",
-            found="it is not installed",
-            fix='Install it: pip install "visual-reasoning-harness[train]"',
-        ) from error
     with loading(f"adapter {adapter.name} on this checkpoint"):
         whole = PeftModel.from_pretrained(
             network, adapter.folder, is_trainable=False, torch_device="cpu"

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import MissingDependency, ModelError, UsageError, raised_as
 from harness.models.backends.checkpoint_part import CheckpointFiles, place
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -130,22 +130,14 @@ def weights(checkpoint: Path) -> dict[str, "Tensor"]:
     """
     import torch
 
-    try:
+    what, expected = f"checkpoint {checkpoint.name}", "a whole .pt file of nothing but tensors"
+    damaged = pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError
+    fix = "Fetch it again from its authors; it may have been cut off."
+    with raised_as(ModelError, what, expected, *damaged, fix=fix):
         whole = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise ModelError(
-            f"checkpoint {checkpoint.name}",
-            expected="a whole .pt file of nothing but tensors",
-            found=" ".join(str(error).split())[:200] or type(error).__name__,
-            fix="Fetch it again from its authors; it may have been cut off.",
-        ) from error
     table = whole.get("model") if isinstance(whole, dict) else None
     if not isinstance(table, dict):
-        raise ModelError(
-            f"checkpoint {checkpoint.name}",
-            expected="a table of weights called 'model'",
-            found="none",
-        )
+        raise ModelError(what, expected="a table of weights called 'model'", found="none")
     return table
 
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from harness.models.backends.sampling import given_settings
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.options import with_options
+from harness.provenance import installed_version
 
 ROUNDS = 8
 MAX_MEDIA = 64  # images, or clips, of one request
@@ -110,7 +110,7 @@ class VllmChat(VllmOptions, Chat):
             "max_model_len": self.max_model_len,
             "gpu_memory_utilization": self.gpu_memory_utilization,
             "tensor_parallel_size": self.tensor_parallel_size,
-            "vllm": _version(),
+            "vllm": installed_version("vllm"),
         }
 
     @cached_property
@@ -270,13 +270,6 @@ def _stopping(request: ChatRequest) -> dict[str, object]:
     if not request.stop:
         return {}
     return {"stop": list(request.stop), "include_stop_str_in_output": True}
-
-
-def _version() -> str | None:
-    try:
-        return version("vllm")
-    except PackageNotFoundError:
-        return None
 
 
 @with_options(VllmOptions)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import HarnessError, ParseError
+from harness.errors import HarnessError, ParseError, UsageError
 from harness.judging import Case, judgement, rubric, same_words
 from harness.masks import BoolArray, Rle
 from harness.model import Judge
@@ -20,6 +20,7 @@ from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task
 from harness.plugins import plugin_errors
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.settings import refuse_unused
 from harness.types import Answer, AnswerForm, Box, Sample
 
 RUBRIC = "same_meaning"
@@ -141,20 +142,37 @@ def _counted(
     return next(both), next(both)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DTR1Reward:
     """The reward of a group; its settings are those of the plugin `dt_r1`."""
 
     alpha: float = 1.0
-    beta: float = 1.0
-    token: bool = True
-    dag: bool = True
-    code: bool = True
-    task: bool = True
-    result: bool = True
+    """α, the weight of R_token + R_dag."""
+    beta_accuracy: float = 1.0
+    """β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)"""
+    r_token: bool = True
+    """Reward tags in their legal order (Table 7)."""
+    r_dag: bool = True
+    """Reward a valid plan."""
+    r_exec: bool = True
+    """Punish code that fails."""
+    r_task: bool = True
+    """Reward the right task."""
+    r_result: bool = True
+    """Reward the right answer."""
     require_execute: bool = False
+    """R_token wants a block of code, as the paper's list of tags read literally."""
     judge: Judge | None = None
     """Judge of free answers; None: they must be in the words of a reference."""
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta_accuracy"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                found = str(getattr(self, name))
+                raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=found)
+        if not self.r_token:
+            idle = {"require_execute": (self.require_execute, False)}
+            refuse_unused("dt_r1", "r_token=false", **idle)
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Return the terms of every rollout, and numbers beside them that are logged."""
@@ -167,8 +185,8 @@ class DTR1Reward:
         dag, ran = dag_reward(facts), exec_reward(facts)
         named = task_reward(facts, task)
         result, beside = self._result(sample, facts, task)
-        style = token * self.token + dag * self.dag
-        right = ran * self.code + named * self.task + result * self.result
+        style = token * self.r_token + dag * self.r_dag
+        right = ran * self.r_exec + named * self.r_task + result * self.r_result
         blocks = facts.get("blocks", ())
         return {
             "token": token,
@@ -183,7 +201,7 @@ class DTR1Reward:
             "infrastructure": float(bool(facts.get("infrastructure"))),
             "format": style,
             "accuracy": right,
-            TOTAL: self.alpha * style + self.beta * right,
+            TOTAL: self.alpha * style + self.beta_accuracy * right,
         }
 
     def _result(

@@ -6,8 +6,9 @@ are in pixels of the 840 × 840 frame.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -34,7 +35,7 @@ from harness.responses import finite_numbers, tag_text
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
 from harness.trainers.videoseg_r1.samples import key_of
-from harness.trainers.visionreasoner.objects import TargetObjects
+from harness.trainers.visionreasoner.objects import TargetObjects, target_objects
 from harness.types import Sample
 
 Penalty: TypeAlias = Literal["clipped", "literal", "none"]
@@ -46,6 +47,8 @@ FORMATS = 2.0  # what VisionReasoner pays for box and point
 
 Distances: TypeAlias = NDArray[np.float32]
 """840 × 840: the taxicab distance of every pixel to the nearest target pixel, 0 on it."""
+TargetDistances: TypeAlias = Callable[[int], Distances | None]
+"""Distances to the targets of a sample's frame; None: it has none."""
 
 
 class ParsedObjects(NamedTuple):
@@ -148,24 +151,19 @@ def reasoning_text(response: str) -> str:
     return response.partition("<answer>")[0].strip() if closed is None else closed
 
 
-class TargetDistances(dict[int, "Distances | None"]):
-    """Distances to the targets in each frame of a sample, computed at their access."""
+def target_distances(sample: Sample) -> TargetDistances:
+    """Return the distances to the targets of each frame, computed when they are asked for."""
+    assert sample.target is not None, "samples without targets are left out"
+    masks, objects = sample.target.answer.masks, target_objects(sample)
 
-    def __init__(self, sample: Sample) -> None:
-        super().__init__()
-        self.sample = sample
-
-    def __missing__(self, frame: int) -> "Distances | None":
-        self[frame] = distances(self._union(frame))
-        return self[frame]
-
-    def _union(self, frame: int) -> BoolArray:
-        assert self.sample.target is not None, "samples without targets are left out"
-        masks = self.sample.target.answer.masks
+    @cache
+    def of_frame(frame: int) -> Distances | None:
         if masks is not None:
-            return masks[frame].to_array()
+            return distances(masks[frame].to_array())
         # In the frame of rewards, where boxes are whole pixels.
-        return boxes_filled(TargetObjects(self.sample)[frame], CANVAS)
+        return distances(boxes_filled(objects(frame), CANVAS))
+
+    return of_frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +184,7 @@ class VideoSegR1Reward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """RewardComponents of every rollout; `total` is the product of Eq. 8."""
-        target, beside = TargetObjects(group.sample), TargetDistances(group.sample)
+        target, beside = target_objects(group.sample), target_distances(group.sample)
         return [self.terms(group, rollout.text, target, beside) for rollout in group.rollouts]
 
     def terms(
@@ -210,11 +208,11 @@ class VideoSegR1Reward:
     def _accuracy(
         self, group: Group, predicted: ParsedObjects, targets: TargetObjects, frame: int | None
     ) -> Accuracy:
-        if predicted.objects is None or frame is None or not targets[frame]:
+        if predicted.objects is None or frame is None or not targets(frame):
             return Accuracy()
         boxes, points = predicted.objects
         scale = scale_of(group)
-        wanted = targets[frame][:MAX_OBJECTS]
+        wanted = targets(frame)[:MAX_OBJECTS]
         bits = match_flags(
             boxes * np.tile(scale, 2),
             points * scale,
@@ -229,7 +227,7 @@ class VideoSegR1Reward:
         if not self.negative or frame is None or predicted.predicted == 0:
             return 0.0
         points = predicted.negatives * scale_of(group)
-        return negative_points(points, predicted.predicted, beside[frame], reach=self.reach)
+        return negative_points(points, predicted.predicted, beside(frame), reach=self.reach)
 
     def _length_reward(
         self, group: Group, response: str, terms: RewardComponents, frame: int | None
