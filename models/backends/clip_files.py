@@ -39,7 +39,14 @@ def clip_files() -> Iterator[ClipPath]:
     with TemporaryDirectory(prefix="harness-clips-", ignore_cleanup_errors=True) as folder:
 
         def path_of(media: Media, frames: Sequence[int], size: tuple[int, int] | None) -> str:
-            rate = _writable(mean_rate([media.times()[index] for index in frames]))
+            rate = mean_rate([media.times()[index] for index in frames])
+            if 1 / rate > SLOWEST:
+                raise ModelError(
+                    "the video file of a clip",
+                    expected=f"frames at most {SLOWEST} seconds apart",
+                    found=f"frames that are {float(1 / rate):g} seconds apart in the mean",
+                    fix="clips=images shows frames without their times.",
+                )
             key = (media.id, tuple(frames), size or media.size, rate)
             with lock:
                 if key not in paths:
@@ -62,17 +69,6 @@ def mean_rate(times: Sequence[float]) -> Fraction:
         return Fraction(1)
     step = Fraction(span / (len(times) - 1)).limit_denominator(FINEST)
     return 1 / max(step, Fraction(1, FASTEST))
-
-
-def _writable(rate: Fraction) -> Fraction:
-    if 1 / rate > SLOWEST:
-        raise ModelError(
-            "the video file of a clip",
-            expected=f"frames at most {SLOWEST} seconds apart",
-            found=f"frames that are {float(1 / rate):g} seconds apart in the mean",
-            fix="clips=images shows frames without their times.",
-        )
-    return rate
 
 
 def _write(

@@ -326,26 +326,21 @@ def join_rows(several: Sequence[Rows]) -> Rows:
     longest = max(rows.mask.shape[1] for rows in several)
     before = [longest - rows.mask.shape[1] for rows in several]
 
-    def columns(parts: "Sequence[Tensor]") -> "Tensor":
-        return torch.cat([pad(one, (more, 0)) for one, more in zip(parts, before, strict=True)])
-
-    def states(parts: "Sequence[Tensor]") -> "Tensor":
-        return torch.cat(
-            [pad(one, (0, 0, more, 0)) for one, more in zip(parts, before, strict=True)]
-        )
+    def joined(parts: "Sequence[Tensor]", *after: int) -> "Tensor":
+        pairs = zip(parts, before, strict=True)
+        return torch.cat([pad(one, (*after, more, 0)) for one, more in pairs])
 
     layers = []
     for alike in zip(*(rows.cache.layers for rows in several), strict=True):
-        layers.append(
-            (states([layer.keys for layer in alike]), states([layer.values for layer in alike]))
-        )
+        keys = joined([layer.keys for layer in alike], 0, 0)
+        layers.append((keys, joined([layer.values for layer in alike], 0, 0)))
         for layer in alike:  # layer by layer, so that memory holds little twice
             layer.reset()
     return Rows(
         [place for rows in several for place in rows.places],
         [written for rows in several for written in rows.written],
-        columns([rows.tokens for rows in several]),
-        columns([rows.mask for rows in several]),
+        joined([rows.tokens for rows in several]),
+        joined([rows.mask for rows in several]),
         torch.cat([rows.positions for rows in several], dim=1),
         preallocated_cache(layers),
     )

@@ -96,13 +96,7 @@ def find_checkpoint(
 
 
 def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:
-    """A network of the package in evaluation mode, on its device.
-
-    Args:
-        kind: `IMAGES` or `VIDEOS`: the class.
-        checkpoint: The `.pt` file.
-        config: The name of its configuration.
-        device: `auto` is CUDA where there is one.
+    """A network of the package, `IMAGES` or `VIDEOS`, in evaluation mode, on its device.
 
     Raises:
         ModelError: its weights are not exactly those of the configuration, or are no weights.
@@ -117,7 +111,7 @@ def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> A
         plain.model.sam_mask_decoder_extra_args = dict(STABLE)
         network = instantiate(plain.model, _recursive_=True)
         missing, unexpected = network.load_state_dict(weights(checkpoint), strict=False)
-    check_report(name, {"missing_keys": missing, "unexpected_keys": unexpected})
+    check_report(f"checkpoint {name}", {"missing_keys": missing, "unexpected_keys": unexpected})
     with memory():
         return network.to(place(device)).eval()
 

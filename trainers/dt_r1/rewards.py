@@ -40,25 +40,6 @@ def token_reward(facts: Mapping[str, Any], *, require_execute: bool = False) -> 
     return 1.0 if legal else -1.0
 
 
-def dag_reward(facts: Mapping[str, Any]) -> float:
-    """R_dag: 0.5 if the plan is a DAG over nodes that are there and fit, else -0.5."""
-    return 0.5 if facts.get("plan") else -0.5
-
-
-def exec_reward(facts: Mapping[str, Any]) -> float:
-    """R_exec: -0.5 if some block of code failed, else 0, also where there is none.
-
-    A block that the sandbox could not run counts as none.
-    """
-    failed = any(block["error"] is not None for block in facts.get("blocks", ()))
-    return -0.5 if failed else 0.0
-
-
-def task_reward(facts: Mapping[str, Any], task: Task) -> float:
-    """R_task: 0.25 if the response's task is the sample's, else 0."""
-    return 0.25 if facts.get("task") == task else 0.0
-
-
 def task_of(sample: Sample, name: str = "") -> Task:
     """Return a sample's task: by the form of its answer, that of texts by its benchmark."""
     form = sample.query.form
@@ -109,9 +90,13 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     ground_truth = target.answer
     if task is Task.SEGMENTATION and ground_truth.masks is not None and "masks" in given:
         found = [Rle.from_json(one).to_array() for one in given["masks"]]
-        return mean_iou(
-            *_counted(found, [one.to_array() for one in ground_truth.masks], target.ignore)
-        )
+        true = [one.to_array() for one in ground_truth.masks]
+        if target.ignore is not None:  # pixels that do not count
+            kept = [~one.to_array() for one in target.ignore]
+            found, true = (
+                [one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, true)
+            )
+        return mean_iou(found, true)
     if task is Task.GROUNDING and "boxes" in given:
         instances = [
             Instance(one["name"], box=Box(*one["bbox"]), frame=one["frame"])
@@ -127,19 +112,6 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
         shown = [pair for pair in pairs if pair[1] is not None] or pairs
         return float(np.mean([box_iou(*pair) for pair in shown] or [0.0]))
     return 0.0
-
-
-def _counted(
-    found: list[BoolArray], ground_truth: list[BoolArray], ignore: Sequence[Rle] | None
-) -> tuple[list[BoolArray], list[BoolArray]]:
-    """Leave out the pixels that do not count."""
-    if ignore is None:
-        return found, ground_truth
-    kept = [~one.to_array() for one in ignore]
-    both = (
-        [one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, ground_truth)
-    )
-    return next(both), next(both)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,13 +153,15 @@ class DTR1Reward:
 
     def _components(self, group: Group, rollout: Rollout, task: Task) -> dict[str, float]:
         facts, sample = rollout.facts, group.sample
+        blocks = facts.get("blocks", ())
         token = token_reward(facts, require_execute=self.require_execute)
-        dag, ran = dag_reward(facts), exec_reward(facts)
-        named = task_reward(facts, task)
+        dag = 0.5 if facts.get("plan") else -0.5  # a DAG over nodes that are there and fit
+        # A block that the sandbox could not run counts as none.
+        ran = -0.5 if any(block["error"] is not None for block in blocks) else 0.0
+        named = 0.25 if facts.get("task") == task else 0.0
         result, beside = self._result(sample, facts, task)
         style = token * self.r_token + dag * self.r_dag
         right = ran * self.r_exec + named * self.r_task + result * self.r_result
-        blocks = facts.get("blocks", ())
         return {
             "token": token,
             "dag": dag,
