@@ -27,7 +27,7 @@ from harness.models.pipeline import PromptedModel
 from harness.plugins import build
 from harness.record import values
 from harness.run.batching import samples_of, select, survey, units
-from harness.run.sample_cache import read_once
+from harness.run.preflight import read_once
 from harness.run.scoring import score_unit
 from harness.scores import Mean
 from harness.spec import parse

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from harness.errors import DataError, UsageError, raised_as
 from harness.files import content_hash, read_text
 from harness.media import Media
 from harness.plugins import plugin_errors
+from harness.store.journal import JournalPosition
 from harness.task import Task
-from harness.types import AnswerForm, Query, Sample
+from harness.types import AnswerForm, FailureKind, Query, Sample
 
 FIRST = re.compile(r"first(\d{1,9})\Z")
 DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")
@@ -253,6 +254,42 @@ def shuffled(samples: Iterable[Sample], seed: int) -> list[Sample]:
     names = list(groups)
     order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))
     return [sample for index in order for sample in groups[names[index]]]
+
+
+def remaining_batches(
+    plan: Iterable[Batch],
+    places: Mapping[str, JournalPosition],
+    *,
+    retry_failed: bool,
+    by_sample: bool,
+) -> Iterator[Batch]:
+    """Yield the plan's batches that have unfinished samples.
+
+    A batch is done again whole, because what a network computes for one of its samples may
+    depend, in the last bits, on the others. For a model that answers by the sample only the
+    missing samples are done again: there a batch is many times what the network takes at once.
+
+    Args:
+        plan: All batches of the run.
+        places: The journal's entry of each prediction, by query id.
+        retry_failed: Failed samples count as unfinished. Lost ones always do.
+        by_sample: The model answers by the sample.
+    """
+    for batch in plan:
+        left = tuple(
+            query
+            for query in batch.queries
+            if not is_done(places.get(query.id), retry_failed=retry_failed)
+        )
+        if left:
+            yield replace(batch, queries=left) if by_sample else batch
+
+
+def is_done(place: JournalPosition | None, *, retry_failed: bool) -> bool:
+    """Return True if a sample is finished: one that was lost to the infrastructure never is."""
+    if place is None or place.failure == FailureKind.INFRASTRUCTURE:
+        return False
+    return place.failure is None or not retry_failed
 
 
 def units(samples: Iterable[Sample]) -> Iterator[Sequence[Sample]]:

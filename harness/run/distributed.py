@@ -40,7 +40,7 @@ from harness.model import Model
 from harness.plain import from_plain, to_plain
 from harness.run.batching import Batch
 from harness.run.predict import Outcome
-from harness.run.stage_timing import Stage, of_process, sum_stages
+from harness.run.timing import Stage, of_process, sum_stages
 from harness.run.workers import LocalWorker, WorkerInfo
 from harness.store.atomic import forget, read_json, write_json
 from harness.store.journal import Journal, number

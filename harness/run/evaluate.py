@@ -18,6 +18,7 @@ from harness.run.batching import (
     Selection,
     Survey,
     batches,
+    remaining_batches,
     select,
     shortage,
     shuffled,
@@ -25,18 +26,20 @@ from harness.run.batching import (
 )
 from harness.run.contents import write_contents
 from harness.run.distributed import Leader, ProcessRank, rendezvous, share
-from harness.run.manifest import manifest_of
+from harness.run.manifest import (
+    begin_or_resume,
+    manifest_of,
+    refuse_other_numbers,
+    set_aside,
+)
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
-from harness.run.preflight import preflight, set_aside
+from harness.run.preflight import preflight, read_once
 from harness.run.processes import Processes
 from harness.run.ray_workers import Actors
-from harness.run.resume import begin_or_resume, refuse_other_numbers, remaining_batches
-from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
-from harness.run.stage_timing import Stage, sum_stages
 from harness.run.submission import submit
-from harness.run.timing import add_attempt
+from harness.run.timing import Stage, add_attempt, sum_stages
 from harness.run.workers import LocalWorker, WorkerInfo, Workers, build_model, forms_of, worker_info
 from harness.spec import Spec
 from harness.store.atomic import forget, writing

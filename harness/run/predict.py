@@ -20,9 +20,8 @@ from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_j
 from harness.model import Answered, Model, StagedModel
 from harness.plugins import describe_error, missing_dependency
 from harness.run.batching import Batch, lost_image
-from harness.run.stage_timing import Stage
-from harness.store.journal import line
-from harness.store.texts import with_references
+from harness.run.timing import Stage
+from harness.store.journal import line, with_references
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed_prediction
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from harness.run.judging import TaskSource
 from harness.run.manifest import manifest_of
 from harness.run.parallel import score_journal
 from harness.run.predict import begin, records
-from harness.run.sample_cache import read_once
+from harness.run.preflight import read_once
 from harness.run.scoring import Scorer
 from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS, changed_files

@@ -15,8 +15,7 @@ from harness.layout import json_file
 from harness.masks import Rle
 from harness.run.evaluate import evaluate
 from harness.run.options import NullProgress, Options
-from harness.run.preflight import preflight
-from harness.run.sample_cache import SampleCache, read_once
+from harness.run.preflight import SampleCache, preflight, read_once
 from harness.spec import parse
 from harness.task import Problem
 from harness.tasks.reason_seg import task as reason_seg
