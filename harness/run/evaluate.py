@@ -16,13 +16,11 @@ from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
 from harness.run.batching import (
     Batch,
     Selection,
-    Survey,
     batches,
     remaining_batches,
     select,
     shortage,
     shuffled,
-    survey,
 )
 from harness.run.contents import write_contents
 from harness.run.distributed import Leader, ProcessRank, rendezvous, share
@@ -34,7 +32,7 @@ from harness.run.manifest import (
 )
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
-from harness.run.preflight import preflight, read_once
+from harness.run.preflight import Survey, preflight, read_once, survey
 from harness.run.processes import Processes
 from harness.run.ray_workers import Actors
 from harness.run.scoring import Scorer

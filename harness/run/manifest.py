@@ -19,9 +19,9 @@ from harness.record import (
     config_hash,
     differences,
 )
-from harness.run.batching import Survey, shortage
+from harness.run.batching import shortage
 from harness.run.options import Progress
-from harness.run.preflight import PROBLEMS_SHOWN
+from harness.run.preflight import PROBLEMS_SHOWN, Survey
 from harness.store.atomic import write_json, writing
 from harness.store.checksums import CHECKSUMS, changed_files
 from harness.store.journal import Journal

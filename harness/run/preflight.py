@@ -1,4 +1,4 @@
-"""A task's samples before a run: the benchmark's files checked, and parsed once.
+"""A task's samples before a run: the benchmark's files checked and read once, samples counted.
 
 A run walks over its samples several times: to look at them, to count them, to hash their media, to
 cut them into batches, to score. Holding them in memory would take as much as the benchmark has of
@@ -6,22 +6,26 @@ masks. So each sample is pickled, as it is read, into a temporary file without a
 other process can open or change: what is unpickled is what this process wrote.
 """
 
+import hashlib
 import pickle
 import tempfile
 import threading
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
 from harness.errors import DataError
+from harness.files import ReadHashes
 from harness.media import Media
 from harness.plugins import plugin_errors
-from harness.run.batching import samples_of
+from harness.run.batching import Selection, lost_image, samples_of
 from harness.run.options import Progress
 from harness.task import Problem, Task
-from harness.types import Sample
+from harness.types import AnswerForm, Sample
 
 PROBLEMS_SHOWN = 10
 MAX_BYTES = 2**30
@@ -130,6 +134,8 @@ class SampleCache:
     """
 
     def __init__(self, read: Callable[[], Iterable[Sample]], *, max_bytes: int = MAX_BYTES) -> None:
+        self.hashes = ReadHashes()
+        """Hashes of the files that `read` has read."""
         self._read = read
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
@@ -157,6 +163,12 @@ class SampleCache:
             number += 1
         yield from islice(self._read(), number, None)
 
+    def fill(self) -> None:
+        """Read what no walk has read yet; an error of it is raised in a walk."""
+        with self._lock, suppress(Exception):
+            while not self._whole and not self._given_up:
+                self._next()
+
     def _get(self, number: int) -> Sample:
         start = self._ends[number - 1] if number else 0
         self._file.seek(start)
@@ -169,7 +181,8 @@ class SampleCache:
         if self._source is None:
             self._source = iter(self._read())
         try:
-            sample = next(self._source, None)
+            with self.hashes.recorded():
+                sample = next(self._source, None)
         except BaseException:
             self._give_up()
             raise
@@ -196,3 +209,85 @@ class SampleCache:
     def _give_up(self) -> None:
         self._given_up, self._source = True, None
         self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Counts and hashes of a run's samples, from one pass in which no image is decoded."""
+
+    n_total: int
+    fingerprint: str
+    """A hash of the annotation files' content and of every sample's id, question and size."""
+    images: str
+    """A hash of every sample's group and its images' sizes in bytes.
+
+    Separate from `fingerprint`, because mending a damaged image does not change a benchmark's
+    data: a run goes on with it, and notes it. Boards and gates compare both.
+    """
+    ids: str
+    """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
+    forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
+    """Number of samples by the set of answer forms that they ask for."""
+
+
+def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
+    """Walk over the samples once, and return their counts and hashes.
+
+    Raises:
+        DataError: an id occurs twice, a unit's samples do not follow each other, or there is
+            nothing to do; or an image is lost, unless that is allowed.
+    """
+    whole, images = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    read = ReadHashes()
+    if isinstance(task.samples, SampleCache):
+        task.samples.fill()
+        read = task.samples.hashes
+    for path in task.annotations:
+        whole.update(read.content_hash(path))
+    ids: set[str] = set()
+    closed: set[str] = set()
+    forms: Counter[frozenset[AnswerForm]] = Counter()
+    unit: str | None = None
+    for sample in selection.samples(task):
+        if sample.id in ids:
+            raise DataError(
+                f"{task.name}: sample {sample.id!r}", expected="each id once", found="it twice"
+            )
+        ids.add(sample.id)
+        forms[frozenset(sample.query.forms)] += 1
+        if sample.unit != unit:
+            if sample.unit in closed:
+                raise DataError(
+                    f"{task.name}: unit {sample.unit!r}",
+                    expected="its samples in a row",
+                    found="others between them",
+                )
+            if unit is not None:
+                closed.add(unit)
+            unit = sample.unit
+        if not allow_missing and (fault := lost_image(sample.query)):
+            raise DataError(f"{task.name}, sample {sample.id!r}: {fault}")
+        sizes = [(media.size, len(media)) for media in sample.query.media]
+        whole.update(repr((sample.id, sample.query.text, sizes)).encode())
+        weights = [_weight(media) for media in sample.query.media]
+        images.update(repr((sample.group, weights)).encode())
+    if not ids:
+        raise DataError(
+            f"{task.name}, split {task.split}", expected="at least one sample", found="none"
+        )
+    return Survey(len(ids), whole.hexdigest(), images.hexdigest(), hash_of_ids(ids), forms)
+
+
+def hash_of_ids(ids: Iterable[str]) -> str:
+    """Return a hash of a set of ids, which identifies a choice of samples."""
+    whole = hashlib.blake2b(digest_size=16)
+    for one in sorted(ids):
+        whole.update(f"{one}\n".encode())
+    return whole.hexdigest()
+
+
+def _weight(media: Media) -> int:
+    try:
+        return media.weight
+    except OSError:  # some of its frames are missing, which --allow-missing has let pass
+        return -1
