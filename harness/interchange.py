@@ -401,7 +401,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     if prediction.responses != tuple(call.response for call in prediction.calls):
         plain["responses"] = _responses_to_json(prediction)
     if prediction.parsed:
-        plain["parsed"] = to_plain(prediction.parsed)
+        plain["parsed"] = [to_plain(one) for one in prediction.parsed]
     usage = prediction.usage
     plain["usage"] = [
         usage.prompt_tokens,
@@ -410,7 +410,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
         usage.frames,
     ]
     if prediction.notes:
-        plain["notes"] = to_plain(prediction.notes)
+        plain["notes"] = list(map(storable, prediction.notes))
     if prediction.adaptation is not None:
         plain["adaptation"] = to_plain(prediction.adaptation)
     return plain
