@@ -173,7 +173,17 @@ class _Evaluation:
             self._by_sample = workers.info.by_sample
             self._report_start(manifest, workers.info)
             renewed = begin_or_resume(self.folder, manifest, self.progress)
-            self._hold_contents(journal)
+            told = write_contents(
+                self.folder,
+                self.task,
+                self.selection,
+                self.options.data_root,
+                journal.places,
+                retry_failed=self.options.retry_failed,
+                shard=self.options.shard,
+            )
+            if told is not None:
+                self.progress.note(told)
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
@@ -194,19 +204,6 @@ class _Evaluation:
             self.progress.note(shares)
         self.progress.end()
         return Run.open(self.folder)
-
-    def _hold_contents(self, journal: Journal) -> None:
-        told = write_contents(
-            self.folder,
-            self.task,
-            self.selection,
-            self.options.data_root,
-            journal.places,
-            retry_failed=self.options.retry_failed,
-            shard=self.options.shard,
-        )
-        if told is not None:
-            self.progress.note(told)
 
     def help_out(self, launch: ProcessRank) -> Run:
         """Predict the share of a process that does not lead.
@@ -364,20 +361,17 @@ class _Evaluation:
         samples = self.selection.samples(self.task)
         return samples if self.options.until is None else shuffled(samples, self.options.seed)
 
-    def _plan(self, manifest: dict[str, Any]) -> Iterator[Batch]:
-        return batches(
-            self._in_plan_order(),
-            size=manifest["batch_size"],
-            sort=manifest["sorted"],
-            run=manifest["config_hash"],
-        )
-
     def _remaining_batches(
-        self, places: Mapping[str, JournalPosition], manifest: dict[str, object]
+        self, places: Mapping[str, JournalPosition], manifest: dict[str, Any]
     ) -> Iterator[Batch]:
         """Yield the batches of the plan that have unfinished samples; see `remaining_batches`."""
         return remaining_batches(
-            self._plan(manifest),
+            batches(
+                self._in_plan_order(),
+                size=manifest["batch_size"],
+                sort=manifest["sorted"],
+                run=manifest["config_hash"],
+            ),
             places,
             retry_failed=self.options.retry_failed,
             by_sample=self._by_sample,

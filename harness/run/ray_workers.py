@@ -32,7 +32,7 @@ from harness.run.options import Options
 from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool, WorkerNotScheduled
-from harness.run.workers import WorkerInfo, build_model, worker_info
+from harness.run.workers import WorkerInfo, build_model, worker_error, worker_info
 from harness.spec import Spec
 from harness.store.journal import Writer
 
@@ -132,10 +132,8 @@ class Worker:
         assert self._predictor is not None, "the pool greets first"
         try:
             return await call(self._predictor)
-        except HarnessError as error:
-            return error
         except Exception as error:  # noqa: BLE001 - the driver says it, and ends the run
-            return ModelError("an actor", expected="to go on", found=describe_error(error))
+            return worker_error("an actor", error)
 
 
 @dataclass(kw_only=True)
