@@ -8,7 +8,7 @@ runs, under the same path; with `isolate` images are sent along, and the machine
 them.
 
 Ray watches its machines and processes by heartbeats. An actor that is lost, or whose answer is lost
-with its machine before it was fetched, costs its batch one of `pool.TRIES` tries, as a worker
+with its machine before it was fetched, costs its batch one of `TRIES` tries, as a worker
 process does.
 """
 
@@ -141,7 +141,7 @@ class Actor(Member):
     """An actor, references to its outstanding messages, and the journal written for it."""
 
     handle: "ActorHandle"
-    placed: object  # what its `here` returns
+    placed: object  # what its `is_placed` returns
     patience: float  # seconds within which it must have a machine
     latest: float  # when they are over
     needs: str
@@ -164,7 +164,7 @@ class Actor(Member):
         """Wait for the next message and return it; None if the actor is lost.
 
         Raises:
-            Unplaced: it waited for a machine for too long.
+            WorkerNotScheduled: it waited for a machine for too long.
         """
         import ray
         from ray.exceptions import RayError, RayTaskError
@@ -293,7 +293,7 @@ class Actors(Pool):
     Raises:
         MissingDependency: Ray is not installed.
         UsageError: there is no cluster at the address.
-        Unplaced: the cluster has no room for them.
+        WorkerNotScheduled: the cluster has no room for them.
     """
 
     def __init__(
