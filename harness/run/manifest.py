@@ -131,7 +131,7 @@ def begin_or_resume(
         write_json(path, manifest)
         return None
     old = Run(folder).manifest
-    manifest = _as_stored(manifest)
+    manifest = json.loads(json.dumps(manifest))  # as it is read again
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
     if diff or old["config_hash"] != manifest["config_hash"]:
@@ -154,11 +154,6 @@ def begin_or_resume(
         return old
     write_json(path, old)
     return None
-
-
-def _as_stored(plain: dict[str, object]) -> dict[str, Any]:
-    """Return plain data as it is read again from JSON."""
-    return dict(json.loads(json.dumps(plain)))
 
 
 def refuse_other_numbers(

@@ -101,8 +101,6 @@ def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
             plain[name]["seconds_by_part"] = {
                 part: round(seconds, 3) for part, seconds in sorted(one.parts.items())
             }
-        if one.peaks:
-            plain[name]["process_peaks"] = {key: list(peak) for key, peak in one.peaks.items()}
     return plain
 
 
@@ -187,9 +185,6 @@ def add_attempt(
         The shares of a finished run with their samples, seconds and commits, for a note; None: it
         has no shares.
     """
-    plain = to_json(stages)
-    for one in plain.values():
-        one.pop("process_peaks", None)
     path = folder / (SHARE.format(*shard) if shard and not finished else TIMING)
     shares = sorted(folder.glob(SHARE.format("*", "*"))) if finished else []
     attempts = _attempts(path)
@@ -205,7 +200,7 @@ def add_attempt(
                 "wall_seconds": seconds,
                 "samples": samples,
                 "workers": workers,
-                "stages": plain,
+                "stages": to_json(stages),
                 "memory": process_peaks(stages),
             },
         )
