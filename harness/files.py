@@ -25,7 +25,6 @@ from harness.errors import HarnessError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-CHUNK = 2**22  # bytes read at once
 MAX_HASHES = 2**16  # files whose hashes are held in memory, each a few hundred bytes
 FRESH = 2 * 10**9
 """Nanoseconds since a file was changed in which it may change again without a sign of it."""
@@ -186,14 +185,12 @@ def digest(path: Path) -> bytes:
     known = CONTENTS.get(path, status)
     if known is not None:
         return known
-    content = hashlib.blake2b(digest_size=32)
     with open_regular(path) as file:
-        while chunk := file.read(CHUNK):
-            content.update(chunk)
+        content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=32)).digest()
         after = os.fstat(file.fileno())
     if _marks(after) == _marks(status) and time.time_ns() - status.st_mtime_ns > FRESH:
-        CONTENTS.store_hash(path, status, content.digest())
-    return content.digest()
+        CONTENTS.store_hash(path, status, content)
+    return content
 
 
 def cache_folder() -> Path:

@@ -316,7 +316,9 @@ class _Evaluation:
             return scorer, 0
         in_a_row, shown = 0, 0.0
         headline: float | None = None
-        for outcome in workers.run(self._share(self._remaining_batches(before, manifest))):
+        part, parts = self.options.shard or (1, 1)
+        plan = self._remaining_batches(before, manifest)
+        for outcome in workers.run(one for one in plan if one.index % parts == part - 1):
             if outcome.whole:
                 self._stages = sum_stages([self._stages, outcome.stages])
             if not (new := set(outcome.samples) - ready):
@@ -335,7 +337,13 @@ class _Evaluation:
         if self.options.shard is not None and len(ready) < self.survey.n_total:
             self._stopped = True
             return scorer, len(ready) - len(before)
-        self._check_complete(ready)
+        if len(ready) < self.survey.n_total:
+            raise StoreError(
+                f"run {self.folder}",
+                expected=f"{self.survey.n_total} predictions",
+                found=str(len(ready)),
+                fix="Run the same command again.",
+            )
         if self._scoring_error is not None:
             raise self._scoring_error
         return scorer, len(redone)
@@ -377,10 +385,6 @@ class _Evaluation:
             by_sample=self._by_sample,
         )
 
-    def _share(self, plan: Iterator[Batch]) -> Iterator[Batch]:
-        part, parts = self.options.shard or (1, 1)
-        return (batch for batch in plan if batch.index % parts == part - 1)
-
     def _watch(self, outcome: Outcome, in_a_row: int) -> int:
         """Return the new number of crashes in a row; raise ModelError at `CRASHES_IN_A_ROW`."""
         in_a_row = in_a_row + outcome.crashed if outcome.crashed == len(outcome.samples) else 0
@@ -391,15 +395,6 @@ class _Evaluation:
                 f"{last['prediction']['failure'][1]!r}. Mend it and run again with --retry-failed"
             )
         return in_a_row
-
-    def _check_complete(self, ready: set[str]) -> None:
-        if len(ready) < self.survey.n_total:
-            raise StoreError(
-                f"run {self.folder}",
-                expected=f"{self.survey.n_total} predictions",
-                found=str(len(ready)),
-                fix="Run the same command again.",
-            )
 
     def _finish(
         self,
