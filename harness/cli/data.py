@@ -13,8 +13,8 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
-from harness.run.batching import samples_of, select, survey
-from harness.run.preflight import problem_line, undecodable
+from harness.run.batching import samples_of, select
+from harness.run.preflight import problem_line, survey, undecodable
 from harness.store.atomic import writing
 from harness.task import Task
 from harness.types import Sample

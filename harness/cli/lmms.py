@@ -14,8 +14,8 @@ from harness.cli.spec_arguments import require, specs
 from harness.errors import DataError, HarnessError, UsageError, printable
 from harness.leaderboards.images import answer_words
 from harness.models.pipeline import PromptedModel
-from harness.run.batching import samples_of, select, survey
-from harness.run.sample_cache import read_once
+from harness.run.batching import samples_of, select
+from harness.run.preflight import read_once, survey
 from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task

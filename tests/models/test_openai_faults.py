@@ -24,7 +24,7 @@ from harness.models.backends.rate_limiter import CallCancelled
 from harness.models.qwen_vl.model import qwen_vl
 from harness.responses import MAX_TEXT
 from harness.run.predict import predict
-from harness.run.stage_timing import Stage
+from harness.run.timing import Stage
 from harness.spec import Spec
 from harness.types import AnswerForm, FailureKind
 
