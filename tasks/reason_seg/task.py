@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
-from harness.media import Media, header_size, open_image, placeholder_media
+from harness.media import Media, header_size, image_or_placeholder
 from harness.metrics.fill_poly import FillVersion
 from harness.metrics.polygons import rasterise
 from harness.task import Problem, Task, choose, lost_media
@@ -87,10 +87,7 @@ def reason_seg(
 def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sample]:
     for stem in stems:
         text, is_sentence, shapes = read_annotation(place / f"{stem}.json")
-        try:
-            media = open_image(place / f"{stem}.jpg")
-        except MediaError as error:
-            media = placeholder_media(error, size=_extent(shapes))
+        media = image_or_placeholder(place / f"{stem}.jpg", size=_extent(shapes))
         yield Sample(
             id=stem,
             query=Query(

@@ -1,6 +1,7 @@
 """Records of an annotation file, read by a mapping; errors name record and key of the mapping."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -154,14 +155,19 @@ def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tup
 
 
 def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
-    """Return (width, height) of a record's first mask, where no image can be read; 1 × 1 without
-    one.
+    """Return (width, height) of a record's first mask, where no image can be read; without masks
+    what its boxes reach, at least 1 × 1.
     """
     if record.mapping.fields.get("masks"):
         with suppress(DataError):
             for _, plain, what in _iter_frames(record, "masks", names):
                 if plain is not None:
                     return Rle.from_json(plain, what).size
+    if record.mapping.fields.get("boxes"):
+        with suppress(DataError):
+            boxes = [box for box in boxes_of(record, names) if box is not None]
+            width, height = (max((box[side] for box in boxes), default=1) for side in (2, 3))
+            return max(math.ceil(width), 1), max(math.ceil(height), 1)
     return 1, 1
 
 

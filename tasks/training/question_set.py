@@ -4,29 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import path_inside
-from harness.media import Media, open_image, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import Problem
 from harness.tasks.qa.videos import FrameSelection, find, video_or_lost
 from harness.tasks.training.questions import TrainingQuestion, read_questions
 from harness.tasks.training.subsets import RandomSubset, at_places
 from harness.types import AnswerForm, Query, Sample, Target, query_id
-
-
-def _no_extra(question: TrainingQuestion) -> Mapping[str, object]:
-    del question
-    return {}
-
-
-def _no_objects(question: TrainingQuestion) -> tuple[str, ...]:
-    del question
-    return ()
-
-
-def _every_question(question: TrainingQuestion) -> bool:
-    del question
-    return True
 
 
 def _written_number(question: TrainingQuestion) -> dict[str, str]:
@@ -44,10 +29,10 @@ class QuestionSet:
     """The folder that the paths of images and videos are below."""
     selection: FrameSelection
     sampled: RandomSubset
-    is_selected: Callable[[TrainingQuestion], bool] = _every_question
-    more: Callable[[TrainingQuestion], Mapping[str, object]] = _no_extra
+    is_selected: Callable[[TrainingQuestion], bool] = lambda question: True
+    more: Callable[[TrainingQuestion], Mapping[str, object]] = lambda question: {}
     """Function that returns additions to a target's `extra`."""
-    objects: Callable[[TrainingQuestion], tuple[str, ...]] = _no_objects
+    objects: Callable[[TrainingQuestion], tuple[str, ...]] = lambda question: ()
     """Function that returns the objects that a query names beside its text."""
 
     def questions(self) -> Iterator[TrainingQuestion]:
@@ -99,10 +84,7 @@ class QuestionSet:
     def _media(self, question: TrainingQuestion) -> Media:
         if question.video:
             return video_or_lost((self.root,), question.path, self.selection.choose)
-        try:
-            return open_image(path_inside(self.root, question.path))
-        except MediaError as error:
-            return placeholder_media(error, size=(1, 1))
+        return image_or_placeholder(path_inside(self.root, question.path))
 
     def check(self) -> Iterator[Problem]:
         """Malformed records, and images and videos that are not there."""

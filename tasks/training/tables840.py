@@ -10,13 +10,13 @@ column of the mask. `img_height` and `img_width` are those of the image before.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import folder
-from harness.media import Media, image_bytes, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import Problem, Protocol, Task
 from harness.tasks.qa.tables import records, text
 from harness.tasks.refer.copies import parquet_files
@@ -63,10 +63,7 @@ class Row:
         Raises:
             DataError: it is not 840 × 840.
         """
-        try:
-            media = image_bytes(self.encoded, f"of {self.where}")
-        except MediaError as error:
-            return placeholder_media(error, size=(SIDE, SIDE))
+        media = image_or_placeholder(self.encoded, f"of {self.where}", size=(SIDE, SIDE))
         if media.size != (SIDE, SIDE):
             raise DataError(
                 f"{self.where}: 'image'",
@@ -116,11 +113,7 @@ def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]
                 continue
             seen[row.id] += 1
             again = seen[row.id]
-            yield (
-                row
-                if again == 1
-                else Row(f"{row.id}#{again}", row.problem, row.solution, row.encoded, row.where)
-            )
+            yield row if again == 1 else replace(row, id=f"{row.id}#{again}")
 
 
 def _row(plain: Mapping[str, object], where: str, parse: Parse) -> Row:
