@@ -26,6 +26,7 @@ from harness.metrics.counting import absolute_error, exact, squared_error
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose, single_answer
 from harness.tasks.counting.captions import without_number
+from harness.tasks.qa.tables import check_each, sound
 from harness.tasks.refer.copies import parquet_files
 from harness.types import Answer, AnswerForm, Point, Prediction, Query, Sample, Target, query_id
 
@@ -147,9 +148,7 @@ def counting(
     """One sample a question.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Which list; the card tells them apart.
-        protocol: `count/exact`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     listing = LISTS[split]
@@ -201,9 +200,7 @@ def _media(record: Record) -> Media:
 
 
 def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
-    for record in _records(files, listing):
-        if isinstance(record, DataError):
-            raise record
+    for record in sound(_records(files, listing)):
         if record.image is None:
             continue
         media = _media(record)
@@ -222,14 +219,11 @@ def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
 
 
 def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
-    try:
-        for record in _records(files, listing):
-            if isinstance(record, DataError):
-                yield Problem(str(files[0].parent), str(record))
-            elif record.image is not None and (fault := _media(record).fault):
-                yield Problem(f"record {record.id!r}", fault)
-    except DataError as error:
-        yield Problem(str(files[0].parent), str(error))
+    def look(record: Record) -> Iterator[Problem]:
+        if record.image is not None and (fault := _media(record).fault):
+            yield Problem(f"record {record.id!r}", fault)
+
+    return check_each(_records(files, listing), str(files[0].parent), look)
 
 
 def predicted_count(answer: Answer | None) -> int:

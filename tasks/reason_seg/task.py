@@ -45,8 +45,6 @@ def reason_seg(
     """One sample for each image, with the first of its texts.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: Which images.
         protocol: `seg/lisa`, `seg/lisa@cv4.11`, `seg/visionreasoner` or `seg/segzero`; see the
             card.
         layout: LISA's files, or VisionReasoner's copy on the hub; `auto` takes the copy only where

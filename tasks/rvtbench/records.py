@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError, MaskError, ParseError
+from harness.errors import DataError, MaskError, ParseError, raised_as
 from harness.layout import JsonFile, path_inside, read_lines
 from harness.masks import Rle
 from harness.responses import finite_numbers, refuse_duplicate_keys
@@ -107,10 +107,8 @@ def _lines(path: Path) -> Iterator[tuple[object, str]]:
 def _line(line: bytes, where: str) -> object:
     if len(line) > MAX_LINE:
         raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line")
-    try:
+    with raised_as(DataError, where, "one complete JSON object", ValueError, RecursionError):
         return json.loads(line.decode("utf-8-sig"), object_pairs_hook=refuse_duplicate_keys)
-    except (ValueError, RecursionError) as error:
-        raise DataError(where, expected="one complete JSON object", found=str(error)) from error
 
 
 def _iter_records(path: Path, mapping: Mapping) -> Iterator[tuple[object, str]]:

@@ -8,9 +8,10 @@ from harness.errors import DataError
 from harness.layout import path_inside
 from harness.media import Media, image_or_placeholder
 from harness.task import Problem
+from harness.tasks.qa.tables import check_each
 from harness.tasks.qa.videos import FrameSelection, find, video_or_lost
 from harness.tasks.training.questions import TrainingQuestion, read_questions
-from harness.tasks.training.subsets import RandomSubset, at_places
+from harness.tasks.training.subsets import RandomSubset
 from harness.types import AnswerForm, Query, Sample, Target, query_id
 
 
@@ -41,8 +42,7 @@ class QuestionSet:
         `check` names those: among some hundred thousand of other people's records, one that says
         nothing is not the end of a training.
         """
-        places = self.sampled.places(sum(1 for _ in self._all_questions()), self.name)
-        return at_places(self._all_questions(), places)
+        return self.sampled.choose(self._all_questions, self.name)
 
     def _all_questions(self) -> Iterator[TrainingQuestion]:
         for question in read_questions(self.path):
@@ -89,15 +89,13 @@ class QuestionSet:
     def check(self) -> Iterator[Problem]:
         """Malformed records, and images and videos that are not there."""
         looked_at: set[str] = set()
-        try:
-            for question in read_questions(self.path):
-                if isinstance(question, DataError):
-                    yield Problem(str(self.path), str(question))
-                elif self.is_selected(question) and question.path not in looked_at:
-                    looked_at.add(question.path)
-                    yield from self._check_question(question)
-        except DataError as error:
-            yield Problem(str(self.path), str(error))
+
+        def look(question: TrainingQuestion) -> Iterator[Problem]:
+            if self.is_selected(question) and question.path not in looked_at:
+                looked_at.add(question.path)
+                yield from self._check_question(question)
+
+        return check_each(read_questions(self.path), str(self.path), look)
 
     def _check_question(self, question: TrainingQuestion) -> Iterator[Problem]:
         try:

@@ -11,14 +11,13 @@ column of the mask. `img_height` and `img_width` are those of the image before.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from harness.errors import DataError
 from harness.layout import folder
 from harness.media import Media, image_or_placeholder
 from harness.task import Problem, Protocol, Task
-from harness.tasks.qa.tables import records, text
+from harness.tasks.qa.tables import check_each, records, sound, text
 from harness.tasks.refer.copies import parquet_files
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target, query_id
 
@@ -88,9 +87,9 @@ def table_task(
         split=split,
         forms=(AnswerForm.BOXES,),
         protocol=protocol,
-        samples=partial(_samples, files, parse),
+        samples=lambda: map(_sample, sound(read_table(files, parse))),
         annotations=tuple(files),
-        check=partial(_check, files, parse),
+        check=lambda: check_each(read_table(files, parse), str(files[0].parent), _problems),
         arguments={"split": split, "protocol": protocol.name},
     )
 
@@ -130,13 +129,6 @@ def _row(plain: Mapping[str, object], where: str, parse: Parse) -> Row:
     )
 
 
-def _samples(files: Sequence[Path], parse: Parse) -> Iterator[Sample]:
-    for row in read_table(files, parse):
-        if isinstance(row, DataError):
-            raise row
-        yield _sample(row)
-
-
 def _sample(row: Row) -> Sample:
     media = row.media()
     boxes = row.solution.answer.boxes or ()
@@ -151,23 +143,13 @@ def _sample(row: Row) -> Sample:
     )
 
 
-def _check(files: Sequence[Path], parse: Parse) -> Iterator[Problem]:
-    try:
-        for row in read_table(files, parse):
-            if isinstance(row, DataError):
-                yield Problem(str(files[0].parent), str(row))
-            elif problem := _check_row(row):
-                yield problem
-    except DataError as error:
-        yield Problem(str(files[0].parent), str(error))
-
-
-def _check_row(row: Row) -> Problem | None:
+def _problems(row: Row) -> Iterator[Problem]:
     try:
         fault = row.media().fault
     except DataError as error:
         fault = str(error)
-    return Problem(f"sample {row.id!r}", fault) if fault else None
+    if fault:
+        yield Problem(f"sample {row.id!r}", fault)
 
 
 def whole_numbers(numbers: object, count: int, where: str) -> list[int]:
