@@ -71,7 +71,8 @@ def measured(name: str, root: Path, what: str) -> dict[str, Any]:
     it is.
     """
     from harness import plugins
-    from harness.run.batching import select, survey
+    from harness.run.batching import select
+    from harness.run.preflight import survey
 
     begin = perf_counter()
     task = plugins.build("tasks", name, root)

@@ -155,14 +155,13 @@ def evaluate(
         )
     made: Model | Spec
     spec: Spec | None
-    if isinstance(model, str) and workers == 1:
-        model = load_model(model, seed=seed)
     if isinstance(model, str):
-        spec = made = _with_checkpoint_config(model)  # each worker builds its own
-        model_spec = str(made)
+        spec = _with_checkpoint_config(model)
+        made = build_model(spec, seed) if workers == 1 else spec  # each worker builds its own
+        model_spec = str(spec)
     else:
         spec, made = model.built_from, model
-        model_spec = str(model.name if spec is None else spec)
+        model_spec = str(spec or model.name)
     folder = run_folder(Path(out), name or model_spec, _spec_of(task), subset)
     progress = LineProgress()
     options = Options(

@@ -14,13 +14,18 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 
-CHUNK = 2**22  # bytes read at once
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+MAX_HASHES = 2**16  # files whose hashes are held in memory, each a few hundred bytes
 FRESH = 2 * 10**9
 """Nanoseconds since a file was changed in which it may change again without a sign of it."""
 KINDS = {
@@ -45,8 +50,11 @@ def open_regular(path: Path) -> io.BufferedReader:
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        refuse_kind(path, os.fstat(handle))
-        return os.fdopen(handle, "rb")
+        status = os.fstat(handle)
+        refuse_kind(path, status)
+        if (hashes := _RECORDING.get()) is None:
+            return os.fdopen(handle, "rb")
+        return io.BufferedReader(_HashedFile(handle, path, status, hashes))
     except BaseException:
         os.close(handle)
         raise
@@ -88,6 +96,66 @@ def content_hash(path: Path) -> bytes:
         return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).digest()
 
 
+class ReadHashes:
+    """Hashes of files that are read anyway, so that none is read again for its hash alone."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[list[int], bytes]] = {}
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Hash the files that this thread opens in the block, as far as they are read in order."""
+        token = _RECORDING.set(self)
+        try:
+            yield
+        finally:
+            _RECORDING.reset(token)
+
+    def store(self, path: Path, status: os.stat_result, content: bytes) -> None:
+        """Keep the hash of a file that was read to its end; up to `MAX_HASHES` of them."""
+        if len(self._known) < MAX_HASHES:
+            self._known[str(path)] = _marks(status), content
+
+    def content_hash(self, path: Path) -> bytes:
+        """Return `content_hash`, known if the file was read whole and has not changed since."""
+        marks, content = self._known.get(str(path), (None, b""))
+        return content if marks == _marks(path.stat()) else content_hash(path)
+
+
+_RECORDING: ContextVar[ReadHashes | None] = ContextVar("_RECORDING", default=None)
+
+
+class _HashedFile(io.FileIO):
+    """An open file that tells its hash once it was read from its first byte to its last."""
+
+    def __init__(self, handle: int, path: Path, status: os.stat_result, hashes: ReadHashes) -> None:
+        super().__init__(handle, "rb")
+        self._path, self._status, self._hashes = path, status, hashes
+        self._left = status.st_size
+        self._content = hashlib.blake2b(digest_size=16)
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        count = super().readinto(buffer)
+        self._update(memoryview(buffer)[:count])
+        return count
+
+    def readall(self) -> bytes:
+        data = super().readall()
+        self._update(memoryview(data))
+        return data
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        self._left = -1  # its bytes come in another order
+        return super().seek(offset, whence)
+
+    def _update(self, data: memoryview) -> None:
+        if 0 < len(data) <= self._left:
+            self._left -= len(data)
+            self._content.update(data)
+            if self._left == 0 and _marks(os.fstat(self.fileno())) == _marks(self._status):
+                self._hashes.store(self._path, self._status, self._content.digest())
+
+
 def refuse_kind(path: Path, status: os.stat_result) -> None:
     """Raise NoFile if this is the status of anything but a file."""
     if not stat.S_ISREG(status.st_mode):
@@ -96,8 +164,9 @@ def refuse_kind(path: Path, status: os.stat_result) -> None:
 
 
 def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:
-    """Raise `error` if there is something else than a file at a path, for readers that open it
-    themselves. A path at which there is nothing is left to them.
+    """Raise `error` if there is something else than a file at a path, for readers that open it.
+
+    A path at which there is nothing is left to them.
     """
     try:
         refuse_kind(path, path.stat())
@@ -117,14 +186,12 @@ def digest(path: Path) -> bytes:
     known = CONTENTS.get(path, status)
     if known is not None:
         return known
-    content = hashlib.blake2b(digest_size=32)
     with open_regular(path) as file:
-        while chunk := file.read(CHUNK):
-            content.update(chunk)
+        content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=32)).digest()
         after = os.fstat(file.fileno())
     if _marks(after) == _marks(status) and time.time_ns() - status.st_mtime_ns > FRESH:
-        CONTENTS.store_hash(path, status, content.digest())
-    return content.digest()
+        CONTENTS.store_hash(path, status, content)
+    return content
 
 
 def cache_folder() -> Path:

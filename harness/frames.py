@@ -188,8 +188,9 @@ class PixelBudget:
             )
 
     def size(self, size: tuple[int, int], frames: int = 1) -> tuple[int, int]:
-        """Return the (width, height) for an image of this (width, height), or for each of so many
-        `frames` of a clip; its shape is nearly kept.
+        """Return the (width, height) for an image, or each of a clip's `frames`, of this size.
+
+        Its shape is nearly kept.
 
         `smart_resize` of qwen-vl-utils (commit f0af299), and the limits of its `fetch_video`
         (0.0.14), which goes beyond a total that the smallest frames do not keep.

@@ -14,7 +14,7 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -56,6 +56,7 @@ FITTING = {
 }
 """Kinds of rows that can answer a question, by the question's form of answer."""
 
+USAGE = tuple(one.name for one in fields(Usage))
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
 MAX_COUNT = 10**9
@@ -380,11 +381,6 @@ def answer_to_json(answer: Answer) -> dict[str, object]:
     return plain
 
 
-def answer_from_json(plain: Mapping[str, Any]) -> Answer:
-    """The inverse of `answer_to_json`."""
-    return from_plain(Answer, plain)
-
-
 def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     """Plain data for the journal; text is made storable, nothing else is changed.
 
@@ -401,16 +397,10 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     if prediction.responses != tuple(call.response for call in prediction.calls):
         plain["responses"] = _responses_to_json(prediction)
     if prediction.parsed:
-        plain["parsed"] = to_plain(prediction.parsed)
-    usage = prediction.usage
-    plain["usage"] = [
-        usage.prompt_tokens,
-        usage.completion_tokens,
-        usage.reasoning_tokens,
-        usage.frames,
-    ]
+        plain["parsed"] = [to_plain(one) for one in prediction.parsed]
+    plain["usage"] = [getattr(prediction.usage, name) for name in USAGE]
     if prediction.notes:
-        plain["notes"] = to_plain(prediction.notes)
+        plain["notes"] = list(map(storable, prediction.notes))
     if prediction.adaptation is not None:
         plain["adaptation"] = to_plain(prediction.adaptation)
     return plain
@@ -418,11 +408,10 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
 
 def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
     """The inverse of `prediction_to_json`."""
-    prompt, completion, reasoning, frames = plain["usage"]
     calls = _calls_from_json(plain.get("calls", ()))
     return Prediction(
         query_id=plain["query_id"],
-        answer=answer_from_json(plain["answer"]) if "answer" in plain else None,
+        answer=from_plain(Answer, plain["answer"]) if "answer" in plain else None,
         failure=(
             Failure(FailureKind(plain["failure"][0]), plain["failure"][1])
             if "failure" in plain
@@ -434,12 +423,7 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
         ),
         calls=calls,
         parsed=tuple(from_plain(Parsed, one) for one in plain.get("parsed", ())),
-        usage=Usage(
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            reasoning_tokens=reasoning,
-            frames=frames,
-        ),
+        usage=Usage(**dict(zip(USAGE, plain["usage"], strict=True))),
         notes=tuple(plain.get("notes", ())),
         adaptation=from_plain(Adaptation, plain["adaptation"]) if "adaptation" in plain else None,
     )

@@ -70,8 +70,7 @@ class Rle:
     def from_array(cls, mask: NDArray[np.generic]) -> Self:
         """Encode a boolean or whole-number array of height × width; nonzero is foreground.
 
-        Raises:
-            MaskError: it has another shape, or holds logits or confidences, which need a threshold.
+        Raises MaskError for another shape, and for logits or confidences, which need a threshold.
         """
         if mask.ndim != 2:
             raise MaskError("mask array", expected="height × width", found=f"shape {mask.shape}")
@@ -198,11 +197,7 @@ class Track(Sequence[BoolArray]):
 
     @classmethod
     def from_rles(cls, rles: Sequence[Rle]) -> Self:
-        """A track of masks that are encoded already, at least one.
-
-        Raises:
-            MaskError: there is none, or they differ in size.
-        """
+        """A track of masks that are encoded already; raise MaskError for none, or several sizes."""
         if not rles:
             raise MaskError("track", expected="at least one frame", found="none")
         track = cls(0, rles[0].height, rles[0].width)
@@ -245,11 +240,7 @@ class Track(Sequence[BoolArray]):
             yield mask
 
     def __setitem__(self, index: int, mask: BoolArray) -> None:
-        """Encode a frame's mask.
-
-        Raises:
-            MaskError: it has another size.
-        """
+        """Encode a frame's mask; raise MaskError if it has another size."""
         rle = Rle.from_array(mask)
         self._check(f"mask of frame {index}", rle)
         self._counts[index] = rle.counts

@@ -6,15 +6,16 @@ is a list. A class with `to_json` and `from_json` has a form of its own, such as
 
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from harness.responses import storable
 
 T = TypeVar("T")
-Read: TypeAlias = Callable[[Any], Any]
+Convert: TypeAlias = Callable[[Any], Any]
 
 KINDS: Mapping[type, str] = {
     **{str: "text", bool: "true or false", int: "a whole number", float: "a number"},
@@ -24,16 +25,7 @@ KINDS: Mapping[type, str] = {
 
 def to_plain(value: Any) -> Any:
     """Return plain data of a value; text is made storable, nothing else is changed."""
-    if isinstance(value, str):
-        return storable(value)
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if is_dataclass(value):
-        given = ((one, getattr(value, one.name)) for one in fields(value))
-        return {one.name: to_plain(held) for one, held in given if held != one.default}
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
-        return [to_plain(one) for one in value]
-    return value
+    return _codec(type(value)).write(value)  # type: ignore[arg-type]  # a class can be hashed
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
@@ -42,42 +34,82 @@ def from_plain(kind: type[T], plain: Any) -> T:
     Raises:
         ValueError: it is something else; says which field is, and what was expected.
     """
-    read: Callable[[Any], T] = _reader(kind)  # type: ignore[arg-type]  # a class can be hashed
-    return read(plain)
+    value: T = _codec(kind).read(plain)  # type: ignore[arg-type]
+    return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class _Codec(NamedTuple):
+    read: Convert
+    write: Convert
 
 
 @cache
-def _reader(kind: Any) -> Read:
-    """Return the function that reads values with this annotation."""
+def _codec(kind: Any) -> _Codec:
+    """Return the functions that read and write values with this annotation, made once for each."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         wanted = [one for one in parts if one is not type(None)]
         if len(wanted) > 1:
-            return lambda plain: _typed(plain, tuple(wanted))
-        inner = _reader(wanted[0])
-        return lambda plain: None if plain is None else inner(plain)
+            return _Codec(lambda plain: _typed(plain, tuple(wanted)), to_plain)
+        read, write = _codec(wanted[0])
+        return _Codec(
+            lambda plain: None if plain is None else read(plain),
+            _same if write is _same else lambda value: None if value is None else write(value),
+        )
     if origin in (tuple, frozenset):
-        every, length = _reader(parts[0]), len(parts) if origin is tuple else None
-        return lambda plain: origin(_items(plain, every, None if ... in parts else length))
+        read, write = _codec(parts[0])
+        length = None if origin is frozenset or ... in parts else len(parts)
+        return _Codec(lambda plain: origin(_items(plain, read, length)), _list_of(write))
     if origin in (Mapping, dict):
-        value = _reader(parts[1])
-        return lambda plain: {key: value(one) for key, one in _typed(plain, (dict,)).items()}
+        read, _ = _codec(parts[1])
+        return _Codec(
+            lambda plain: {key: read(one) for key, one in _typed(plain, (dict,)).items()}, _same
+        )
     if hasattr(kind, "from_json"):
-        return typing.cast("Read", kind.from_json)
-    if is_dataclass(kind) or typing.is_typeddict(kind):
-        return _fields_reader(kind)
+        return _Codec(kind.from_json, kind.to_json)
+    if is_dataclass(kind):
+        return _Codec(_fields_reader(kind), _fields_writer(kind))
+    if typing.is_typeddict(kind):
+        return _Codec(_fields_reader(kind), _same)
     if kind in (object, Any):
-        return lambda plain: plain
-    if issubclass(kind, tuple):
-        return lambda plain: kind(*plain)
+        return _Codec(_same, to_plain)
+    if issubclass(kind, (tuple, list)):  # a named tuple, such as a box
+        hints = typing.get_type_hints(kind).values()
+        flat = hints and all(_codec(one).write is _same for one in hints)
+        return _Codec(lambda plain: kind(*plain), list if flat else _list_of(to_plain))
     if kind in (str, int, float, bool):
         known = (int, float) if kind is float else (kind,)
-        return lambda plain: _typed(plain, known)
-    return typing.cast("Read", kind)  # an enumeration
+        return _Codec(lambda plain: _typed(plain, known), storable if kind is str else _same)
+    if issubclass(kind, Enum):
+        return _Codec(kind, {one: one.value for one in kind}.__getitem__)
+    return _Codec(kind, _same)
 
 
-def _fields_reader(kind: Any) -> Read:
-    readers = {name: _reader(hint) for name, hint in typing.get_type_hints(kind).items()}
+def _list_of(write: Convert) -> Convert:
+    return list if write is _same else lambda value: [write(one) for one in value]
+
+
+def _fields_writer(kind: Any) -> Convert:
+    hints = typing.get_type_hints(kind)
+    given = [(one.name, one.default, _codec(hints[one.name]).write) for one in fields(kind)]
+
+    def write(value: Any) -> dict[str, Any]:
+        plain = {}
+        for name, default, convert in given:
+            held = getattr(value, name)
+            if held is not default and held != default:
+                plain[name] = convert(held)
+        return plain
+
+    return write
+
+
+def _fields_reader(kind: Any) -> Convert:
+    readers = {name: _codec(hint).read for name, hint in typing.get_type_hints(kind).items()}
     required: Set[str] = getattr(kind, "__required_keys__", None) or {
         one.name for one in fields(kind) if one.default is one.default_factory is MISSING
     }
@@ -98,7 +130,7 @@ def _fields_reader(kind: Any) -> Read:
     return read
 
 
-def _items(plain: Any, read: Read, length: int | None) -> Iterator[Any]:
+def _items(plain: Any, read: Convert, length: int | None) -> Iterator[Any]:
     if length not in (None, len(_typed(plain, (list,)))):
         raise ValueError(f"expected {length} of them, found {len(plain)}")
     return map(read, plain)

@@ -1,5 +1,4 @@
-"""Find and build plugins, built-in and third-party, the same way; each is imported at its first
-use.
+"""Find and build plugins, built-in and third-party, the same way; each is imported when used.
 
 A plugin is an entry point in a group `harness.<kind>` whose object is a function that builds it.
 Its keyword-only parameters are the arguments of a SPEC; values are converted by their annotations,

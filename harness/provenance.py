@@ -64,11 +64,12 @@ def repeatable(
 
 def packages() -> dict[str, str]:
     """Versions of the packages that can change a score, as far as they are installed."""
-    return {name: found for name in PACKAGES if (found := _version(name)) is not None}
+    return {name: found for name in PACKAGES if (found := installed_version(name)) is not None}
 
 
 @cache  # the files of a package take a millisecond, and a process goes on with what it imported
-def _version(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """Return the version of a package; None: it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

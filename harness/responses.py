@@ -186,6 +186,8 @@ def storable(text: str, limit: int = MAX_TEXT) -> str:
     >>> storable("a" * 100, 60)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa… [62 characters cut]'
     """
+    if len(text) <= limit and text.isascii() and "\x00" not in text:
+        return text
     cut = max(0, len(text) - limit)
     if cut:
         cut += len(f"… [{len(text)} characters cut]")

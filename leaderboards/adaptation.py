@@ -16,6 +16,7 @@ import numpy as np
 
 from harness import plugins
 from harness.errors import DataError, UsageError
+from harness.leaderboards.board import Key, key
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader
@@ -28,7 +29,7 @@ from harness.statistics.pseudo import pseudo_values
 from harness.statistics.variance import SeededScore, seeded_score
 from harness.store.atomic import read_json
 from harness.task import Task
-from harness.types import Prediction, Sample
+from harness.types import Sample
 
 LOSSES = (0.0, 0.01, 0.05, 0.1)
 """Losses of a sample that count as regressions: more than each of these (VR-TTRL, Table 6)."""
@@ -38,8 +39,8 @@ NAMED = ("budget", "steps", "rollouts", "single_gen", "seed", "method", "label")
 """Settings that the name of a variant holds already, or does not hold."""
 
 Settings = Mapping[str, Any]
-Scorer = Callable[[str, str, Prediction], float | None]
-"""Score of a text as the response to a sample (by its id), with the prediction it belongs to."""
+Scorer = Callable[[str, str], float | None]
+"""Score of a text as the response to a sample (by its id)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,6 @@ class Gain:
     method: str
     row: Row
     value: float | None
-    """The metric's number."""
     settings: Settings
     """Every setting of the adaptation, or of nothing but the method where it was a training."""
     comparison: Comparison | None
@@ -192,10 +192,10 @@ def reports(
     Raises:
         UsageError: no run is adapted, or one does not have the metric.
     """
-    networks: dict[tuple[str, ...], dict[tuple[str, ...], list[Run]]] = {}
+    networks: dict[tuple[str, ...], dict[Key, list[Run]]] = {}
     for run in open_runs(folders):
         of_network = networks.setdefault(_network(run), {})
-        of_network.setdefault(_benchmark(run), []).append(run)
+        of_network.setdefault(key(row(run)), []).append(run)
     made = []
     for benchmarks in networks.values():
         every = [_settings(run) for runs in benchmarks.values() for run in runs]
@@ -245,11 +245,6 @@ def _network(run: Run) -> tuple[str, ...]:
             decided = began.get("checkpoint"), began.get("weights")
     parts = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
     return tuple(map(str, (*decided, *parts)))
-
-
-def _benchmark(run: Run) -> tuple[str, ...]:
-    made = row(run)
-    return made.task, made.split, made.protocol, made.subset or "", made.data
 
 
 def _names(every: Sequence[Settings]) -> dict[str, str]:
@@ -425,10 +420,10 @@ def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
                     continue
                 label = responses.get(f"@step{place}#{step.label}")
                 if label is not None:
-                    add("label score", step_number, score(sample, label, prediction))
+                    add("label score", step_number, score(sample, label))
                 after = responses.get(f"@after{step_number}#0")
                 if after is not None:
-                    add("score after the step", step_number, score(sample, after, prediction))
+                    add("score after the step", step_number, score(sample, after))
     means = {
         name: {step: fmean(values) for step, values in sorted(steps.items())}
         for name, steps in found.items()
@@ -458,4 +453,4 @@ def _scorer(run: Run, name: str, data_root: Path | None) -> Scorer:
         prediction = replace(reader.read(one.query, [text], run.prediction(sample).calls), notes=())
         return _quotient(task.protocol.score([one], [prediction]).get(name))
 
-    return lambda sample, text, prediction: read(sample, text)
+    return read

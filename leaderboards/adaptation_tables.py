@@ -178,7 +178,7 @@ def _runs(report: Report) -> str:
                     number(run.value),
                     signed_number(None if versus is None else versus.difference),
                     signed_span(None if versus is None else versus.interval),
-                    "" if versus is None else p_value(versus),
+                    p_value(None if versus is None else versus.p_value),
                 ]
             )
     return _table(rows)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from harness.errors import UsageError
 from harness.record import SCORES, Run, finish, runs_below
@@ -10,14 +11,14 @@ from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
 from harness.store import journal
 
+Key: TypeAlias = tuple[str, str, str]
+"""Task, split and subset of a run, which its counterpart has too."""
+
 
 def keep(run: Run, place: Path, *, files: Sequence[str] = ()) -> None:
     """Copy scores and record of a run to a new folder, without the data root.
 
-    Args:
-        run: A finished run.
-        place: The folder.
-        files: Further files to copy; journals of predictions among them count as the run's.
+    Journals of predictions among the further `files` count as the run's.
     """
     run.check_files()
     place.mkdir(parents=True)
@@ -45,12 +46,12 @@ def update(baseline: Path, candidate: Path, *, tasks: Collection[str] | None = N
     Raises:
         UsageError: a run of the baseline holds predictions, which would be lost.
     """
-    old = {_key(run): run.folder for run in map(Run.open, runs_below(baseline))}
+    old = {task_key(run): run.folder for run in map(Run.open, runs_below(baseline))}
     new = {}
     for folder in runs_below(candidate):
         run = Run.open(folder)
         if tasks is None or run.manifest["task"]["name"] in tasks:
-            new[_key(run)] = run
+            new[task_key(run)] = run
     for key in new.keys() & old.keys():
         if [*journal.files(old[key])]:
             raise UsageError(
@@ -74,6 +75,7 @@ def update(baseline: Path, candidate: Path, *, tasks: Collection[str] | None = N
     return written
 
 
-def _key(run: Run) -> tuple[str, ...]:
+def task_key(run: Run) -> Key:
+    """Return task, split and subset of a run."""
     task = run.manifest["task"]
     return task["name"], task["split"], run.manifest["subset"] or ""

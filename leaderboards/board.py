@@ -24,6 +24,7 @@ from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, refusals
+from harness.leaderboards.seeds import seed_notes
 from harness.leaderboards.unit_values import unit_values
 from harness.record import MANIFEST, SCORES, Run
 from harness.run.sweep import sweep_of
@@ -189,22 +190,21 @@ def build(
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
     refused: dict[Path, StoreError] | None = {} if names_refused else None
     left_off: list[LeftOff] = []
-    runs, rows = [], []
+    read: list[tuple[Run, Row]] = []
     for run in open_runs(folders, skips_unfinished=True, refused=refused):
         # A run whose ground truth the organisers keep is finished without scores.
         if (run.folder / SCORES).is_file():
             with refusals(run.folder, refused):
                 made = row(run)
-                rows.append(replace(made, of_benchmark=published and is_benchmark(run, made)))
-                runs.append(run)
+                of_benchmark = published and is_benchmark(run, made)
+                read.append((run, replace(made, of_benchmark=of_benchmark)))
     if definition is not None:
         title = definition.heading
-        reasons = [LeftOff.of(definition, made) for made in rows]
-        kept = [place for place, one in enumerate(reasons) if one is None]
+        reasons = [LeftOff.of(definition, made) for _, made in read]
         left_off = [one for one in reasons if one is not None]
-        runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
-    named = names(rows, [key(made) for made in rows])
-    for run, made, name in zip(runs, rows, named, strict=True):
+        read = [pair for pair, one in zip(read, reasons, strict=True) if one is None]
+    named = names([made for _, made in read], [key(made) for _, made in read])
+    for (run, made), name in zip(read, named, strict=True):
         grouped.setdefault(key(made), []).append((run, replace(made, name=name)))
     tables = [
         found
@@ -280,6 +280,7 @@ def table(
     places = rank(rows, paired)
     sweeps = [sweep_of(run.folder) for run in runs]
     notes.extend(sensitivity.setting_notes(rows, sweeps, paired))
+    notes.extend(seed_notes(rows, units, metrics))
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)

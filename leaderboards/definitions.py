@@ -101,7 +101,6 @@ class TrainingStep:
 
     method: str
     config: str
-    """Name of a configuration of the method."""
     start: str = ""
     """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()

@@ -104,12 +104,7 @@ def training(
 ) -> Estimate:
     """Estimate a training of a network of `size` 10^9 parameters on `processes` devices.
 
-    Args:
-        config: Its settings, with the trainer's defaults.
-        size: Parameters in 10^9.
-        samples: Of one pass.
-        device: One of the devices.
-        processes: Their number.
+    `config` has the trainer's defaults too; `samples` are those of one pass.
     """
     generates = "num_generations" in config
     responses = int(config.get("generation_batch_size") or 128)

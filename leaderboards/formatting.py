@@ -182,11 +182,9 @@ def training_name(made: TrainingInfo) -> str:
     return f"{made.folder}: {', '.join(facts)}"
 
 
-def p_value(comparison: Comparison) -> str:
-    """A p value, not more precise than a resampling test can be."""
-    if comparison.p_value is None:
-        return ""
-    return "p < 0.001" if comparison.p_value < 0.001 else f"p = {comparison.p_value:.3f}"
+def p_value(p: float | None) -> str:
+    """A p value, not more precise than a resampling test can be; empty for none."""
+    return "" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def heading(name: str, better: Better) -> str:

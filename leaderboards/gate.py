@@ -19,16 +19,16 @@ losses fail, which is half of `1 - level` for either family, so that both togeth
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypedDict
 
 from harness.errors import DataError, HarnessError, UsageError
+from harness.leaderboards.baseline import Key, task_key
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
-from harness.leaderboards.sample_changes import SampleChanges, sample_changes
+from harness.leaderboards.sample_changes import sample_changes
 from harness.record import Run, unfinished_below
-from harness.scores import UnitScore
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
 from harness.statistics.quantiles import check_level
@@ -37,9 +37,6 @@ __all__ = ["GateReport", "TaskVerdict", "check"]
 
 MAX_DROP = 0.02
 MAX_CUT = 0.05
-
-Key: TypeAlias = tuple[str, str, str]
-"""Task, split and subset of a run that the candidate must have too."""
 
 
 def check(
@@ -98,15 +95,24 @@ def check(
         before, after = (
             {key: run for key, run in side.items() if key[0] in tasks} for side in (before, after)
         )
-    rules = _Rules(max_drop, max_drops, max_cut, level, resamples, seed, data_root)
+    draws = _Draws(level=level, resamples=resamples, seed=seed)
+    rules = _Rules(max_drop, max_drops, max_cut, draws, data_root)
     half = _unfinished(candidate) if before.keys() - after.keys() else {}
     verdicts = [rules.judge(run, _counterpart(key, after, half)) for key, run in before.items()]
     return GateReport(
-        verdicts=tuple(rules.with_losses(verdicts)),
+        verdicts=tuple(_with_losses(verdicts)),
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
         site=site,
     )
+
+
+class _Draws(TypedDict):
+    """Settings of all comparisons."""
+
+    level: float
+    resamples: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +120,7 @@ class _Rules:
     max_drop: float
     max_drops: Mapping[str, float]
     max_cut: float
-    level: float
-    resamples: int
-    seed: int
+    draws: _Draws
     data_root: Path | None
 
     def judge(self, baseline: Run, candidate: Run | str) -> TaskVerdict:
@@ -135,10 +139,20 @@ class _Rules:
         different = differences(before, after) or other_cuts(before, after, self.max_cut)
         if different:
             return replace(verdict, failures=tuple(different))
+        comparison, changes, notes = None, None, _unknown_cuts(before, after)
+        name = before.headline
         try:
             a, b = tuple(baseline.units()), tuple(candidate.units())
             check_same_units(a, b)
-            comparison, changes, notes = self._compare(baseline, a, candidate, b, before.headline)
+            try:
+                metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
+            except HarnessError as error:
+                notes = [f"{name} cannot be computed from the scores again: {error}", *notes]
+            else:
+                check_numbers(baseline, a, metrics)
+                check_numbers(candidate, b, metrics)
+                comparison = compare(metrics, a, b, name=name, **self.draws)
+                changes = sample_changes(metrics, a, b)
         except DataError as error:
             return replace(verdict, failures=(f"cannot be compared: {error}",))
         return replace(
@@ -146,102 +160,62 @@ class _Rules:
             comparison=comparison,
             changes=changes,
             candidate_folder=candidate.folder,
-            answers=compare_answers(
-                a, b, resamples=self.resamples, level=self.level, seed=self.seed
-            ),
+            answers=compare_answers(a, b, **self.draws),
             change=None
             if before.value is None or after.value is None
             else after.value - before.value,
             failures=tuple(_lost_number(before, after)),
-            notes=(*notes, *_unknown_cuts(before, after)),
+            notes=tuple(notes),
         )
 
-    def _compare(
-        self,
-        baseline: Run,
-        a: Sequence[UnitScore],
-        candidate: Run,
-        b: Sequence[UnitScore],
-        name: str,
-    ) -> tuple[Comparison | None, SampleChanges | None, tuple[str, ...]]:
-        """The paired comparison and the samples that changed, or why it cannot be made although
-        the units are the same.
 
-        Raises:
-            StoreError: the scores of one run do not give its recorded number.
-        """
-        try:
-            metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
-        except HarnessError as error:
-            return None, None, (f"{name} cannot be computed from the scores again: {error}",)
-        check_numbers(baseline, a, metrics)
-        check_numbers(candidate, b, metrics)
-        made = compare(
-            metrics,
-            a,
-            b,
-            name=name,
-            resamples=self.resamples,
-            level=self.level,
-            seed=self.seed,
+def _with_losses(verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
+    """Yield the verdicts, with corrected p values and the failures that losses cause."""
+    scores = _adjusted([verdict.comparison for verdict in verdicts])
+    answers = _adjusted([verdict.answers for verdict in verdicts])
+    for verdict, p, answers_p in zip(verdicts, scores, answers, strict=True):
+        after = verdict.candidate
+        score = answered = None
+        if after is not None and verdict.change is not None:
+            loss = verdict.baseline.quality - after.quality
+            score = _fault(verdict.max_drop, loss, verdict.comparison, p, scores)
+        if verdict.answers is not None:
+            loss = verdict.answers.loss or 0.0
+            answered = _fault(verdict.max_drop, loss, verdict.answers, answers_p, answers)
+        line = changed_answers(verdict)
+        yield replace(
+            verdict,
+            adjusted_p=p,
+            adjusted_answers_p=answers_p,
+            failures=(
+                *([score] if score else []),
+                *verdict.failures,
+                *([f"{line}: {answered}"] if answered else []),
+            ),
+            notes=(
+                *verdict.notes,
+                *([f"{line}: no drop that fails"] if line and not answered else []),
+            ),
         )
-        return made, sample_changes(metrics, a, b), ()
 
-    def with_losses(self, verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
-        """Yield the verdicts, with corrected p values and the failures that losses cause."""
-        scores = _adjusted([verdict.comparison for verdict in verdicts])
-        answers = _adjusted([verdict.answers for verdict in verdicts])
-        for place, verdict in enumerate(verdicts):
-            after = verdict.candidate
-            score = answered = None
-            if after is not None and verdict.change is not None:
-                loss = verdict.baseline.quality - after.quality
-                score = self._fault(verdict, loss, verdict.comparison, scores, place)
-            if verdict.answers is not None:
-                loss = verdict.answers.loss or 0.0
-                answered = self._fault(verdict, loss, verdict.answers, answers, place)
-            line = changed_answers(verdict)
-            yield replace(
-                verdict,
-                adjusted_p=scores[place],
-                adjusted_answers_p=answers[place],
-                failures=(
-                    *([score] if score else []),
-                    *verdict.failures,
-                    *([f"{line}: {answered}"] if answered else []),
-                ),
-                notes=(
-                    *verdict.notes,
-                    *([f"{line}: no drop that fails"] if line and not answered else []),
-                ),
-            )
 
-    def _fault(
-        self,
-        verdict: TaskVerdict,
-        loss: float,
-        comparison: Comparison | None,
-        adjusted: Sequence[float | None],
-        place: int,
-    ) -> str | None:
-        """Return the reason why a loss fails the gate, if it does.
-
-        Args:
-            verdict: On the task, with its limit.
-            loss: How much worse the candidate is.
-            comparison: That shows it; None where it cannot be made.
-            adjusted: The corrected p values of all tasks.
-            place: Of this task among them.
-        """
-        tasks = sum(p is not None for p in adjusted)
-        if comparison is not None and is_significant(comparison, adjusted[place]):
-            return f"a significant drop of {loss:.4f}"
-        if loss <= limit(comparison, verdict.max_drop, tasks=max(tasks, 1)) + SLACK:
-            return None
-        measured = comparison is not None and comparison.interval is not None
-        return f"a drop of {loss:.4f}, more than --max-drop {verdict.max_drop:g}" + (
-            " and than what this data can detect" if measured else ""
-        )
+def _fault(
+    max_drop: float,
+    loss: float,
+    comparison: Comparison | None,
+    adjusted_p: float | None,
+    every: Sequence[float | None],
+) -> str | None:
+    """Return why a loss fails the gate, if it does; `every` has the corrected p of all tasks."""
+    tasks = sum(p is not None for p in every)
+    if comparison is not None and is_significant(comparison, adjusted_p):
+        return f"a significant drop of {loss:.4f}"
+    if loss <= limit(comparison, max_drop, tasks=max(tasks, 1)) + SLACK:
+        return None
+    measured = comparison is not None and comparison.interval is not None
+    return f"a drop of {loss:.4f}, more than --max-drop {max_drop:g}" + (
+        " and than what this data can detect" if measured else ""
+    )
 
 
 def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
@@ -330,9 +304,7 @@ def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
     found = {}
     for folder in folders:
         for path in unfinished_below(folder):
-            manifest = Run.open(path).manifest
-            task = manifest["task"]
-            found[task["name"], task["split"], manifest["subset"] or ""] = path
+            found[task_key(Run.open(path))] = path
     return found
 
 

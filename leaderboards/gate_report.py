@@ -107,17 +107,15 @@ class GateReport:
         Losses of score and of answers are taken for independent; where they come together, this
         is more than the true rate.
         """
-        made = [(one.comparison, one.max_drop) for one in self.verdicts]
-        answers = [(one.answers, one.max_drop) for one in self.verdicts]
         kinds = [
-            [(one, most) for one, most in kind if one is not None and one.interval is not None]
-            for kind in (made, answers)
+            [
+                (made, one.max_drop)
+                for one in self.verdicts
+                if (made := getattr(one, kind)) is not None and made.interval is not None
+            ]
+            for kind in ("comparison", "answers")
         ]
-        if not any(kinds):
-            return None
-        return 1 - prod(
-            1 - false_alarms([one for one, _ in kind], [most for _, most in kind]) for kind in kinds
-        )
+        return 1 - prod(1 - false_alarms(kind) for kind in kinds) if any(kinds) else None
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
@@ -157,27 +155,22 @@ class GateReport:
 
     def text(self) -> str:
         """Plain text of the report: the verdict, a line for each task, the power."""
-        return text(self)
-
-
-def text(report: GateReport) -> str:
-    """The whole report, its verdict first."""
-    lines = [f"{'PASSED' if report.is_passed else 'FAILED'}  {sentence(report)}: {models(report)}"]
-    widths = [
-        max((len(cell(verdict)) for verdict in report.verdicts), default=0)
-        for cell in (lambda one: one.task, lambda one: one.headline, numbers)
-    ]
-    for verdict in report.verdicts:
-        cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
-        padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
-        line, more = f"  {mark(verdict)} {padded}".rstrip(), evidence(verdict)
-        if more and len(line) + len(more) + 4 <= NARROW:
-            line, more = f"{line}  ({more})", ""
-        lines.extend([line, *([f"      {more}"] if more else [])])
-        lines.extend(f"      {line}" for line in details(verdict, report))
-    lines.extend(f"  – {name}: only in the candidate, not compared" for name in report.ignored)
-    lines.append(power(report))
-    return "".join(f"{printable(line)}\n" for line in lines)
+        lines = [f"{'PASSED' if self.is_passed else 'FAILED'}  {sentence(self)}: {models(self)}"]
+        widths = [
+            max((len(cell(verdict)) for verdict in self.verdicts), default=0)
+            for cell in (lambda one: one.task, lambda one: one.headline, numbers)
+        ]
+        for verdict in self.verdicts:
+            cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
+            padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
+            line, more = f"  {mark(verdict)} {padded}".rstrip(), evidence(verdict)
+            if more and len(line) + len(more) + 4 <= NARROW:
+                line, more = f"{line}  ({more})", ""
+            lines.extend([line, *([f"      {more}"] if more else [])])
+            lines.extend(f"      {line}" for line in details(verdict, self))
+        lines.extend(f"  – {name}: only in the candidate, not compared" for name in self.ignored)
+        lines.append(power(self))
+        return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def sentence(report: GateReport) -> str:
@@ -235,8 +228,8 @@ def evidence(verdict: TaskVerdict) -> str:
     parts = []
     if made is not None and made.interval is not None:
         parts.append(f"{made.level * 100:g} % CI {formatting.signed_span(made.interval)}")
-    if (p := verdict.adjusted_p) is not None:
-        parts.append("p < 0.001" if p < 0.001 else f"p = {p:.3f}")
+    if verdict.adjusted_p is not None:
+        parts.append(formatting.p_value(verdict.adjusted_p))
     if changes is not None and (changes.worse or changes.better):
         parts.append(f"{changes.worse} of {changes.total} worse, {changes.better} better")
     elif changes is not None:

@@ -20,7 +20,6 @@ class Cell:
     printed: str | None
     """The paper's number; None where it prints none that can be read."""
     unit: str
-    """Unit of the paper's number."""
     defect: str
     value: float | None
     """Ours; None where no run is of this row and column."""

@@ -19,15 +19,7 @@ ANSWERED = Metric("answered", about="share of samples that have an answer")
 def compare_answers(
     a: Sequence[UnitScore], b: Sequence[UnitScore], *, resamples: int, level: float, seed: int
 ) -> Comparison | None:
-    """Compare the shares of samples that two runs answered; None where no unit's differs.
-
-    Args:
-        a: The units of the baseline.
-        b: The same units of the candidate, in any order.
-        resamples: Bootstrap draws and, at most, swaps.
-        level: Of the paired interval.
-        seed: Seeds the draws.
-    """
+    """Compare the shares of samples that two runs answered; None where no unit's differs."""
     if {one.unit: one.failed for one in a} == {one.unit: one.failed for one in b}:
         return None
     return compare(
@@ -79,21 +71,14 @@ def limit(comparison: Comparison | None, max_drop: float, *, tasks: int = 1) -> 
     return max(max_drop, _error(comparison) * _sizes(comparison, tasks))
 
 
-def false_alarms(comparisons: Sequence[Comparison], max_drops: Sequence[float]) -> float:
+def false_alarms(limited: Sequence[tuple[Comparison, float]]) -> float:
     """Return the probability that a gate fails on losses of one kind if no model changed; 0 to 1.
 
     Every swap of the two runs' results is a gate on models that are equally good. The share of
-    swaps with a loss that fails is counted for each task; the tasks are taken for independent.
-
-    Args:
-        comparisons: Those of all tasks that have an interval.
-        max_drops: The gate's limit for each.
+    swaps with a loss that fails is counted for each task, a comparison with its `max_drop`; the
+    tasks are taken for independent.
     """
-    each = (
-        _share(one, max_drop, tasks=len(comparisons))
-        for one, max_drop in zip(comparisons, max_drops, strict=True)
-    )
-    return 1 - prod(1 - share for share in each)
+    return 1 - prod(1 - _share(*one, tasks=len(limited)) for one in limited)
 
 
 def _share(comparison: Comparison, max_drop: float, *, tasks: int) -> float:

@@ -19,12 +19,7 @@ Settings = Mapping[str, str]
 
 
 def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
-    """The name of each row: equal in two tables for one model, never in one table for two rows.
-
-    Args:
-        rows: Of a board.
-        tables: What names the table of each row.
-    """
+    """The name of each row: equal in two tables for one model, never in one table for two rows."""
     labels: list[list[str]] = [[] for _ in rows]
 
     def current_names() -> list[str]:
@@ -49,7 +44,6 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
 
 
 def _indices_by_name(named: Sequence[str]) -> dict[str, list[int]]:
-    """The indices of each name."""
     found: dict[str, list[int]] = {}
     for index, name in enumerate(named):
         found.setdefault(name, []).append(index)
@@ -57,7 +51,6 @@ def _indices_by_name(named: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _ambiguous_names(named: Sequence[str], tables: Sequence[object]) -> list[str]:
-    """Names that several rows of one table have."""
     seen = Counter(zip(named, tables, strict=True))
     return list(dict.fromkeys(name for (name, _), count in seen.items() if count > 1))
 

@@ -110,10 +110,7 @@ class Checked:
 def check(folders: Sequence[Path], data_root: Path, *, heads: Sequence[str] = ()) -> list[Checked]:
     """Check the chain of each publication at or below some folders, and score it again.
 
-    Args:
-        folders: Where to look.
-        data_root: The benchmarks' data.
-        heads: Heads that were quoted elsewhere; with any, others are faults.
+    With `heads`, which were quoted elsewhere, others are faults.
 
     Raises:
         StoreError: there is no publication.

@@ -134,9 +134,7 @@ def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...
     Variants of ablations stand on the boards of their papers alone. A row that a paper prints by
     one protocol in several of its tables is taken from the first; by two protocols it is two rows.
 
-    Args:
-        made: Any row of the table.
-        metrics: The table's metrics, the headline first.
+    `made` is any row of the table; of `metrics` the headline is the first.
     """
     found: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
     for one in (one for paper in PAPERS for one in published_results(paper)):

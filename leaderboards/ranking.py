@@ -26,7 +26,6 @@ class RankedRow:
     """Rank of one row."""
 
     index: int
-    """Index of the row."""
     rank: int | None
     """Rank from 1; None for a row without a number."""
     basis: Basis | None

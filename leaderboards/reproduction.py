@@ -63,14 +63,7 @@ def training_differences(made: Row, method: Method) -> Iterator[str]:
 def compare_with_paper(
     made: Row, result: PublishedResult, *, metric: str = "", trained: Iterable[str] = ()
 ) -> Reproduction:
-    """Compare a measured row with the paper's number for the same method.
-
-    Args:
-        made: The row.
-        result: The paper's number.
-        metric: The row's metric; the headline, without.
-        trained: Known differences of the training.
-    """
+    """Compare a measured row with the paper's number for the same method."""
     metric = metric or made.headline
     is_same = result.is_by(made.protocol)
     differences = [*map(str, made.deviations), *trained]

@@ -31,7 +31,6 @@ class Rollout:
 
     text: str
     second: str | None
-    """Text of the second pass."""
     components: Mapping[str, float]
     advantage: float | None
     """Advantage; None in files of versions that did not record it."""

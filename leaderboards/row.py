@@ -54,7 +54,6 @@ class Reproduction:
     printed: str
     verdict: Verdict
     differences: tuple[str, ...]
-    """Known differences between the run and the paper."""
     text: str
     """`paper 66.4 → ours 65.1 (CI 63.0 to 67.2): reproduced`."""
 
@@ -172,7 +171,7 @@ def row(run: Run) -> Row:
     results, manifest = run.results, run.manifest
     provenance = manifest.get("provenance", {})
     try:
-        description = manifest["model"]["description"]
+        description, seconds = manifest["model"]["description"], run.timing.get("wall_seconds")
         made = Row(
             **{**{key: results[key] for key in COPIED}, **_without_values(results)},
             name=results["model"],
@@ -183,7 +182,7 @@ def row(run: Run) -> Row:
                 for name, pair in results["intervals"].items()
             },
             ledger=results.get("ledger"),
-            seconds=_seconds(run.timing.get("wall_seconds")),
+            seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
             judge=_judge(manifest.get("task", {}).get("arguments", {})),
             seed=manifest.get("seed"),
             commit=provenance.get("commit"),
@@ -314,10 +313,6 @@ def _trained_by(made: CheckpointProvenance, run: Path) -> TrainingInfo:
 
 def _interval(low: float, high: float) -> tuple[float, float]:
     return float(low), float(high)
-
-
-def _seconds(seconds: object) -> float | None:
-    return float(seconds) if isinstance(seconds, (int, float)) else None
 
 
 def _peak(run: Run, name: str) -> int | None:

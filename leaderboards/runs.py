@@ -71,10 +71,7 @@ def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric
 
     Stored payloads of a corpus are merged and its function called; no network is run.
 
-    Args:
-        run: The run whose `results.json` is read.
-        units: Its scores.
-        metrics: The metric last, after the metrics that it is derived from.
+    The metric is the last of `metrics`, after those that it is derived from.
 
     Raises:
         StoreError: `results.json` says something else.
@@ -119,10 +116,6 @@ def _recorded_means(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[i
 
 def task_of(run: Run, data_root: Path | None = None) -> Task:
     """Build the task that a run was made with, from the files under the recorded data root.
-
-    Args:
-        run: A finished run.
-        data_root: Where the data lies now, if not where it lay then.
 
     Raises:
         HarnessError: no such plugin, no data, or a task of another version or protocol.

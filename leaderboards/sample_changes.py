@@ -35,10 +35,7 @@ def sample_changes(
 ) -> SampleChanges | None:
     """Return the units whose score differs; None where the metric has no value of one unit.
 
-    Args:
-        metrics: The metric last, after those that it is derived from.
-        a: Units of the baseline.
-        b: The same units of the candidate, in any order.
+    The metric is the last of `metrics`; `b` has the units of `a` in any order.
     """
     if any(metric.corpus is not None for metric in metrics):
         return None

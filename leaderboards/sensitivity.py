@@ -26,11 +26,6 @@ def setting_notes(
     setting's, where the sweep holds it. Of a sweep of every combination: `… over 3 settings of
     frames, with prompt=short; …. That is the largest of 2 spreads, one for each combination of
     the other settings; their mean is 0.070.`
-
-    Args:
-        rows: Of one table.
-        sweeps: The `sweep.json` that each row's run belongs to.
-        compare: Of two rows by their indices.
     """
     for base in dict.fromkeys(sweep["base"] for sweep in sweeps if sweep):
         members = {

@@ -37,12 +37,7 @@ def draw_frame(
 ) -> Frame:
     """Draw the outlines and labels of a twin's instances on a frame; beside it its depth.
 
-    Args:
-        index: Number of the frame.
-        image: Its pixels.
-        data: The twin's JSON.
-        masks: The masks of this frame (height × width) by path.
-        depth: The depth of this frame; None: there is none.
+    `data` is the twin's JSON; `masks` (height × width) of this frame are by path.
     """
     scale = _scale(image.shape[1])
     drawn = _resized(image, scale)

@@ -9,9 +9,7 @@ from harness.scores import Corpus, Metric, UnitScore, quotient
 def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
     """Return the last metric's number over one unit; None if it does not count, or is a corpus.
 
-    Args:
-        metrics: The metric last, after the metrics that it is derived from.
-        unit: The unit's statistics.
+    It is the last of `metrics`, after those that it is derived from.
     """
     found: dict[str, float] = {}
     for metric in metrics:

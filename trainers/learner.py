@@ -143,13 +143,8 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
     ) -> None:
         """Load the network of a backend.
 
-        Args:
-            chat: The backend.
-            settings: What is trained, and how.
-            accelerator: What joins the processes.
-            seed: Seed of the adapter and of all draws.
-            temperature: Temperature of the probabilities that the loss sees.
-            lora_dropout: Share of an adapter's inputs that are dropped.
+        `seed` is that of the adapter and of all draws, `temperature` that of the probabilities that
+        the loss sees.
         """
         self.chat, self.settings = chat, settings
         self.accelerator, self.seed = accelerator, seed

@@ -44,29 +44,12 @@ COPIED = (
 """Files of a checkpoint beside its weights and config.json, which training does not change."""
 
 
-def check_whole(who: str, chat: TransformersChat) -> None:
-    """Raise UsageError if a network has an adapter beside its weights, which would be left out."""
-    if chat.adapter is None:
-        return
-    raise UsageError(
-        f"trainer {who}, adapter {chat.adapter.name}",
-        expected="a checkpoint that holds all of its weights",
-        found="an adapter beside one",
-        fix="Merge it first: a training with finetune=lora has the merged network in its folder "
-        "checkpoint/; for others, PEFT's merge_and_unload() and save_pretrained(FOLDER) write one. "
-        "Then give that folder as checkpoint= and no adapter=.",
-    )
-
-
 def trainable(
     who: str, spec: Spec | None, kind: type[Any] = PromptedModel
 ) -> tuple[Any, TransformersChat]:
     """Build the model to train: a network in process, with the composition that asks it.
 
-    Args:
-        who: Name of the trainer, for errors.
-        spec: The model.
-        kind: Class that it must be of.
+    `who` is the trainer's name, for errors; `kind` the class that the model must be of.
 
     Raises:
         UsageError: it is something else, or has an adapter beside its weights.
@@ -82,7 +65,15 @@ def trainable(
             f"{usual}(checkpoint=…)",
             found=type(model).__name__,
         )
-    check_whole(who, model.chat)
+    if model.chat.adapter is not None:  # which would be left out
+        raise UsageError(
+            f"trainer {who}, adapter {model.chat.adapter.name}",
+            expected="a checkpoint that holds all of its weights",
+            found="an adapter beside one",
+            fix="Merge it first: a training with finetune=lora has the merged network in its "
+            "folder checkpoint/; for others, PEFT's merge_and_unload() and save_pretrained(FOLDER) "
+            "write one. Then give that folder as checkpoint= and no adapter=.",
+        )
     return model, model.chat
 
 
@@ -139,12 +130,8 @@ def export(
     """Write a checkpoint that `from_pretrained` loads: weights, and the base's other files.
 
     An adapter is merged into the weights that are written; the network itself stays as it is.
-
-    Args:
-        network: The trained network, perhaps with an adapter.
-        base: The folder of the checkpoint that training began with.
-        folder: Where to write; replaced as a whole.
-        tensors: All weights by name, where the network does not hold them itself (ZeRO-3).
+    `base` is the folder of the checkpoint that training began with, and `folder` is replaced as a
+    whole; `tensors` are all weights, where the network does not hold them itself (ZeRO-3).
     """
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
         plain.save_pretrained(partial, state_dict=dict(tensors or weights))

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from harness.model import ChatRequest
-from harness.models.backends.inputs import A_TOKEN, joined_inputs, processor_inputs
+from harness.models.backends.inputs import joined_inputs, processor_inputs, with_tokens
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
@@ -42,14 +41,9 @@ def completed(
     processor: "ProcessorMixin", prompts: Sequence[Prompt], completions: Sequence[Sequence[int]]
 ) -> dict[str, Tensor]:
     """Return a network's inputs: prompts padded on the left, completions' tokens on the right."""
-    inputs = dict(joined_inputs(processor, prompts))
     ids = padded(completions, processor.tokenizer.pad_token_id)
     seen = padded([1] * len(tokens) for tokens in completions)
-    inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
-    inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
-    for name in A_TOKEN[2:]:
-        if name in inputs:  # all that is written is text, 0
-            inputs[name] = pad(inputs[name], (0, ids.shape[1]))
+    inputs: dict[str, Tensor] = with_tokens(dict(joined_inputs(processor, prompts)), ids, seen)
     return inputs
 
 

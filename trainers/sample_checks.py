@@ -4,15 +4,16 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import cpu_count
 from typing import TypeVar
 
 from harness.errors import DataError, HarnessError
 from harness.trainer import TrainingRun
 from harness.trainers.session import gather, processes
+from harness.types import Sample
 
 ExampleT = TypeVar("ExampleT")
 SAMPLES_PER_NOTE = 3
@@ -27,6 +28,14 @@ class SkippedSample:
     why: str
     """Reason in a few words, equal for all such samples."""
     detail: str = ""
+
+
+def with_extra(sample: Sample, more: Mapping[str, object]) -> Sample:
+    """Return the sample with more in its target's `extra`, where what is there already stays."""
+    target = sample.target
+    if target is None:
+        return sample
+    return replace(sample, target=replace(target, extra={**more, **target.extra}))
 
 
 def keep_usable(

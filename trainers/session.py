@@ -142,6 +142,7 @@ def loggers(
     return made
 
 
-def finite(value: float) -> float | None:
-    """Return a number for a record; None where it is none."""
-    return float(value) if math.isfinite(value) else None
+def last(run: TrainingRun, name: str) -> float | None:
+    """Return the last number of a training's curve with this name; None: there is none finite."""
+    numbers = [row[name] for row in run.curve.read() if name in row] if run.main else []
+    return float(numbers[-1]) if numbers and math.isfinite(numbers[-1]) else None

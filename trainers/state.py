@@ -105,10 +105,8 @@ def load_tensors(path: Path, network: "nn.Module") -> None:
     from safetensors.torch import load_file
 
     wanted = trained_tensors(network)
-    try:
+    with raised_as(StoreError, f"state {path}", "tensors", OSError, SafetensorError):
         found = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise StoreError(f"state {path}", expected="tensors", found=str(error)) from error
     ours, theirs = (
         {(name, one.dtype, *one.shape) for name, one in several.items()}
         for several in (wanted, found)

@@ -4,6 +4,7 @@ python examples/learning/results_page.py
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 from learned import table
@@ -14,9 +15,8 @@ PAGE = RESULTS.parent / "README.md"
 HEAD = """# Learning: all numbers
 
 What was trained and what follows from it: [learning.md](../../docs/learning.md). Means over seeds;
-gains are paired by image, with intervals of 95 % over images and seeds. Studies marked ‡ mix
-commits; `*` is an uncommitted state of one. Written by `python examples/learning/results_page.py`
-from `examples/learning/results`.
+gains are paired by image, with intervals of 95 %. Studies marked ‡ mix commits; `*` is an
+uncommitted state of one. Written by `python examples/learning/results_page.py`.
 """
 
 NOT_THE_PAPERS = {
@@ -73,11 +73,9 @@ def study(name: str) -> Iterator[str]:
     saved = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     plan, courses = saved["plan"], next(iter(saved["training"].values()))
     commits = [f"{one['commit'][:7]}{'*' * one['dirty']}" for one in courses]
+    seeds = ", ".join(f"{number} of {commit}" for commit, number in Counter(commits).items())
     yield f"## {name}{' ‡' if len(set(commits)) > 1 else ''}\n"
-    yield (
-        f"{plan['steps']} steps; {plan['held']} held-out samples a task; "
-        f"seeds of {', '.join(commits)}.\n"
-    )
+    yield f"{plan['steps']} steps; {plan['held']} held-out samples a task; seeds: {seeds}.\n"
     if name in NOT_THE_PAPERS:
         yield f"Settings (published): {NOT_THE_PAPERS[name]}.\n"
     yield from table(saved["rows"])

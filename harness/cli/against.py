@@ -135,13 +135,7 @@ def _weight(score: Mean | Ratio | Corpus | None) -> float | None:
 
 
 def against(arguments: Namespace, task: Task, *, pairs: int) -> Against | None:
-    """Return the comparison that `--against` asks for, if it does.
-
-    Args:
-        arguments: The parsed command line.
-        task: The task that is evaluated.
-        pairs: Number of models times tasks.
-    """
+    """Return the comparison that `--against` asks for, if it does; `pairs`: models times tasks."""
     path: Path | None = arguments.against
     if path is None:
         if arguments.until_decided:

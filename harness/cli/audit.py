@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.cli.output import show_json, write_text
 from harness.cli.progress import LineProgress
-from harness.cli.spec_arguments import ROOT, TASKS, require, run_folder
+from harness.cli.spec_arguments import run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import UsageError
@@ -63,7 +63,6 @@ def _run(arguments: Namespace, progress: LineProgress) -> Run:
         return Run.open(Path(arguments.of))
     from harness.cli.checkpoint_config import requested_models
 
-    require(arguments, tasks=TASKS, data=ROOT)
     ((_, spec, task), *others) = requested_tasks(arguments)
     (model, *more) = requested_models([arguments.of], tell=True)
     if others or more:

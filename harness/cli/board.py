@@ -133,7 +133,8 @@ def check(arguments: Namespace) -> int:
         raise UsageError("--level", expected="a number between 0 and 1", found=str(arguments.level))
     formats = _formats(arguments)
     limits = _limits(arguments.max_drop)
-    tasks = [name for text in arguments.tasks or () for name in _names(text)] or None
+    typed = (part.strip() for text in arguments.tasks or () for part in text.split(","))
+    tasks = list(filter(None, typed)) or None
     report = check_gate(
         arguments.baseline,
         arguments.candidate,
@@ -162,10 +163,6 @@ def _address(site: str) -> str:
     """Return the address of a site's start page, from it or from the site's folder."""
     start = Path(site, "index.html")
     return start.resolve().as_uri() if site and start.is_file() else site
-
-
-def _names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _limits(texts: Sequence[str] | None) -> dict[str, float]:

@@ -34,9 +34,7 @@ class Carried(NamedTuple):
 def requested_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
     """Return the SPECs of `--model`, each with the settings that the checkpoint of its VLM carries.
 
-    Args:
-        texts: Values of `--model`.
-        tell: True: print on standard error what was added.
+    `tell`: print on standard error what was added.
     """
     given = model_specs(texts)
     if tell:
@@ -45,9 +43,7 @@ def requested_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
 
 
 def model_specs(texts: Sequence[str] | None) -> list[Spec]:
-    """Return the SPECs of `--model`; the folder of a checkpoint with inference settings is a SPEC
-    too.
-    """
+    """Return the SPECs of `--model`; a checkpoint's folder with inference settings is one too."""
     if not texts:
         return specs(texts, "--model")
     found = ([model_spec(one)] if _is_folder(one) else specs([one], "--model") for one in texts)
@@ -55,11 +51,7 @@ def model_specs(texts: Sequence[str] | None) -> list[Spec]:
 
 
 def model_spec(text: str) -> Spec:
-    """Return the SPEC of a text, or of the model whose checkpoint lies in a folder.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return the SPEC of a text, or of a checkpoint's folder; raise UsageError if it is neither."""
     if not _is_folder(text):
         return parse(text)
     known = checkpoint_config.read(checkpoint.find(text))
@@ -95,11 +87,7 @@ def as_trained(spec: Spec) -> Spec:
 
 
 def built_model(text: str) -> tuple[Model, Spec]:
-    """Build the model of a text, as it was trained, and tell what that adds; return its SPEC too.
-
-    Raises:
-        HarnessError: it is no model, or cannot be built.
-    """
+    """Build the model of a text as it was trained; tell what that adds, and return its SPEC too."""
     typed = model_spec(text)
     tell_taken([typed])
     spec = as_trained(typed)
@@ -139,9 +127,7 @@ def _as_typed(arguments: Mapping[str, Value]) -> str:
 
 
 def _carried_arguments(spec: Spec) -> Carried:
-    """Return the settings that a checkpoint has and the SPEC lacks: those the model takes, and
-    others.
-    """
+    """Return what a checkpoint has and the SPEC lacks: what the model takes, and the rest."""
     weights, known = _config(spec)
     if known is None or known.name != spec.name:
         return Carried(weights)
@@ -159,9 +145,7 @@ def _carried_arguments(spec: Spec) -> Carried:
 
 
 def _has_argument(spec: Spec, key: str) -> bool:
-    """Return True if a SPEC gives an argument, itself or in a rule for frames, which sets their
-    pixels.
-    """
+    """Return True if a SPEC gives an argument, or a rule for frames that sets their pixels."""
     ruled = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
     return ruled or key in spec.arguments
 

@@ -16,11 +16,7 @@ PARTS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "p
 
 
 def evaluated_by(text: str | None) -> Spec | None:
-    """The SPEC of `--eval-model`.
-
-    Raises:
-        UsageError: it is none, or does not say where the checkpoint belongs.
-    """
+    """Return the SPEC of `--eval-model`; raise UsageError if it has no place for the checkpoint."""
     if text is None:
         return None
     spec = parse(text)
@@ -74,11 +70,7 @@ def check_network(spec: Spec) -> None:
 
 
 def check_parts(spec: Spec) -> None:
-    """Make the parts of a model that exist before its checkpoint does.
-
-    Raises:
-        HarnessError: one of them cannot be built, or the model takes no such argument.
-    """
+    """Make the parts of a model that exist before its checkpoint; raise what is wrong with them."""
     plugins.load("models", spec.name)
     for key, value in spec.arguments.items():
         if not plugins.accepts("models", spec.name, key):
@@ -92,10 +84,7 @@ def check_parts(spec: Spec) -> None:
 def with_checkpoint(spec: Spec, folder: Path) -> Spec:
     """The same model with another checkpoint: its backend's if that names one, else its own.
 
-    Parts that are not trained, such as a segmenter and a sampler of frames, keep theirs.
-
-    Raises:
-        UsageError: it has none.
+    Parts that are not trained keep theirs. Raises UsageError if it has none.
     """
     backend = spec.arguments.get("backend")
     if isinstance(backend, Spec) and "checkpoint" in backend.arguments:

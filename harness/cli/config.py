@@ -22,11 +22,7 @@ KINDS: Mapping[object, tuple[tuple[type, ...], str]] = {
 
 
 def read_config(path: Path, parser: argparse.ArgumentParser) -> dict[str, object]:
-    """The file's values by argument name.
-
-    Raises:
-        UsageError: it is no TOML, or has a key that the command does not know.
-    """
+    """Return the file's values by argument name; raise UsageError for a key that is none."""
     known = {one.dest: one for one in parser._actions if one.dest not in OURS}
     values = {}
     for key, value in read_toml(path).items():
@@ -53,11 +49,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def option_value(path: Path, option: argparse.Action, value: object) -> object:
-    """Return a value of the file as the option has it.
-
-    Raises:
-        UsageError: it is of another type.
-    """
+    """Return a value of the file as the option has it; raise UsageError for another type."""
     several = option.nargs in ("*", "+") or isinstance(option, argparse._AppendAction)
     kinds, wanted = KINDS.get(option.type, ((str,), "text"))
     if option.nargs == 0:

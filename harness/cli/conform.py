@@ -15,10 +15,7 @@ SHOWN = 12
 def conform(arguments: Namespace) -> int:
     """Print where the scorer deviates, the smallest case first; exit code 1 if it does."""
     count, found = run_cases(
-        arguments.scorer,
-        arguments.protocol,
-        tolerance=arguments.tolerance,
-        scale=arguments.scale,
+        arguments.scorer, arguments.protocol, tolerance=arguments.tolerance, scale=arguments.scale
     )
     cases = len({one.case for one in found})
     if arguments.json:

@@ -1,6 +1,4 @@
-"""Contamination: the share of a run's samples that its model was trained on. `--strict-split`
-refuses it.
-"""
+"""Contamination: the share of a run's samples that its model was trained on."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,8 +21,7 @@ from harness.task import Task
 def contamination_of(
     model: Spec, task: Task, subset: str | None, *, folder: Path, anew: bool, strict: bool
 ) -> Contamination | None:
-    """Return the overlap of a run's samples with its model's training data; None if it is not
-    known.
+    """Return the overlap of a run's samples with its model's training data; None if it is unknown.
 
     Args:
         model: The SPEC; its checkpoints record their training data.
@@ -32,10 +29,9 @@ def contamination_of(
         subset: The name of the part of it.
         folder: The run's folder, which stores the overlap.
         anew: Compute the overlap again, as an earlier run is set aside.
-        strict: Refuse an overlap.
+        strict: Raise UsageError if there is an overlap.
 
     Raises:
-        UsageError: there is some, and that is refused.
         StoreError: the stored one was edited, and cannot be computed again.
     """
     edited = not anew and is_changed(folder, TRAINED_ON)

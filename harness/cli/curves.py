@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.output import note, tell
+from harness.cli.spec_arguments import require_minimum
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.figure import Panel, Points, figure
 from harness.run.contamination import Training
@@ -27,24 +28,19 @@ def curves(arguments: Namespace) -> int:
     out: Path = arguments.out
     if out.suffix != ".svg":
         raise UsageError(f"--out {out}", expected="a name that ends with .svg", found=out.name)
-    if arguments.smooth < 1:
-        raise UsageError("--smooth", expected="a number ≥ 1", found=str(arguments.smooth))
+    require_minimum(arguments, 1, "smooth")
     trainings = [Training.open(folder) for folder in dict.fromkeys(arguments.runs)]
     rows = {one.folder: _rows(one) for one in trainings}
     names = _requested_names(arguments.y, rows)
     recipes = _recipes(trainings)
-    panels = [
-        Panel(
-            name,
-            {
-                label: [
-                    points for folder in folders if (points := _points(folder, rows[folder], name))
-                ]
-                for label, folders in recipes.items()
-            },
-        )
-        for name in names
-    ]
+    panels = []
+    for name in names:
+        points = {folder: _points(folder, logged, name) for folder, logged in rows.items()}
+        lines = {
+            label: [points[folder] for folder in folders if points[folder]]
+            for label, folders in recipes.items()
+        }
+        panels.append(Panel(name, lines))
     _tell_lacking(panels, recipes)
     write_bytes(out, figure(panels, smooth=arguments.smooth).encode())
     named = {label: [str(one) for one in several] for label, several in recipes.items()}
@@ -53,11 +49,7 @@ def curves(arguments: Namespace) -> int:
 
 
 def draw_curves(training: Training, wanted: re.Pattern[str]) -> str | None:
-    """Return the numbers of one training whose names match, as SVG; None if none was logged.
-
-    Raises:
-        StoreError: a line of the log is no record, or a value no number.
-    """
+    """Return the numbers of one training whose names match, as SVG; None if none was logged."""
     rows = training.curve.read()
     names = sorted({name for row in rows for name in row if wanted.fullmatch(name)})
     label = str(training.manifest["method"]["name"])
@@ -67,11 +59,7 @@ def draw_curves(training: Training, wanted: re.Pattern[str]) -> str | None:
 
 
 def _rows(training: Training) -> list[dict[str, object]]:
-    """Read the logged rows of a training; at least one.
-
-    Raises:
-        StoreError: nothing was logged, or a line is no record.
-    """
+    """Read the logged rows of a training; raise StoreError if there are none."""
     rows = training.curve.read()
     if not rows:
         raise StoreError(
@@ -101,11 +89,7 @@ def _requested_names(
 
 
 def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Points:
-    """The values of a number that can be drawn, by step.
-
-    Raises:
-        StoreError: a value is no number.
-    """
+    """Return the values of a number that can be drawn, by step; raise StoreError for no number."""
     found = {}
     for row in rows:
         value = row.get(name)
@@ -167,11 +151,7 @@ def _label(training: Training, others: Sequence[Training]) -> str:
 
 
 def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]) -> None:
-    """Print the trainings that are missing from a panel.
-
-    Raises:
-        StoreError: none of a panel's values is finite, or a recipe's trainings share no step.
-    """
+    """Print what is missing from a panel; raise StoreError if nothing of it can be drawn."""
     for panel in panels:
         if not any(panel.lines.values()):
             raise StoreError(f"logged {panel.title}", expected="a finite number", found="none")

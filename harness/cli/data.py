@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from harness import plugins
@@ -12,8 +13,8 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
-from harness.run.batching import samples_of, select, survey
-from harness.run.preflight import problem_line, undecodable
+from harness.run.batching import samples_of, select
+from harness.run.preflight import problem_line, survey, undecodable
 from harness.store.atomic import writing
 from harness.task import Task
 from harness.types import Sample
@@ -32,9 +33,7 @@ def make(arguments: Namespace) -> int:
     with writing(arguments.out):
         made = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
     tell(
-        arguments,
-        {"out": str(arguments.out), "tasks": made},
-        f"{arguments.out}: {', '.join(made)}",
+        arguments, {"out": str(arguments.out), "tasks": made}, f"{arguments.out}: {', '.join(made)}"
     )
     return 0
 
@@ -66,10 +65,9 @@ def check(arguments: Namespace) -> int:
 def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
     card = plugins.find_card(task.name)
     with plugins.plugin_errors(f"the check of {task.name}"):
-        problems = [{"path": one.path, "message": one.message} for one in task.check()]
+        problems = [asdict(one) for one in task.check()]
     if not problems and arguments.decode != "none":
-        faults = undecodable(task, every=arguments.decode == "all")
-        problems = [{"path": one.path, "message": one.message} for one in faults]
+        problems = [asdict(one) for one in undecodable(task, every=arguments.decode == "all")]
     samples, videos = (0, 0) if card is None else card.published_counts(task.split, task.arguments)
     line: dict[str, Any] = {
         "name": key,

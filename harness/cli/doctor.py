@@ -51,7 +51,7 @@ SPARE = 2
 """GiB below which a disk is called full: a run of a benchmark of videos takes some."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is there or lacking."""
 
@@ -94,29 +94,20 @@ def _version(name: str) -> str | None:
 
 
 def _core() -> Iterator[Finding]:
-    yield Finding(name="harness", state=__version__, about=_plugins())
-    yield Finding(name="python", state=platform.python_version(), about="3.11 or later is needed")
+    yield Finding("harness", __version__, _plugins())
+    yield Finding("python", platform.python_version(), "3.11 or later is needed")
     try:
         requirements = requires(DISTRIBUTION) or ()
     except PackageNotFoundError:
-        yield Finding(
-            name=DISTRIBUTION,
-            state="no metadata",
-            about="the core's packages and the plugins",
-            needed=True,
-            fix="it is not installed: pip install -e . in its folder",
-        )
+        about = "the core's packages and the plugins"
+        fix = "it is not installed: pip install -e . in its folder"
+        yield Finding(DISTRIBUTION, "no metadata", about, fix, needed=True)
         return
     for requirement in filter(_is_of_core, requirements):
         name = re.split(r"[^\w.-]", requirement)[0]
         found = _version(name)
-        yield Finding(
-            name=name,
-            state=found or "MISSING",
-            about="the core",
-            needed=True,
-            fix="" if found else f'pip install "{requirement}"',
-        )
+        fix = "" if found else f'pip install "{requirement}"'
+        yield Finding(name, found or "MISSING", "the core", fix, needed=True)
 
 
 def _is_of_core(requirement: str) -> bool:
@@ -137,27 +128,19 @@ def _is_of_core(requirement: str) -> bool:
 def _optional() -> Iterator[Finding]:
     for name, (extra, about) in OPTIONAL.items():
         found = _version(name)
-        yield Finding(
-            name=name,
-            state=found or "absent",
-            about=about,
-            fix="" if found else f'pip install "{DISTRIBUTION}[{extra}]"',
-        )
+        fix = "" if found else f'pip install "{DISTRIBUTION}[{extra}]"'
+        yield Finding(name, found or "absent", about, fix)
 
 
 def _machine() -> Iterator[Finding]:
     yield _accelerator()
-    yield Finding(name="cores", state=str(os.cpu_count()), about="--workers")
+    yield Finding("cores", str(os.cpu_count()), "--workers")
     free = shutil.disk_usage(Path.cwd()).free // 2**30
-    yield Finding(
-        name="free disk here",
-        state=f"{free} GiB",
-        about="runs",
-        fix="" if free >= SPARE else "give --out a folder on another disk",
-    )
+    fix = "" if free >= SPARE else "give --out a folder on another disk"
+    yield Finding("free disk here", f"{free} GiB", "runs", fix)
     for program, (about, fix) in PROGRAMS.items():
         place = shutil.which(program)
-        yield Finding(name=program, state=place or "absent", about=about, fix="" if place else fix)
+        yield Finding(program, place or "absent", about, "" if place else fix)
 
 
 def _sandbox() -> Iterator[Finding]:
@@ -170,13 +153,13 @@ def _sandbox() -> Iterator[Finding]:
             with open_sandbox(tier, workers=1) as sandbox:
                 described = sandbox.describe()
         except SandboxUnavailable as lacking:
-            yield Finding(name=tier, state="absent", about="code of models", fix=str(lacking))
+            yield Finding(tier, "absent", "code of models", str(lacking))
             continue
         landlock, probes = described["landlock"], described["self_test"]
         state = f"passed {len(probes)} probes of the self-test"
         named = "" if described["names"] else "not "
         about = f"Landlock {landlock or 'absent'}, refused calls {named}named"
-        yield Finding(name=tier, state=state, about=about)
+        yield Finding(tier, state, about)
 
 
 def gpus() -> list[str]:
@@ -192,30 +175,17 @@ def gpus() -> list[str]:
 
 def _accelerator() -> Finding:
     """The GPU that the driver names, and whether the installed torch was built for one."""
+    about, fix = "network models", ""
     if platform.system() == "Darwin" and platform.machine() == "arm64":
-        return Finding(name="accelerator", state="Apple GPU (mps)", about="network models")
-    if shutil.which("nvidia-smi") is None:
-        return Finding(
-            name="accelerator",
-            state="none",
-            about="network models compute on the CPU",
-            fix="for a server with a GPU: backend=openai(…), see docs/models.md",
-        )
-    found = "; ".join(gpus())
-    if not found:
-        return Finding(
-            name="accelerator",
-            state="no answer",
-            about="network models",
-            fix="nvidia-smi gives no answer: look at the NVIDIA driver",
-        )
-    on_cpu = (_version("torch") or "").endswith("+cpu")
-    return Finding(
-        name="accelerator",
-        state=found,
-        about="network models",
-        fix="this torch is built for the CPU alone: install one built for CUDA" if on_cpu else "",
-    )
+        state = "Apple GPU (mps)"
+    elif shutil.which("nvidia-smi") is None:
+        state, about = "none", "network models compute on the CPU"
+        fix = "for a server with a GPU: backend=openai(…), see docs/models.md"
+    elif not (state := "; ".join(gpus())):
+        state, fix = "no answer", "nvidia-smi gives no answer: look at the NVIDIA driver"
+    elif (_version("torch") or "").endswith("+cpu"):
+        fix = "this torch is built for the CPU alone: install one built for CUDA"
+    return Finding("accelerator", state, about, fix)
 
 
 def _plugins() -> str:

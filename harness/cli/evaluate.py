@@ -4,7 +4,7 @@ import math
 import os
 import shlex
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, fields, replace
 from functools import partial
@@ -19,7 +19,7 @@ from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.cli.progress import TitledProgress
-from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require, run_folder
+from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
@@ -46,7 +46,7 @@ def evaluate(arguments: Namespace) -> int:
     launch = detect_launch(os.environ)
     if launch is not None:
         own_gpu()
-    require(arguments, model=MODEL, tasks=TASKS, data=ROOT, out=RUNS)
+    require(arguments, "model", "tasks", "data", "out")
     out: Path = arguments.out
     models = requested_models(arguments.model, tell=launch is None or launch.leads)
     if arguments.name is not None and (len(models) > 1 or not arguments.name.strip()):
@@ -68,16 +68,20 @@ def evaluate(arguments: Namespace) -> int:
         from harness.cli.submission import submit
 
         return submit(arguments, partial(_check_processes, arguments, options))
+    folders = {
+        (str(model), key): run_folder(out, arguments.name or str(model), str(spec), options.subset)
+        for model in models
+        for key, spec, _ in requested
+    }
     with nullcontext() if launch is None else heartbeat(launch, out) as launch:
-        shown = _evaluate_models(arguments, out, models, requested, options, launch)
+        shown = _evaluate_models(arguments, folders, models, requested, options, launch)
     if launch is None or launch.leads:
-        folders = [
-            run_folder(out, arguments.name or str(model), str(spec), options.subset)
-            for model in models
-            for key, spec, _ in requested
-            if not shown[str(model)][key].keys() & NO_SCORES
+        scored = [
+            folder
+            for (model, key), folder in folders.items()
+            if not shown[model][key].keys() & NO_SCORES
         ]
-        _show(arguments, shown, folders)
+        _show(arguments, shown, scored)
     outcomes = [one for results in shown.values() for one in results.values()]
     if any("refused" in one for one in outcomes):
         return UnsupportedAnswerForm.exit_code
@@ -86,20 +90,14 @@ def evaluate(arguments: Namespace) -> int:
 
 def _evaluate_models(
     arguments: Namespace,
-    out: Path,
+    folders: Mapping[tuple[str, str], Path],
     models: Sequence[Spec],
     requested: Sequence[tuple[str, Spec, Task]],
     options: Options,
     launch: ProcessRank | None,
 ) -> dict[str, dict[str, Any]]:
-    """Evaluate every model task by task; return the results to print, none where another process
-    leads.
-    """
+    """Evaluate every model task by task; return what to print, which one process has."""
     judge = judge_for(arguments, [task for _, _, task in requested])
-
-    def place(spec: Spec, task: Spec) -> Path:
-        return run_folder(out, arguments.name or str(spec), str(task), options.subset)
-
     shown: dict[str, dict[str, object]] = {}
     leads = launch is None or launch.leads
     started = 0
@@ -121,8 +119,8 @@ def _evaluate_models(
                 strict=arguments.strict_split,
             )
             for spec in (models if leads or arguments.strict_split else ())
-            for _, task_spec, task in requested
-            for folder in [place(spec, task_spec)]
+            for key, _, task in requested
+            for folder in [folders[str(spec), key]]
         }
         decider = against(arguments, requested[0][2], pairs=pairs)
         if decider is not None:
@@ -133,11 +131,9 @@ def _evaluate_models(
             model = build_model(spec, options.seed) if options.in_process else spec
             shown[str(spec)] = {}
             for key, task_spec, task in requested:
-                folder = place(spec, task_spec)
+                folder = folders[str(spec), key]
                 started += 1
-                title = (
-                    f"{started} of {len(models) * len(requested)}: {key}, {arguments.name or spec}"
-                )
+                title = f"{started} of {pairs}: {key}, {arguments.name or spec}"
                 try:
                     run = run_evaluation(
                         bind(task, judge, folder),
@@ -174,11 +170,7 @@ def _evaluate_models(
 
 
 def _check_processes(arguments: Namespace, options: Options, size: int) -> None:
-    """Check that a launch of a number of processes can do what is asked.
-
-    Raises:
-        UsageError: an option needs one process.
-    """
+    """Raise UsageError if an option needs one process, and a launch has more."""
     several = size > 1
     if several and arguments.against is not None:
         raise UsageError("--against", expected="one process", found=f"{size} of a launch")
@@ -199,19 +191,14 @@ def _check_processes(arguments: Namespace, options: Options, size: int) -> None:
 
 
 def _options(arguments: Namespace) -> Options:
-    for name, minimum in (("workers", 1), ("batch_size", 1), ("seed", 0)):
-        value = getattr(arguments, name)
-        if value is not None and value < minimum:
-            raise UsageError(
-                f"--{name.replace('_', '-')}", expected=f"a number ≥ {minimum}", found=str(value)
-            )
+    require_minimum(arguments, 1, "workers", "batch_size")
+    require_minimum(arguments, 0, "seed")
     gpus, wait = arguments.worker_gpus, arguments.worker_wait
     if gpus is not None and not 0 <= gpus < math.inf:
         raise UsageError("--worker-gpus", expected="a number ≥ 0", found=str(gpus))
-    if not 0 < wait < math.inf:
-        raise UsageError("--worker-wait", expected="seconds, more than 0", found=str(wait))
-    if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
-        raise UsageError("--timeout", expected="seconds, more than 0", found=str(arguments.timeout))
+    for name, value in (("--worker-wait", wait), ("--timeout", arguments.timeout)):
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError(name, expected="seconds, more than 0", found=str(value))
     known = {one.name for one in fields(Options)}
     typed = {name: value for name, value in vars(arguments).items() if name in known}
     return Options(**typed, data_root=str(arguments.data.resolve()), checked=True)

@@ -36,9 +36,7 @@ FRAMES = 6  # of a video that are drawn
 
 
 def explain(arguments: Namespace) -> int:
-    """Print one sample's question, calls, answer, ground truth and score, or write a training's
-    page.
-    """
+    """Print what a run's record says of one sample, or write a training's page."""
     if is_training(arguments.run):
         return explain_training(arguments)
     for name in ("out", "groups"):
@@ -58,12 +56,14 @@ def explain(arguments: Namespace) -> int:
     unit = _unit(task, run, arguments.sample)
     sample = next(one for one in unit if one.id == arguments.sample)
     prediction = run.prediction(sample.id)
-    shown = {
+    fault = prediction.failure
+    shown: dict[str, object] = {
         **_question(task, run, sample),
         **_called(sample, prediction),
         **adapted(prediction),
         "parse": parsed_parts(prediction),
-        **_outcome(prediction),
+        **({"notes": "; ".join(prediction.notes)} if prediction.notes else {}),
+        **({"failure": f"{fault.kind}: {fault.message}"} if fault is not None else {}),
         **_judged(task, run, unit, sample, prediction),
     }
     if arguments.image is not None:
@@ -144,15 +144,6 @@ def adapted(prediction: Prediction) -> dict[str, list[str]]:
     return {"adaptation": [prediction.adaptation.method, *lines]}
 
 
-def _outcome(prediction: Prediction) -> dict[str, object]:
-    shown: dict[str, object] = {}
-    if prediction.notes:
-        shown["notes"] = "; ".join(prediction.notes)
-    if prediction.failure is not None:
-        shown["failure"] = f"{prediction.failure.kind}: {prediction.failure.message}"
-    return shown
-
-
 def _judged(
     task: Task, run: Run, unit: Sequence[Sample], sample: Sample, prediction: Prediction
 ) -> dict[str, object]:
@@ -207,8 +198,7 @@ def _print_list(name: str, lines: Sequence[str]) -> None:
 
 
 def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
-    """Ground truth above, prediction with the ground truth's outline below; of a video, some
-    frames.
+    """Draw the ground truth above the prediction with its outline; of a video, some frames.
 
     Under them stands what the networks were shown, as large as they were shown it, once each.
     """
@@ -216,19 +206,13 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
     step = max(1, -(-len(media) // FRAMES))
     frames = range(0, len(media), step)
     ground_truth = sample.target.answer if sample.target else None
-    rows = (
-        [_row(sample, frames, [(ground_truth, overlay.GROUND_TRUTH, True)])] if ground_truth else []
-    )
-    rows.append(
-        _row(
-            sample,
-            frames,
-            [
-                (prediction.answer, overlay.PREDICTION, True),
-                (ground_truth, overlay.GROUND_TRUTH, False),
-            ],
-        )
-    )
+    truth = [(ground_truth, overlay.GROUND_TRUTH, True)]
+    both = [
+        (prediction.answer, overlay.PREDICTION, True),
+        (ground_truth, overlay.GROUND_TRUTH, False),
+    ]
+    layers = [truth, both] if ground_truth else [both]
+    rows = [_row(sample, frames, one) for one in layers]
     rows += _draw_frames(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [

@@ -17,7 +17,7 @@ from harness import plugins
 from harness.card import Card
 from harness.cli.hub_access import call_hub, connect, refuse_offline
 from harness.cli.output import note, show_json
-from harness.cli.spec_arguments import ROOT, require_value
+from harness.cli.spec_arguments import require
 from harness.errors import StoreError, UsageError
 from harness.store.atomic import read_json, write_json, writing
 
@@ -42,7 +42,8 @@ class HubSource:
 
 def fetch(arguments: Namespace) -> int:
     """Fetch the files that a task's card names; print commits and the steps that remain by hand."""
-    root = require_value(arguments.data, "--data", ROOT)
+    require(arguments, "data")
+    root: Path = arguments.data
     card = card_of(arguments.task)
     folder = root / card.folder
     sources = _sources(card, folder, arguments)
@@ -65,11 +66,7 @@ def fetch(arguments: Namespace) -> int:
 
 
 def card_of(name: str) -> Card:
-    """The card of an installed task.
-
-    Raises:
-        UsageError: there is no such task, or it has no card.
-    """
+    """Return the card of an installed task; raise UsageError if there is none."""
     if name not in plugins.installed_plugins("tasks"):
         plugins.load("tasks", name)  # raises, and says which names are near
     card = plugins.find_card(name)
@@ -104,17 +101,10 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
                 found="another name",
             )
     hub: Mapping[str, Any] = card.hub or {}
-    files = hub.get("files")
-    return [
-        HubSource(
-            named[place],
-            place,
-            folder / place,
-            arguments.revision or hub.get("revision", "main"),
-            None if files is None else tuple(files),
-        )
-        for place in sorted(set(chosen))
-    ]
+    revision = arguments.revision or hub.get("revision", "main")
+    files = None if hub.get("files") is None else tuple(hub["files"])
+    places = sorted(set(chosen))
+    return [HubSource(named[one], one, folder / one, revision, files) for one in places]
 
 
 def _read_record(folder: Path) -> dict[str, dict[str, object]]:

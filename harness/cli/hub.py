@@ -98,14 +98,9 @@ def push(arguments: Namespace) -> int:
                 found="datasets/",
             )
         _refuse_names(list(files), f"folder {arguments.path}")
-        commit = _commit(
-            connect(quiet=arguments.quiet or arguments.json),
-            repository,
-            files,
-            f"harness {__version__}: {what}",
-            public=arguments.public,
-            replace=arguments.replace,
-        )
+        api = connect(quiet=arguments.quiet or arguments.json)
+        flags = {"public": arguments.public, "replace": arguments.replace}
+        commit = _commit(api, repository, files, f"harness {__version__}: {what}", **flags)
     tell(
         arguments,
         {"repository": str(repository), "commit": commit, "files": len(files), "what": what},
@@ -198,9 +193,8 @@ def _is_record(path: Path) -> bool:
 
 def _is_checkpoint(folder: Path) -> bool:
     described = ("config.json", checkpoint.ADAPTER, COPIED[MANIFEST])
-    return any((folder / name).is_file() for name in described) and any(
-        folder.glob("*.safetensors")
-    )
+    has_weights = any(folder.glob("*.safetensors"))
+    return has_weights and any((folder / name).is_file() for name in described)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -274,8 +268,7 @@ def _commit(
     def state() -> tuple[bool, str, set[str]]:
         info = api.repo_info(repository.id, repo_type=repository.kind)
         commit = _commit_id(info.sha)
-        there = {one.path for one in _listing(api, repository, commit)}
-        return bool(info.private), commit, there
+        return bool(info.private), commit, {one.path for one in _listing(api, repository, commit)}
 
     def found_or_made() -> tuple[bool, str, set[str]]:
         try:

@@ -56,11 +56,7 @@ def connect(*, quiet: bool = False) -> "HfApi":
 
 
 def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
-    """Return the hub's answer; turn its refusals and what is no answer into a DataError.
-
-    Raises:
-        OSError: the disk takes nothing more.
-    """
+    """Return the hub's answer; its refusals, and what is no answer, are a DataError."""
     from huggingface_hub import errors
 
     thing = f"repository {repository}"

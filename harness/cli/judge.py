@@ -13,12 +13,7 @@ from harness.task import Task
 
 
 def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
-    """Return the judge of `--judge`, if the tasks need one.
-
-    Raises:
-        UsageError: a task needs a judge and none is given, none needs the one that is given, or it
-            cannot be built.
-    """
+    """Return the judge of `--judge`; raise UsageError unless the tasks need just that."""
     judged = [task for task in tasks if task.protocol.rubric is not None]
     if arguments.judge is None:
         if judged:
@@ -37,11 +32,7 @@ def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
 
 
 def build_judge(text: str) -> Judge:
-    """Build the judge of a SPEC and check that its name can be recorded.
-
-    Raises:
-        UsageError: it cannot be built.
-    """
+    """Build the judge of a SPEC, whose name is recorded; raise UsageError if it cannot be built."""
     try:
         judge: Judge = plugins.build("judges", parse(text))
         with plugins.plugin_errors(f"judge {text}", ModelError):

@@ -10,12 +10,12 @@ from typing import Any
 from harness import plugins
 from harness.cli.checkpoint_config import as_trained, model_spec
 from harness.cli.output import tell, write_text
-from harness.cli.spec_arguments import ROOT, require, specs
+from harness.cli.spec_arguments import require, specs
 from harness.errors import DataError, HarnessError, UsageError, printable
 from harness.leaderboards.images import answer_words
 from harness.models.pipeline import PromptedModel
-from harness.run.batching import samples_of, select, survey
-from harness.run.sample_cache import read_once
+from harness.run.batching import samples_of, select
+from harness.run.preflight import read_once, survey
 from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task
@@ -56,7 +56,7 @@ FUNCTIONS = ("doc_to_text", "doc_to_visual", "doc_to_messages", "process_results
 
 def export(arguments: Namespace) -> int:
     """Write a YAML and a list of samples for each task, and the functions that they name."""
-    require(arguments, data=ROOT, out="a folder for the tasks")
+    require(arguments, "data", out="a folder for the tasks")
     spec = as_trained(model_spec(arguments.pipeline))
     if "backend" not in spec.arguments:
         spec = Spec(spec.name, {**spec.arguments, "backend": Spec("stored")})
@@ -85,11 +85,7 @@ def export(arguments: Namespace) -> int:
 
 
 def load_pipeline(text: str) -> PromptedModel:
-    """Build the model of a SPEC whose network's place lmms-eval's model takes.
-
-    Raises:
-        UsageError: it asks in several turns, or does not read responses.
-    """
+    """Build a model whose network lmms-eval's replaces; raise UsageError for several requests."""
     model = build_model(model_spec(text), 0)
     if not isinstance(model, PromptedModel) or type(model).generate is not PromptedModel.generate:
         raise UsageError(
@@ -101,11 +97,7 @@ def load_pipeline(text: str) -> PromptedModel:
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Return what an export recorded in a task's YAML.
-
-    Raises:
-        DataError: it is not there.
-    """
+    """Return what an export recorded in a task's YAML; raise DataError if it is not there."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         (line,) = (line for line in lines if line.startswith(METADATA))
@@ -121,11 +113,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def _rows(name: str, task: Task, pipeline: PromptedModel) -> Iterator[dict[str, str]]:
-    """Yield a document for each form of each sample.
-
-    Raises:
-        UsageError: the pipeline cannot give the answers, or lmms-eval not score them.
-    """
+    """Yield a document for each form of each sample; raise UsageError if it cannot be scored."""
     found = "answers that a judge grades" if task.protocol.rubric is not None else ""
     for sample in samples_of(task):
         if others := set(sample.query.forms) - pipeline.forms:

@@ -5,6 +5,7 @@ A command's module is imported only when the command was chosen.
 
 import argparse
 import os
+import re
 import select
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from importlib import import_module
 from itertools import islice
 from textwrap import fill
 
-from harness.cli.arguments import board, data, hub, inspect, lmms, runs, scores, train, twin
+from harness.cli.arguments import board, data, look, publish, scores, train
 from harness.cli.arguments.shared import Commands
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.version import __version__
@@ -33,40 +34,25 @@ EXIT_CODES = f"""exit codes:
 
 GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
     "evaluate": (
-        scores.add_eval,
-        scores.add_sweep,
-        scores.add_score,
-        scores.add_verify,
-        scores.add_conform,
+        *(scores.add_eval, scores.add_sweep, scores.add_score),
+        *(scores.add_verify, scores.add_conform),
     ),
     "look": (
-        inspect.add_list,
-        board.add_view,
-        inspect.add_explain,
-        runs.add_samples,
-        inspect.add_curves,
+        *(look.add_list, look.add_view, look.add_explain),
+        *(look.add_samples, look.add_curves),
     ),
     "compare and publish": (
-        scores.add_diff,
-        scores.add_audit,
-        scores.add_ladder,
-        board.add_board,
-        board.add_reproduce,
-        runs.add_runs,
-        runs.add_publish,
-        hub.add_hub,
-        lmms.add_lmms,
+        *(scores.add_diff, scores.add_audit, scores.add_ladder),
+        *(board.add_board, board.add_reproduce, publish.add_runs),
+        *(publish.add_publish, publish.add_hub, publish.add_lmms),
     ),
-    "train": (train.add_train, twin.add_twin),
-    "data and this machine": (data.add_data, inspect.add_doctor, inspect.add_completion),
+    "train": (train.add_train, train.add_twin),
+    "data and this machine": (data.add_data, data.add_doctor, data.add_completion),
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
 
-OUT_OF_MEMORY_MESSAGES = (
-    "cannot allocate memory",
-    "failed to map segment",
-    "cannot map",
-    "memory exhausted",
+OUT_OF_MEMORY = re.compile(
+    "cannot allocate memory|failed to map segment|cannot map|memory exhausted", re.IGNORECASE
 )
 
 
@@ -147,8 +133,7 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
     A shared library that cannot be mapped is told as an ImportError.
     """
     while error is not None:
-        text = str(error).lower()
-        if isinstance(error, MemoryError) or any(one in text for one in OUT_OF_MEMORY_MESSAGES):
+        if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)):
             return True
         error = error.__cause__ or error.__context__
     return False

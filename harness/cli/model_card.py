@@ -38,13 +38,9 @@ spaces: a text that goes on with a slash is taken for more of the path."""
 def write_card(training: Training, runs: Sequence[Run]) -> Path:
     """Write the card of a finished training's checkpoint, and its curves; return the card's path.
 
-    Args:
-        training: The training, whose `checkpoint/` gets both files.
-        runs: Runs of the checkpoint, whose scores the card shows.
-
     Raises:
         UsageError: the checkpoint has a card that somebody else wrote, the training has none, or a
-            run is of another model.
+            run, whose scores the card would show, is of another model.
     """
     path = training.checkpoint / CARD
     if not training.is_finished or not training.checkpoint.is_dir():

@@ -76,9 +76,7 @@ def _object(one: ParsedObject) -> PartObject:
 
 
 def _answer_text(one: Parsed, answer: Answer | None) -> str | None:
-    """Return the fields of an answer that belong to one form, in words; None for masks and no
-    answer.
-    """
+    """Return an answer's fields of one form in words; None for masks and no answer."""
     if answer is None or one.error:
         return None
     fields = [name for name in SAYS[one.form] if not name.endswith(("masks", "track"))]

@@ -31,9 +31,7 @@ class Speed(ProgressColumn):
 
 
 def title_column() -> TextColumn:
-    """Return the column of a bar's title, shortened on a narrow terminal; markup is not
-    interpreted.
-    """
+    """Return the column of a bar's title as it is, shortened on a narrow terminal."""
     place = Column(no_wrap=True, overflow="ellipsis", ratio=2)
     return TextColumn("{task.description}", markup=False, table_column=place)
 

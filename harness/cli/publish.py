@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from harness.cli.output import note, tell, write_text
-from harness.cli.spec_arguments import ROOT, require
+from harness.cli.spec_arguments import require
 from harness.errors import UsageError, printable
 from harness.record import Run, runs_below
 
@@ -46,7 +46,7 @@ def _publish(arguments: Namespace) -> int:
 def _check(arguments: Namespace) -> int:
     from harness.leaderboards.publish import check
 
-    require(arguments, data=ROOT)
+    require(arguments, "data")
     found = check(arguments.check, arguments.data, heads=arguments.head or ())
     lines = []
     for one in found:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli.doctor import gpus
-from harness.cli.spec_arguments import ROOT, require
+from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.leaderboards import estimate
 from harness.leaderboards.definitions import SLOT, BoardRow, Definition, definitions, find
@@ -50,13 +50,10 @@ class Step:
 
 
 def reproduce(arguments: Namespace) -> int:
-    """Print what makes a table, and run it unless `--dry-run` is given.
-
-    The exit code is that of the first command that fails, else 0.
-    """
+    """Print what makes a table, and run it; return the first exit code that is none of success."""
     definition = find(arguments.paper, arguments.table)
     if not arguments.dry_run:
-        require(arguments, data=ROOT)
+        require(arguments, "data")
     absent = ASSUMED if arguments.dry_run else "CPU"
     usual = "CPU" if _is_small(definition) else " ".join(gpus()) or absent
     device = estimate.device_of(arguments.device or usual)
@@ -77,12 +74,7 @@ def reproduce(arguments: Namespace) -> int:
 
 
 def plan(definition: Definition, data: str, out: Path, device: Device) -> list[Step]:
-    """Return the commands that make a table, in their order.
-
-    Raises:
-        DataError: a configuration is missing.
-        UsageError: a model of the board is not installed.
-    """
+    """Return the commands that make a table, in their order; raise what is lacking for one."""
     trainings: dict[str, Step] = {}
     evaluations: dict[tuple[str, ...], Step] = {}
     for row in (row for row in definition.rows if row.model):
@@ -193,8 +185,9 @@ def _size(spec: Spec) -> float:
 
 
 def _world(definition: Definition, data: str) -> int:
-    """Return the samples of a split of the generated world at `data`, or of one that a board of
-    `pocket` would be made on; 0 where there is none.
+    """Return the samples of a split of the generated world at `data`; 0 where there is none.
+
+    A board of `pocket` is made on one that is yet to be written.
     """
     path = Path(data) / GENERATED
     if path.is_file():

@@ -1,8 +1,8 @@
 """Requirements of a plugin before it runs, found without importing it.
 
-Settings that must be given are in its signature. What no signature says is in a file
-`requirements_of.toml` beside its module, under the plugin's name. A model needs the packages of the
-parts, too, that it takes unless others are given.
+Settings that must be given are in its signature. What no signature says is in a file `needs.toml`
+beside its module, under the plugin's name. A model needs the packages of the parts, too, that it
+takes unless others are given.
 """
 
 import ast
@@ -52,12 +52,7 @@ def _packages(kind: plugins.Kind, name: str) -> tuple[str, ...]:
 
 
 def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
-    """Read the requirements of a plugin from `requirements_of.toml` beside it: lists `given` and
-    `packages`.
-
-    Raises:
-        DataError: the file is not in this form.
-    """
+    """Read the lists `given` and `packages` of a plugin from `needs.toml`; raise DataError."""
     place = plugins.folder(entry)
     declared = _read_needs(place / FILE).get(entry.name, {}) if place is not None else {}
     lists = declared.values() if isinstance(declared, dict) else (None,)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli.output import tell
+from harness.cli.spec_arguments import require_minimum
 from harness.errors import HarnessError, ParseError, StoreError, UsageError
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups_of, with_images
@@ -43,12 +44,14 @@ def explain_training(arguments: Namespace) -> int:
             found="a training's",
             fix="--out FILE.html says where its page goes.",
         )
-    from harness.leaderboards.render.rollouts import render
+    from harness.leaderboards.render.pages import fill
 
     groups, notes = select_groups(training, arguments)
-    page = render(
-        f"Rollouts of {training.folder.resolve().name}",
-        groups,
+    page = fill(
+        "rollouts.html",
+        *("page.css", "rollouts.css", "transcripts.css"),
+        title=f"Rollouts of {training.folder.resolve().name}",
+        groups=groups,
         summary=_summary(training),
         notes=notes,
     )
@@ -61,15 +64,8 @@ def explain_training(arguments: Namespace) -> int:
 
 
 def select_groups(training: Training, arguments: Namespace) -> tuple[list[Group], list[str]]:
-    """Return the groups to show, with images where the data is there, and remarks about them.
-
-    Raises:
-        StoreError: no rollouts were kept, or none of the given sample.
-        UsageError: fewer than one group is requested.
-    """
-    limit = GROUPS if arguments.groups is None else arguments.groups
-    if limit < 1:
-        raise UsageError("--groups", expected="a number ≥ 1", found=str(limit))
+    """Return the groups to show, with images where the data is there, and remarks about them."""
+    require_minimum(arguments, 1, "groups")
     path = training.folder / ROLLOUTS
     if not path.is_file():
         raise StoreError(
@@ -79,12 +75,9 @@ def select_groups(training: Training, arguments: Namespace) -> tuple[list[Group]
             fix="Methods with GRPO write it, unless keep_rollouts=0.",
         )
     every = groups_of(path)
-    picked = choose_groups(every, limit=limit, sample=arguments.sample)
-    notes = (
-        [f"{len(picked)} of {len(every)} groups that were kept."]
-        if len(picked) < len(every)
-        else []
-    )
+    picked = choose_groups(every, limit=arguments.groups or GROUPS, sample=arguments.sample)
+    few = f"{len(picked)} of {len(every)} groups that were kept."
+    notes = [few] if len(picked) < len(every) else []
     try:
         samples = _samples(training, picked, arguments.data)
     except HarnessError as error:
@@ -120,8 +113,7 @@ def _with_image(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Grou
 
 
 def ground_truth_on(frame: int, sample: Sample) -> Answer:
-    """Return the true boxes of a sample on one frame, or its points where the ground truth is
-    points.
+    """Return the true boxes of a sample on one frame, or its true points.
 
     As a perfect response would name them: one box an instance, or a connected part of a mask where
     instances are not known.

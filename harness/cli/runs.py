@@ -61,18 +61,11 @@ def query(arguments: Namespace) -> int:
         print(to_csv(plain), end="")
     else:
         rows = [("finished", "task", "split", "metric", "value", "commit", "model")]
-        rows += [
-            (
-                one["finished_at"][:10],
-                one["task"],
-                " ".join(filter(None, (one["split"], one["subset"]))),
-                one["metric"],
-                number(one["value"]),
-                (one["commit"] or "–")[:7],
-                one["model"],
-            )
-            for one in plain
-        ]
+        for one in plain:
+            split = " ".join(filter(None, (one["split"], one["subset"])))
+            value, commit = number(one["value"]), (one["commit"] or "–")[:7]
+            day, task, metric = one["finished_at"][:10], one["task"], one["metric"]
+            rows.append((day, task, split, metric, value, commit, one["model"]))
         show_columns(rows)
     return 0
 
@@ -143,11 +136,7 @@ def export(arguments: Namespace) -> int:
 
 
 def _distinct(found: Iterable[tuple[Path, str]]) -> dict[Path, str]:
-    """Return files by their path.
-
-    Raises:
-        UsageError: two runs are one file, and are not the same.
-    """
+    """Return files by their path; raise UsageError if two runs are one file, and differ."""
     files: dict[Path, str] = {}
     for path, text in found:
         if files.setdefault(path, text) != text:

@@ -11,7 +11,7 @@ from harness.cli.checkpoint_config import built_model
 from harness.cli.evaluate import next_commands
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import ROOT, TASKS, require, run_folder
+from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
@@ -32,8 +32,7 @@ READER = "qwen_vl(backend=stored)"
 
 def score(arguments: Namespace) -> int:
     """Score what exists; print a table or one JSON object."""
-    if arguments.workers < 1:
-        raise UsageError("--workers", expected="a number ≥ 1", found=str(arguments.workers))
+    require_minimum(arguments, 1, "workers")
     threshold = _threshold(arguments)
     if arguments.protocols is not None:
         from harness.cli.protocols import score_protocols
@@ -43,7 +42,7 @@ def score(arguments: Namespace) -> int:
         raise UsageError("harness score", expected="RUN or --predictions", found="both")
     if arguments.runs:
         return _score_runs(arguments)
-    require(arguments, predictions="a file, or in its place a RUN", tasks=TASKS, data=ROOT)
+    require(arguments, "predictions", "tasks", "data")
     path = arguments.predictions
     reader, reader_spec = _reader(arguments, path)
     tree = _tree(arguments.format, threshold)

@@ -27,17 +27,11 @@ def settings(entry: EntryPoint) -> dict[str, str]:
 
     Its own come first, in the order of its source; then those of its engine.
     """
-    return {
-        name: _setting_line(module, kind, default, about)
-        for name, (module, kind, default, about) in offered_settings(entry).items()
-    }
+    return {name: one.line() for name, one in offered_settings(entry).items()}
 
 
 def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
-    """Return everything that a plugin's function offers, by name; see `settings` for the order.
-
-    Nothing where it has no source.
-    """
+    """Return all that a plugin's function offers, by name; see `settings` for the order."""
     source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
     function = source.defined(ast.FunctionDef, entry.attr) if source is not None else None
     if source is None or function is None:
@@ -123,14 +117,6 @@ def _text(statement: ast.stmt) -> str:
     return ""
 
 
-def _setting_line(
-    source: "ModuleSource", kind: ast.expr | None, default: ast.expr | None, text: str
-) -> str:
-    """A setting in a line: `int = 8 (Rollouts of a prompt)`."""
-    value = " = " + ast.unparse(source.value(default)) if default is not None else ", needed"
-    return f"{source.kind(kind)}{value}" + (f" ({text.rstrip('.')})" if text else "")
-
-
 class Offered(NamedTuple):
     """A setting as its source has it."""
 
@@ -140,6 +126,14 @@ class Offered(NamedTuple):
     default: ast.expr | None
     about: str
     """Words of the function on it, or else its field's docstring."""
+
+    def line(self) -> str:
+        """Return the setting in a line: `int = 8 (Rollouts of a prompt)`."""
+        value = ", needed"
+        if self.default is not None:
+            value = f" = {ast.unparse(self.source.value(self.default))}"
+        about = f" ({self.about.rstrip('.')})" if self.about else ""
+        return f"{self.source.kind(self.kind)}{value}{about}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 from harness import plugins
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
-from harness.errors import UnknownPlugin
 from harness.spec import KINDS
 
 NEEDY = ("models", "backends", "segmenters", "propagators")
@@ -24,7 +23,6 @@ def list_plugins(arguments: Namespace) -> int:
     if arguments.name is not None:
         if arguments.name not in known:
             plugins.load(kind, arguments.name)  # raises, naming the nearest
-            raise UnknownPlugin(arguments.name)
         known = {arguments.name: known[arguments.name]}
     described = [describe(kind, entry) for entry in known.values()]
     if arguments.name is not None or kind == "trainers":
@@ -32,7 +30,8 @@ def list_plugins(arguments: Namespace) -> int:
             one |= details(kind, entry)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
-        described[0]["package"] = _package(known[arguments.name])
+        made = known[arguments.name].dist
+        described[0]["package"] = f"{made.name} {made.version}" if made is not None else ""
     if arguments.json:
         show_json(described)
     elif arguments.name is not None:
@@ -68,11 +67,9 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
     else:
         plain["about"] = plugins.summary_of(entry)
         if kind in NEEDY:
-            from harness.cli.requirements import (
-                requirements_of,  # `ast` is slow, and not needed for tasks
-            )
+            from harness.cli import requirements  # `ast` is slow, and not needed for tasks
 
-            plain["needs"] = requirements_of(kind, entry)
+            plain["needs"] = requirements.requirements_of(kind, entry)
     return plain
 
 
@@ -91,10 +88,6 @@ def configs(entry: EntryPoint) -> list[str]:
     return sorted(path.stem for path in found)
 
 
-def _package(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
-
-
 def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
     if not described:
         print(f"no {kind} are installed")
@@ -103,29 +96,18 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         rows: list[tuple[str, ...]] = [
             ("name", "headline", "split", "samples", "title (answers; protocol)")
         ]
-        rows += [
-            (
-                one["name"],
-                one.get("headline", ""),
-                one.get("default_split", ""),
-                _count(one),
-                f"{one.get('title', one['module'])} ({', '.join(one.get('forms', ()))}; "
-                f"{one.get('protocol', '')})"
-                if "forms" in one
-                else one["module"],
-            )
-            for one in described
-        ]
+        for one in described:
+            about = one["module"]
+            if "forms" in one:  # it has a card
+                about = f"{one['title']} ({', '.join(one['forms'])}; {one['protocol']})"
+            split = one.get("default_split", "")
+            rows.append((one["name"], one.get("headline", ""), split, _count(one), about))
     else:
-        titles = ("name", *(("needs",) if kind in NEEDY else ()), "about")
+        titles = ("name", "needs", "about") if kind in NEEDY else ("name", "about")
         rows = [titles]
-        rows += [
-            tuple(
-                _cell(one.get(title) or ("nothing" if title == "needs" else one["module"]))
-                for title in titles
-            )
-            for one in described
-        ]
+        for one in described:
+            usual = {"needs": "nothing", "about": one["module"]}
+            rows.append(tuple(_cell(one.get(title) or usual[title]) for title in titles))
     show_columns(rows)
     if kind == "tasks":
         note = (

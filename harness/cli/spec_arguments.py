@@ -6,14 +6,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
-
-T = TypeVar("T")
 
 LONGEST = 80  # bytes of a folder's name
 
@@ -25,41 +22,42 @@ def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
     return [spec for text in texts for spec in parse_list(text)]
 
 
-def require_value(value: T | None, option: str, what: str) -> T:
-    """Return an option's value, or raise a UsageError that says what the option is for."""
-    if value is None:
-        raise UsageError(option, expected=what, found="nothing")
-    return value
+NEEDED = {
+    "method": "a trainer; see `harness list trainers`",
+    "model": "NAME or NAME(key=value,…), see `harness list models`",
+    "vary": "SETTING=VALUE,VALUE,…",
+    "predictions": "a file, or in its place a RUN",
+    "tasks": "NAME or NAME(split=…,protocol=…), see `harness list tasks`",
+    "data": "the folder that holds one folder a benchmark",
+    "out": "a folder for the runs",
+}
+"""Purpose of each option, by its name."""
 
 
-MODEL = "NAME or NAME(key=value,…), see `harness list models`"
-TASKS = "NAME or NAME(split=…,protocol=…), see `harness list tasks`"
-ROOT = "the folder that holds one folder a benchmark"
-RUNS = "a folder for the runs"
-
-
-def require(arguments: Namespace, **options: str) -> None:
-    """Raise UsageError that names all options without a value at once.
-
-    Args:
-        arguments: The parsed command line.
-        options: What each option is for, by its name.
-    """
-    lacking = {
-        f"--{name.replace('_', '-')}": what
-        for name, what in options.items()
+def require(arguments: Namespace, *names: str, **options: str) -> None:
+    """Raise UsageError that names all options without a value at once, with what each is for."""
+    lacking = {name: NEEDED[name] for name in names} | options
+    missing = [
+        f"--{name.replace('_', '-')} ({what})"
+        for name, what in lacking.items()
         if getattr(arguments, name) in (None, [], "")
-    }
-    if lacking:
-        missing = [f"{option} ({what})" for option, what in lacking.items()]
+    ]
+    if missing:
         raise UsageError("missing options", expected="; ".join(missing), found="nothing")
 
 
+def require_minimum(arguments: Namespace, minimum: int, *names: str) -> None:
+    """Raise UsageError if one of these options is a number below the minimum."""
+    for name in names:
+        value = getattr(arguments, name)
+        if value is not None and value < minimum:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(option, expected=f"a number ≥ {minimum}", found=str(value))
+
+
 def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
-    """Yield (key, SPEC, task) of every task. The key is its name, or its SPEC if a name comes
-    twice.
-    """
-    require(arguments, tasks=TASKS, data=ROOT)
+    """Yield (key, SPEC, task) of each task; the key is its name, its SPEC if a name comes twice."""
+    require(arguments, "tasks", "data")
     root: Path = arguments.data
     if not root.is_dir():
         raise UsageError(

@@ -37,12 +37,8 @@ INTERNAL = frozenset({"map_count", "array_parallelism", "additional_parameters"}
 def submit(arguments: Namespace, check: Callable[[int], None]) -> int:
     """Submit the command that was typed, wait for it, and print what its first task printed.
 
-    Args:
-        arguments: The command's.
-        check: Raises an error if the command cannot run in a number of tasks.
-
-    Returns:
-        The exit code of the first task that failed, else 0.
+    Returns the exit code of the first task that failed, else 0. `check` raises an error if the
+    command cannot run in a number of tasks.
 
     Raises:
         MissingDependency: submitit or Slurm is not there.
@@ -162,11 +158,7 @@ class Command:
     """The command line."""
 
     def __call__(self) -> str:
-        """Run the command; return what it prints.
-
-        Raises:
-            RuntimeError: the command failed. Its exit code alone would be success to `srun`.
-        """
+        """Return what the command prints; raise RuntimeError if it fails, which srun has to see."""
         from harness.cli.main import main
 
         job = import_module("submitit").JobEnvironment()

@@ -4,14 +4,14 @@ from argparse import Namespace
 
 from harness.cli.checkpoint_config import as_trained, model_specs
 from harness.cli.evaluate import evaluate
-from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require
+from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.run.sweep import Sweep, merge_values
 
 
 def sweep(arguments: Namespace) -> int:
     """Evaluate a model once for each setting; boards then show the score's sensitivity to it."""
-    require(arguments, model=MODEL, vary="SETTING=VALUE,VALUE,…", tasks=TASKS, data=ROOT, out=RUNS)
+    require(arguments, "model", "vary", "tasks", "data", "out")
     bases = model_specs(arguments.model)
     if len(bases) != 1:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")

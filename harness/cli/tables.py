@@ -59,7 +59,8 @@ def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     for key, one in results.items():
         print()
         print("\n".join(wrap_lines(f"  {key}, {one['protocol']}", indent=4)))
-        counted = f"    {one['n_total']} samples, {coverage(one)} covered, {failures(one)} failed"
+        covered = f"{one['n_scored'] / one['n_total']:.1%} covered"
+        counted = f"    {one['n_total']} samples, {covered}, {failures(one)} failed"
         print("\n".join(wrap_lines(counted, indent=4)))
         if told := marks(one):
             print("\n".join(wrap_lines(f"    {told}", indent=6)))
@@ -80,11 +81,6 @@ def interval(one: Mapping[str, Any]) -> str:
     """Return the headline's interval; empty where it has none."""
     pair = one["intervals"].get(one["headline"])
     return f"95 % interval {number(pair[0])} – {number(pair[1])}" if pair else ""
-
-
-def coverage(one: Mapping[str, Any]) -> str:
-    """The share of samples with an answer."""
-    return f"{one['n_scored'] / one['n_total']:.1%}"
 
 
 def marks(one: Mapping[str, Any]) -> str:

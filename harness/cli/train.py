@@ -9,20 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.cli import checkpoints
 from harness.cli import progress as terminal
-from harness.cli.checkpoints import (
-    check_network,
-    check_parts,
-    evaluated_by,
-    fill_checkpoint,
-    with_checkpoint,
-)
 from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import note, show_json
 from harness.cli.progress import LineProgress, TitledProgress
-from harness.cli.spec_arguments import ROOT, TASKS, require, slug
+from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
@@ -61,38 +55,31 @@ OURS = (
     "judge",
 )
 """Options that a configuration may give; its other keys are settings of the trainer."""
-METHOD, OUT = "a trainer; see `harness list trainers`", "a folder for the training"
-WHOLE = ("every", "seed")
+OUT = "a folder for the training"
 
 
 def train(arguments: Namespace) -> int:
     """Train, evaluate the checkpoint, and print a table or one JSON object."""
     given, settings = configured(arguments)
     if not given.method:
-        require(given, method=METHOD, out=OUT)
+        require(given, "method", out=OUT)
     method = method_of(given, settings)
     trainer: Trainer = plugins.build("trainers", method)
-    needed = {"model": "a model to start from", "train_tasks": TASKS, "data": ROOT}
+    tasks, root = NEEDED["tasks"], NEEDED["data"]
+    needed = {"model": "a model to start from", "train_tasks": tasks, "data": root}
     require(given, **(needed if trainer.needs_model else {}), out=OUT)
     out: Path = given.out
     model = parse(given.model) if given.model else None
     if model is not None:
-        check_network(model)
+        checkpoints.check_network(model)
     data = given.data.resolve() if given.data else ""
     train_tasks = _tasks(given, given.train_tasks)
     watched = _tasks(given, given.eval_tasks, given.eval_metrics)
     judge = judge_for(given, [task for _, task in watched])
     further = tuple(one.metric.name for one in asked_metrics(given.eval_metrics))
+    seed, evaluated = given.seed or 0, checkpoints.evaluated_by(given.eval_model)
     watch = CheckpointEvaluator(
-        watched,
-        model,
-        trainer,
-        out,
-        given.seed or 0,
-        str(data),
-        judge,
-        evaluated_by(given.eval_model),
-        further,
+        watched, model, trainer, out, seed, str(data), judge, evaluated, further
     )
     _check(given, watch)
     main = is_main()
@@ -103,7 +90,7 @@ def train(arguments: Namespace) -> int:
             model,
             out,
             TrainingOptions(
-                seed=given.seed or 0,
+                seed=seed,
                 resume=given.resume,
                 keep_state=given.keep_state,
                 every=given.every,
@@ -138,12 +125,9 @@ def _write_card(training: Training) -> None:
 
 
 def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
-    """Return the options with the values of a configuration, and its settings.
+    """Return the options with the values of a configuration, and its settings; what is typed wins.
 
-    Typed arguments take precedence.
-
-    Raises:
-        UsageError: the configuration cannot be read, or an option in it is of another type.
+    Raises UsageError if the configuration cannot be read, or a value is of another type.
     """
     if arguments.configuration is None:
         return arguments, {}
@@ -163,11 +147,8 @@ def _configuration(arguments: Namespace) -> Path:
     text = str(arguments.configuration)
     if Path(text).is_file():
         return Path(text)
-    entry = (
-        plugins.installed_plugins("trainers").get(parse(arguments.method).name)
-        if arguments.method
-        else None
-    )
+    known_trainers = plugins.installed_plugins("trainers")
+    entry = known_trainers.get(parse(arguments.method).name) if arguments.method else None
     folder = plugins.folder(entry) if entry is not None else None
     own = sorted((folder / "configs").glob("*.toml")) if folder is not None else []
     for path in own:
@@ -214,21 +195,16 @@ def _tasks(
 
 def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
     """Refuse before training what could not be done after it."""
-    for name in WHOLE:
-        value, minimum = getattr(given, name), 1 if name == "every" else 0
-        if value is not None and value < minimum:
-            raise UsageError(f"--{name}", expected=f"a number ≥ {minimum}", found=str(value))
-    for name, given_option in (
-        ("--every", given.every),
-        ("--strict-split", given.strict_split),
-        ("--eval-metrics", given.eval_metrics),
-    ):
-        if given_option and not watch.tasks:
-            raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
+    require_minimum(given, 1, "every")
+    require_minimum(given, 0, "seed")
+    for name in ("every", "strict_split", "eval_metrics"):
+        if getattr(given, name) and not watch.tasks:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(option, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
         spec = watch.spec(watch.out)
         if watch.evaluated is not None:
-            check_parts(spec)
+            checkpoints.check_parts(spec)
     for _, task in watch.tasks:
         preflight(task, LineProgress(), allow_missing=False)
 
@@ -251,14 +227,12 @@ class CheckpointEvaluator:
     """Names of the metrics beside the headline that the curve gets."""
 
     def spec(self, checkpoint: Path) -> Spec:
-        """Return the SPEC that loads a checkpoint: of `--eval-model`, of the training's start, or
-        the trainer's default.
+        """Return the SPEC that loads a checkpoint; raise UsageError if none takes one.
 
-        Raises:
-            UsageError: none of them takes a checkpoint.
+        It is that of `--eval-model`, of the training's start, or the trainer's default.
         """
         if self.evaluated is not None:
-            return fill_checkpoint(self.evaluated, str(checkpoint))
+            return checkpoints.fill_checkpoint(self.evaluated, str(checkpoint))
         makes = self.trainer.makes
         spec = self.model or (None if makes is None else Spec(makes))
         if spec is None:
@@ -269,18 +243,15 @@ class CheckpointEvaluator:
                 fix="Name it: --model SPEC, --eval-model 'NAME(checkpoint={checkpoint})', or as "
                 "`makes` in the trainer's class.",
             )
-        return with_checkpoint(spec, checkpoint)
+        return checkpoints.with_checkpoint(spec, checkpoint)
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
-        """Headline and further numbers of a checkpoint, as `eval/<task>/<metric>`; the folder is
-        removed afterwards.
-        """
+        """Return numbers of a checkpoint as `eval/<task>/<metric>`, and remove its folder."""
         del step
         numbers = {}
         try:
-            for name, results in self._evaluate(
-                folder, folder / EVALUATIONS, LineProgress()
-            ).items():
+            found = self._evaluate(folder, folder / EVALUATIONS, LineProgress())
+            for name, results in found.items():
                 for metric in (results["headline"], *self.further):
                     value = results["metrics"].get(metric)
                     if value is not None:
@@ -292,9 +263,7 @@ class CheckpointEvaluator:
     def after_training(
         self, progress: Progress, overlaps: Mapping[str, Contamination]
     ) -> dict[str, dict[str, object]]:
-        """Evaluate the finished checkpoint, keep its run folders, and return results and
-        contamination.
-        """
+        """Evaluate the finished checkpoint and keep its run folders; return the results."""
         results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
         for name, found in overlaps.items():
             write_trainings(self.out / EVALUATIONS / slug(name), found)

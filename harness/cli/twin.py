@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image
 
 from harness.cli.output import tell
+from harness.cli.spec_arguments import require_minimum
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, StoreError, UsageError
 from harness.files import read_text
@@ -118,11 +119,7 @@ def show(arguments: Namespace) -> int:
 
 
 def media_at(path: Path) -> Media:
-    """The image, the video, or the frames of a folder, in the order of their names.
-
-    Raises:
-        MediaError: there is none of these.
-    """
+    """Return the image, the video, or a folder's frames by name; raise MediaError if it is none."""
     if path.is_dir():
         frames = sorted(one for one in path.iterdir() if one.suffix.lower() in IMAGES)
         if not frames:
@@ -136,8 +133,7 @@ def media_at(path: Path) -> Media:
 
 
 def _builder(arguments: Namespace, cache: OutputCache) -> TwinBuilder:
-    if arguments.frames < 1:
-        raise UsageError("--frames", expected="at least 1", found=str(arguments.frames))
+    require_minimum(arguments, 1, "frames")
     return TwinBuilder(
         parse(arguments.nodes), frames=arguments.frames, timeout=arguments.timeout, cache=cache
     )
@@ -179,8 +175,9 @@ def _row(
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a list of twins, without a last one that was cut off and those of twins for
-    which a server was lacking: these are built again.
+    """Yield the rows of a list of twins, and rewrite it without what is built again.
+
+    That is a last line that was cut off, and twins for which a server was lacking.
     """
     if not path.exists():
         return

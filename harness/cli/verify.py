@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from harness.cli.checkpoint_config import built_model
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import ROOT, TASKS, data_folders, require
+from harness.cli.spec_arguments import NEEDED, data_folders, require
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.model import MaskEmitter, ResponseReader
@@ -21,7 +21,7 @@ ALL = "all"
 
 def verify(arguments: Namespace) -> int:
     """Score perfect answers against each card's ceiling; exit code 1 if one is missed."""
-    require(arguments, tasks=f"{TASKS}, or {ALL}", data=ROOT)
+    require(arguments, tasks=f"{NEEDED['tasks']}, or {ALL}", data=NEEDED["data"])
     reader = _reader(arguments.model)
     everything = arguments.tasks == [ALL]
     if everything:
@@ -53,11 +53,7 @@ def _verdicts(
 
 
 def _available_tasks(arguments: Namespace) -> list[str]:
-    """Yield the installed tasks whose folder is there; print the others.
-
-    Raises:
-        UsageError: there is no root, or none of them.
-    """
+    """Return the tasks whose folder is there, and print the others; raise UsageError for none."""
     root = arguments.data
     folders = {name: root / folder for name, folder in data_folders().items()}
     found = [name for name, folder in folders.items() if folder.is_dir()]

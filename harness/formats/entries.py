@@ -39,14 +39,8 @@ class Entry:
 
 def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the candidates for an id in some objects, in their order."""
-    return tuple(
-        str(one[key])
-        for one in objects
-        for key in ID_KEYS
-        if isinstance(one.get(key), (str, int))
-        and not isinstance(one[key], bool)
-        and one[key] != ""
-    )
+    values = (one.get(key) for one in objects for key in ID_KEYS)
+    return tuple(str(value) for value in values if type(value) in (str, int) and value != "")
 
 
 def number_in(one: Mapping[str, object], keys: Iterable[str]) -> float | None:

@@ -13,7 +13,7 @@ from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
 from harness.interchange import MAX_LINE
-from harness.layout import read_json
+from harness.layout import field, read_json
 from harness.responses import refuse_duplicate_keys
 
 SAMPLES = "samples/"
@@ -32,14 +32,12 @@ def inspect(path: Path) -> Iterator[Entry]:
     """
     for number, one in enumerate(_samples(path), start=1):
         where = f"{path}, sample {number}"
-        output = one.get("output") if isinstance(one, dict) else None
-        if not isinstance(output, dict) or type(one.get("id")) not in (int, str):
-            raise DataError(where, expected='an "id" and an "output"', found=repr(one)[:60])
+        output, name = field(one, "output", dict, where), field(one, "id", (int, str), where)
         if one.get("epoch", 1) != 1:
             raise DataError(
                 where,
                 expected="one epoch",
-                found=f"epoch {one['epoch']} of sample {one['id']!r}",
+                found=f"epoch {one['epoch']} of sample {name!r}",
                 fix="One response a question is scored: log the epochs one by one.",
             )
         choices = output.get("choices")
@@ -47,14 +45,14 @@ def inspect(path: Path) -> Iterator[Entry]:
             continue
         metadata = one.get("metadata")
         objects = [metadata] if isinstance(metadata, dict) else []
-        named = isinstance(one["id"], str)
+        named = isinstance(name, str)
         yield Entry(
             where=where,
             response=_responses(one.get("messages"), output),
-            ids=(*((one["id"],) if named else ()), *ids_in(objects)),
+            ids=(*((name,) if named else ()), *ids_in(objects)),
             video=text_in(objects, *VIDEO_KEYS),
             question=_question(one.get("input")),
-            row=None if named else one["id"] - 1,
+            row=None if named else name - 1,
             ground_truth=one["target"] if isinstance(one.get("target"), str) else "",
             score=_score(one.get("scores")),
         )
@@ -106,13 +104,7 @@ def _samples(path: Path) -> Iterator[Any]:
     if path.suffix == ".eval":
         yield from _unpacked(path)
         return
-    plain = read_json(path)
-    samples = plain.get("samples") if isinstance(plain, dict) else None
-    if not isinstance(samples, list):
-        raise DataError(
-            f"predictions {path}", expected='an object with a list of "samples"', found="none"
-        )
-    yield from samples
+    yield from field(read_json(path), "samples", list, f"predictions {path}")
 
 
 def _unpacked(path: Path) -> Iterator[Any]:

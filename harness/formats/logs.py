@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import DataError, raised_as
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
 from harness.interchange import json_lines
-from harness.layout import read_json
+from harness.layout import field, read_json
 from harness.responses import refuse_duplicate_keys
 
 LMMS_FIELDS = frozenset(
@@ -25,14 +25,7 @@ def lmms_eval(path: Path) -> Iterator[Entry]:
         for number, line in enumerate(_lines(path), start=1):
             yield _lmms_entry(line, f"{path}, record {number}")
         return
-    plain = read_json(path)
-    logs = plain.get("logs") if isinstance(plain, dict) else None
-    if not isinstance(logs, list):
-        raise DataError(
-            f"predictions {path}",
-            expected='an object with a list of "logs", or a file that ends in .jsonl',
-            found="neither",
-        )
+    logs = field(read_json(path), "logs", list, f"predictions {path}, no .jsonl")
     for number, one in enumerate(logs, start=1):
         yield _lmms_entry(one, f"{path}, log {number}")
 
@@ -92,23 +85,16 @@ def every_eval_ever(path: Path) -> Iterator[Entry]:
     metrics = set()
     for number, one in enumerate(_lines(path), start=1):
         where = f"{path}, line {number}"
-        name = one.get("sample_id") if isinstance(one, dict) else None
-        if not isinstance(name, str):
-            raise DataError(where, expected='a text "sample_id"', found=repr(one)[:60])
+        name = field(one, "sample_id", str, where)
         metrics.add(str(one.get("evaluation_result_id") or one.get("evaluation_name")))
         asked, judged = (_objects(one.get(key), where) for key in ("input", "evaluation"))
         texts = _outputs(one, where)
         if not texts and one.get("error"):
             continue
-        entries.append(
-            Entry(
-                where=where,
-                response=texts or ("",),
-                ids=(name,),
-                question=text_in([asked], "raw"),
-                score=number_in(judged, ["score"]),
-            )
-        )
+        question, score = text_in([asked], "raw"), number_in(judged, ["score"])
+        response = texts or ("",)
+        entry = Entry(where=where, response=response, ids=(name,), question=question, score=score)
+        entries.append(entry)
     yield from (replace(one, score=None) for one in entries) if len(metrics) > 1 else entries
 
 
@@ -133,22 +119,11 @@ def _says(turn: object) -> bool:
 def video_mme(path: Path) -> Iterator[Entry]:
     """Video-MME's result file: a list of videos with their questions and "response"."""
     for number, video in enumerate(objects_in(path)):
-        questions = video.get("questions")
-        if not isinstance(questions, list):
-            raise DataError(
-                f"{path}, video {number}",
-                expected='a list of "questions"',
-                found=repr(questions)[:60],
-            )
-        for one in questions:
-            where = f"{path}, video {number}"
-            if not isinstance(one, dict) or not isinstance(one.get("response"), str):
-                raise DataError(
-                    where, expected='questions with a text "response"', found=repr(one)[:60]
-                )
+        where = f"{path}, video {number}"
+        for one in field(video, "questions", list, where):
             yield Entry(
                 where=where,
-                response=one["response"],
+                response=field(one, "response", str, where),
                 ids=ids_in([one]),
                 video=text_in([video], "videoID", "video_id"),
                 question=text_in([one], "question"),
@@ -163,13 +138,8 @@ def sti(path: Path) -> Iterator[Entry]:
     keys = ("id", "id_file", "time_s", "time_e")
     for number, one in enumerate(objects_in(path)):
         where = f"{path}, record {number}"
-        if not {*keys, "model_out"} <= set(one) or not isinstance(one["model_out"], str):
-            raise DataError(
-                where, expected=f"{', '.join(keys)} and a text model_out", found=", ".join(one)[:80]
-            )
-        yield Entry(
-            where=where, response=one["model_out"], ids=("|".join(str(one[key]) for key in keys),)
-        )
+        name = "|".join(str(field(one, key, object, where)) for key in keys)
+        yield Entry(where=where, response=field(one, "model_out", str, where), ids=(name,))
 
 
 def tempcompass(path: Path) -> Iterator[Entry]:
@@ -186,26 +156,16 @@ def tempcompass(path: Path) -> Iterator[Entry]:
         for aspect, value in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
             for one in value if isinstance(value, list) else [value]:
-                response = (
-                    one.get("prediction", one.get("response")) if isinstance(one, dict) else one
-                )
-                if not isinstance(one, dict) or not isinstance(response, str):
-                    raise DataError(
-                        where,
-                        expected='objects with a text "prediction" or "response"',
-                        found=repr(one)[:60],
-                    )
-                if one.get("response", response) != response:
-                    raise DataError(
-                        where,
-                        expected='one response, as "prediction" or "response"',
-                        found="two that differ",
-                    )
+                fields = _objects(one, where)
+                given = [fields[key] for key in ("prediction", "response") if key in fields]
+                if len(set(map(repr, given))) != 1 or not isinstance(given[0], str):
+                    expected = 'one text, as "prediction" or "response"'
+                    raise DataError(where, expected=expected, found=repr(one)[:60])
                 yield Entry(
                     where=where,
-                    response=response,
+                    response=given[0],
                     video=video,
-                    question=text_in([one], "question"),
+                    question=text_in([fields], "question"),
                     categories={"format": path.stem, "aspect": aspect},
                 )
 

@@ -33,14 +33,8 @@ RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 
 NPY = b"\x93NUMPY"
 UNREADABLE = (
-    OSError,
-    ValueError,
-    TypeError,
-    EOFError,
-    OverflowError,
-    MemoryError,
-    SyntaxError,
-    TokenError,
+    *(OSError, ValueError, TypeError, EOFError, OverflowError, MemoryError),
+    *(SyntaxError, TokenError),
 )
 """Exceptions of NumPy for a damaged file, whose header it parses as a literal of Python."""
 
@@ -116,11 +110,8 @@ def mask_tree(
             fix="`harness list tasks` says how a task names its samples.",
         )
     if not allow_extra:
-        extra = sorted(
-            path
-            for path in root.rglob("*")
-            if path not in used and not path.is_dir() and not path.name.startswith(".")
-        )
+        rest = {*root.rglob("*")} - used
+        extra = sorted(one for one in rest if not (one.is_dir() or one.name.startswith(".")))
         if extra:
             raise DataError(
                 f"predictions {root}",
@@ -131,11 +122,7 @@ def mask_tree(
 
 
 def _files(root: Path, sample: Sample) -> list[Path]:
-    """The file of a sample's mask, or those of its objects' masks; none if there are none.
-
-    Raises:
-        DataError: two files are called alike.
-    """
+    """Return the files of a sample's masks; raise DataError if two are called alike."""
     stem = root / file_name(sample.id)
     with raised_as(DataError, f"predictions {stem}", "a file that can be read", OSError):
         found = [path for end in ENDS if (path := stem.with_name(stem.name + end)).is_file()]

@@ -41,8 +41,7 @@ class Matched:
 def match(
     entries: Iterable[Entry], samples: Sequence[Sample], requested: Collection[str] | None = None
 ) -> Matched:
-    """Return the rows of entries by sample; entries of samples that are not evaluated are left
-    over.
+    """Return the rows of entries by sample, and the entries of samples that are not evaluated.
 
     Raises:
         DataError: two responses to one question differ.

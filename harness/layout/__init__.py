@@ -4,33 +4,16 @@
 `JsonFile` from its beginning, `JsonIndex` by key.
 """
 
-from harness.layout.files import (
-    Files,
-    LazyFileList,
-    field,
-    file,
-    folder,
-    path_inside,
-    read_json,
-    read_lines,
-    readable,
-    rows,
-)
-from harness.layout.json_file import Entry, JsonFile
-from harness.layout.json_index import JsonIndex
-
-__all__ = [
-    "Entry",
-    "Files",
-    "JsonFile",
-    "JsonIndex",
-    "LazyFileList",
-    "field",
-    "file",
-    "folder",
-    "path_inside",
-    "read_json",
-    "read_lines",
-    "readable",
-    "rows",
-]
+from harness.layout.files import Files as Files
+from harness.layout.files import LazyFileList as LazyFileList
+from harness.layout.files import field as field
+from harness.layout.files import file as file
+from harness.layout.files import folder as folder
+from harness.layout.files import path_inside as path_inside
+from harness.layout.files import read_json as read_json
+from harness.layout.files import read_lines as read_lines
+from harness.layout.files import readable as readable
+from harness.layout.files import rows as rows
+from harness.layout.json_file import Entry as Entry
+from harness.layout.json_file import JsonFile as JsonFile
+from harness.layout.json_index import JsonIndex as JsonIndex

@@ -3,7 +3,7 @@
 import json
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -120,18 +120,13 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     """
     with readable(path):
         raw = read_bytes(path)
-    text: str | None = None
+    what, expected = f"file {path}", "complete JSON"
     for encoding in encodings:
-        try:
+        with suppress(UnicodeDecodeError):
             text = raw.decode(encoding)
             break
-        except UnicodeDecodeError:
-            continue
-    if text is None:
-        raise DataError(
-            f"file {path}", expected=f"text in {' or '.join(encodings)}", found="other bytes"
-        )
-    what, expected = f"file {path}", "complete JSON"
+    else:
+        raise DataError(what, expected=f"text in {' or '.join(encodings)}", found="other bytes")
     with raised_as(DataError, what, expected, ValueError):
         try:
             return parse(text.removeprefix("\ufeff"))
@@ -150,13 +145,10 @@ def readable(path: Path) -> AbstractContextManager[None]:
 
 
 def read_lines(path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the number, from 1, and the bytes of each line that is not blank.
+    """Yield the number, from 1, and the bytes of each line that is not blank; raise DataError.
 
     Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
     held whole.
-
-    Raises:
-        DataError: the file cannot be read.
     """
     with readable(path):
         yield from ((number, line) for number, _, line in lines_of(path, limit) if line.strip())

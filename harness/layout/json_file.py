@@ -50,39 +50,20 @@ class JsonFile:
     """The keys that lead to the list or object; none: it is the whole file."""
 
     def entries(self, *, once: bool = True) -> Iterator[Entry]:
-        """The values of an object, with their keys.
+        """Yield the values of an object, with their keys; raise DataError if there is none.
 
-        Args:
-            once: Refuse a key that comes twice; all keys are held in memory for that.
-
-        Raises:
-            DataError: the file is missing, cut off or no JSON; there is no object.
+        `once`: refuse a key that comes twice; all keys are held in memory for that.
         """
-        with self._scanning() as scanner:
-            for key, _ in self._walk(scanner, self.at, "{", once):
-                text, place = scanner.take_value()
-                yield Entry(self.path, key, text, place)
-            scanner.finish()
+        return self._values("{", once)
 
     def items(self) -> Iterator[Entry]:
-        """The values of a list, with their numbers from 0.
-
-        Raises:
-            DataError: the file is missing, cut off or no JSON; there is no list.
-        """
-        with self._scanning() as scanner:
-            for number, _ in self._walk(scanner, self.at, "[", False):
-                text, place = scanner.take_value()
-                yield Entry(self.path, number, text, place)
-            scanner.finish()
+        """Yield the values of a list, with their numbers from 0; raise DataError for no list."""
+        return self._values("[", False)
 
     def members(self) -> Iterator[tuple[str, ByteSpan]]:
         """Yield the keys of an object, and the place of each with its value, which is not decoded.
 
-        A key that comes twice is given twice.
-
-        Raises:
-            DataError: as `entries` does.
+        A key that comes twice is given twice. Raises DataError as `entries` does.
         """
         with self._scanning() as scanner:
             for key, start in self._walk(scanner, self.at, "{", False):
@@ -94,6 +75,13 @@ class JsonFile:
         with readable(self.path), open_regular(self.path) as file:
             file.seek(place.start)
             return file.read(place.end - place.start).decode("latin-1")
+
+    def _values(self, kind: str, once: bool) -> Iterator[Entry]:
+        with self._scanning() as scanner:
+            for key, _ in self._walk(scanner, self.at, kind, once):
+                text, place = scanner.take_value()
+                yield Entry(self.path, key, text, place)
+            scanner.finish()
 
     def _walk(
         self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool

@@ -81,11 +81,7 @@ class JsonIndex(Mapping[str, Any]):
         return _StreamedItems(self)
 
     def walk(self) -> None:
-        """Walk through the file now, if that was not done yet.
-
-        Raises:
-            DataError: it is missing, cut off or no JSON, or a key comes twice.
-        """
+        """Walk through the file now, if that was not done; raise DataError for its faults."""
         self._index()
 
     def _stream(self) -> Iterator[tuple[str, object]]:

@@ -31,9 +31,7 @@ class ByteSpan(NamedTuple):
 def parse(text: str) -> Any:
     """Return the value of a text.
 
-    Raises:
-        ValueError: it is no JSON, too deep, a key occurs twice in one object, or a text
-            holds half of a surrogate pair.
+    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair.
     """
     try:
         plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys)

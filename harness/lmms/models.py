@@ -158,7 +158,6 @@ WRITTEN: Mapping[str, Callable[[Answer, tuple[int, int]], str]] = {
     AnswerForm.POINTS: lambda answer, size: _shares(answer.points, size),
     AnswerForm.MASK: _mask,
 }
-"""Writers of answers, by form."""
 
 
 def _unsupported(kind: str) -> UsageError:

@@ -1,3 +1,1 @@
-"""Metrics: pure functions of ground truth and prediction, equal bit for bit to the official
-scorers'.
-"""
+"""Metrics: pure functions of ground truth and prediction, equal to official scorers to the bit."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray, Rle
 from harness.metrics.bits import Words, dilate_by_disk, outline
-from harness.metrics.operands import Mask, Track, check_masks, check_tracks
+from harness.metrics.operands import Mask, Track, check_masks, each_frame
 
 TOLERANCE = 0.008  # of the frame's diagonal
 MARGIN = 1  # a boundary lies at most one pixel outside its mask
@@ -43,15 +43,7 @@ def boundary_f_measure(
     >>> boundary_f_measure(ground_truth, predicted)
     array([0.5125])
     """
-    check_tracks(ground_truth, predicted, ignore=void)
-    voids = [None] * len(ground_truth) if void is None else void
-    return np.array(
-        [
-            boundary_f_measure_frame(shown, predicted, unclear)
-            for shown, predicted, unclear in zip(ground_truth, predicted, voids, strict=True)
-        ],
-        dtype=np.float64,
-    )
+    return each_frame(boundary_f_measure_frame, ground_truth, predicted, void)
 
 
 def boundary_f_measure_frame(
@@ -114,10 +106,7 @@ def _crop(
         span = _columns(ground_truth, predicted)
         if span is None:
             return None
-        ground_truth, predicted = (
-            _decode_columns(ground_truth, span),
-            _decode_columns(predicted, span),
-        )
+        ground_truth, predicted = (_decode_columns(one, span) for one in (ground_truth, predicted))
         void = _decode_columns(void, span) if isinstance(void, Rle) else None
     assert not isinstance(predicted, Rle) and not isinstance(void, Rle), "check_masks saw one kind"
     window = _window(ground_truth, predicted)

@@ -1,15 +1,35 @@
-"""IoU of boxes, in the two conventions that are in use, and the accuracy from it."""
+"""IoU of boxes, in the two conventions that are in use."""
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from harness.errors import DataError
 from harness.types import Box
 
 BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
 """N boxes as rows of left, top, right, bottom, in pixels; an empty sequence is no boxes."""
+
+
+def rows_of(rows: object, length: int, what: str, *, finite: bool = False) -> NDArray[np.float64]:
+    """Return rows as float64 of N × `length`; an empty sequence is no rows.
+
+    Raises:
+        DataError: they are not rows of that many numbers, or not `finite` where that is asked.
+    """
+    expected = f"rows of {length} {'finite ' if finite else ''}numbers"
+    try:
+        found = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(what, expected=expected, found=repr(rows)[:60]) from error
+    if found.size == 0 and found.ndim <= 2:
+        return np.empty((0, length))
+    if found.ndim != 2 or found.shape[1] != length:
+        raise DataError(what, expected=expected, found=f"shape {found.shape}")
+    if finite and not np.isfinite(found).all():
+        raise DataError(what, expected=expected, found=repr(found.tolist())[:60])
+    return found
 
 
 def box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
@@ -58,19 +78,10 @@ def any_box_hits(ground_truth: Box, predicted: BoxRows, *, threshold: float = 0.
     return bool((box_iou([ground_truth], predicted) > threshold).any())
 
 
-def accuracy_at(ious: ArrayLike, *, threshold: float = 0.5) -> float:
-    """The fraction of IoUs above the threshold, as in referring comprehension's Acc@0.5; 0 of none.
-
-    >>> accuracy_at([0.2, 0.5, 0.50001, 0.9])
-    0.5
-    """
-    values = np.asarray(ious, dtype=np.float64)
-    return float(np.count_nonzero(values > threshold) / max(values.size, 1))
-
-
 def _pairwise_iou(ground_truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:
     """Return the IoU of all pairs; a side is the difference of its ends plus `rim` pixels."""
-    first, second = _rows(ground_truth, "true boxes"), _rows(predicted, "predicted boxes")
+    first = rows_of(ground_truth, 4, "true boxes", finite=True)
+    second = rows_of(predicted, 4, "predicted boxes", finite=True)
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.maximum(0.0, high - low + rim).prod(axis=2)
@@ -81,21 +92,3 @@ def _pairwise_iou(ground_truth: BoxRows, predicted: BoxRows, *, rim: float) -> N
 def _areas(boxes: NDArray[np.float64], rim: float) -> NDArray[np.float64]:
     sides = boxes[:, 2:] - boxes[:, :2] + rim
     return np.asarray(sides[:, 0] * sides[:, 1])
-
-
-def _rows(boxes: BoxRows, what: str) -> NDArray[np.float64]:
-    """Boxes as float64 of N × 4."""
-    try:
-        rows = np.asarray(boxes, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(what, expected="rows of four numbers", found=repr(boxes)[:60]) from error
-    if rows.size == 0 and rows.ndim <= 2:
-        return np.empty((0, 4))
-    if rows.ndim != 2 or rows.shape[1] != 4 or not np.isfinite(rows).all():
-        raise DataError(
-            what,
-            expected="rows of four finite numbers: left, top, right, bottom",
-            found=f"{' × '.join(map(str, rows.shape)) or 'one'} number(s), "
-            f"{np.count_nonzero(~np.isfinite(rows))} of them not finite",
-        )
-    return rows

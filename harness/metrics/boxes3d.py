@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import DataError
-from harness.metrics.points import rows_of
+from harness.metrics.boxes import rows_of
 from harness.types import Box3D
 
 Box3DRows = Sequence[Box3D] | NDArray[np.floating] | Sequence[Sequence[float]]
@@ -26,10 +25,8 @@ def box_iou_3d(ground_truth: Box3DRows, predicted: Box3DRows) -> NDArray[np.floa
     >>> box_iou_3d([cube], [cube, Box3D(1, 0, 0, 2, 2, 2), Box3D(2, 0, 0, 2, 2, 2)]).tolist()
     [[1.0, 0.3333333333333333, 0.0]]
     """
-    first, second = (
-        _check_boxes(ground_truth, "true boxes"),
-        _check_boxes(predicted, "predicted boxes"),
-    )
+    first = rows_of(ground_truth, 6, "true boxes", finite=True)
+    second = rows_of(predicted, 6, "predicted boxes", finite=True)
     low = np.maximum(_corner(first, -0.5)[:, None], _corner(second, -0.5)[None])
     high = np.minimum(_corner(first, 0.5)[:, None], _corner(second, 0.5)[None])
     shared = np.maximum(0.0, high - low).prod(axis=2)
@@ -45,10 +42,3 @@ def _volume(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     # From the corners, like the shared volume, so that a box equals itself to the last bit.
     sides = _corner(boxes, 0.5) - _corner(boxes, -0.5)
     return np.asarray(np.maximum(0.0, sides).prod(axis=1))
-
-
-def _check_boxes(boxes: Box3DRows, what: str) -> NDArray[np.float64]:
-    rows = rows_of(boxes, 6, what)
-    if not np.isfinite(rows).all():
-        raise DataError(what, expected="finite numbers", found="others")
-    return rows

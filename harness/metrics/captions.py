@@ -5,20 +5,20 @@ refuses input that would crash them, and defines the edge cases. SPICE is not of
 downloads a parser while it runs.
 
 Each function takes a corpus: one `{"candidate": text, "references": [text, …]}` a sample, which is
-what a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts.
+what a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts. Definitions and
+edges: docs/metrics/text.md.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from importlib import import_module
-from types import ModuleType
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from harness.errors import DataError, MissingDependency
+from harness.errors import DataError
 from harness.metrics.caption_tokens import Captions, Tokenizer, tokenize
 from harness.metrics.meteor import aligned
+from harness.metrics.penn_treebank import pycocoevalcap
 from harness.scores import Corpus, Metric
 
 Name: TypeAlias = Literal["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "METEOR", "CIDEr"]
@@ -70,25 +70,15 @@ def caption_metrics(
 
 
 def bleu(items: Items, *, n: Literal[1, 2, 3, 4] = 4, tokenizer: Tokenizer = "ptb") -> float:
-    """BLEU-n of a corpus: clipped matches and totals are summed over it, for 1-grams to n-grams.
-
-    p_k = (matches + 1e-15) / (k-grams said + 1e-9), BLEU-n = (p_1 … p_n)^(1/n), times
-    exp(1 - 1 / r) where r, the length said over the closest reference lengths (the shorter of two
-    equally close), is below 1. Not the mean of the captions' BLEUs. A corpus whose captions all
-    have fewer than n tokens scores about 0, perfect or not. Source: `Bleu` of pycocoevalcap 1.2.
-    """
+    """BLEU-n of a corpus, by `Bleu` of pycocoevalcap 1.2; not the mean of the captions' BLEUs."""
     names: tuple[Name, ...] = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4")
     return corpus_value(items, name=names[n - 1], tokenizer=tokenizer)
 
 
 def rouge_l(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
-    """ROUGE-L of a corpus: the mean over captions of (1 + b²) P R / (R + b² P), b = 1.2.
+    """ROUGE-L of a corpus, the mean over captions, by `Rouge` of pycocoevalcap 1.2.
 
-    P is the longest common subsequence over the caption's length, R over the reference's. With
-    several references the largest P and the largest R are taken *independently*, so they may come
-    from different references and a caption that equals none of them may score 1. Tokens are split
-    at single spaces, so that an empty text is one empty token: two empty texts score 1. Source:
-    `Rouge` of pycocoevalcap 1.2.
+    Tokens are split at single spaces, so that an empty text is one empty token.
     """
     return corpus_value(items, name="ROUGE-L", tokenizer=tokenizer)
 
@@ -103,13 +93,9 @@ def meteor(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
 
 
 def cider(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
-    """CIDEr-D of a corpus: the mean over captions, from 0 to 10.
+    """CIDEr-D of a corpus, the mean over captions, by `Cider` of pycocoevalcap 1.2; 0 to 10.
 
-    Cosines of tf-idf vectors of 1- to 4-grams, clipped at the reference's counts, times
-    exp(-d² / 72) for a difference of d in length, averaged over n and over references, times 10.
-    The document frequencies are those of the corpus that is scored: a subset changes every
-    caption's value, and with one caption log(1) = 0 makes all weights and the score 0. Where no
-    reference has any token the score is 0. Source: `Cider` of pycocoevalcap 1.2.
+    Document frequencies are of the corpus that is scored: a subset changes every caption's value.
     """
     return corpus_value(items, name="CIDEr", tokenizer=tokenizer)
 
@@ -147,7 +133,7 @@ def caption_scores(
 # As many corpora as an interval needs: all captions, and all but each of 200 groups.
 @lru_cache(maxsize=256)
 def _bleu(captions: Captions) -> tuple[CaptionScores, ...]:
-    scorer = _module("bleu.bleu").Bleu(4)
+    scorer = pycocoevalcap("bleu.bleu").Bleu(4)
     values, each = scorer.compute_score(*_as_official(captions), verbose=0)
     return tuple(_to_scores(*pair) for pair in zip(values, each, strict=True))
 
@@ -158,11 +144,13 @@ def _compute_scores(name: Name, captions: Captions) -> CaptionScores:
     if name == "METEOR":
         return _to_scores(*aligned(references, candidate))
     if name == "ROUGE-L":
-        return _to_scores(*_module("rouge.rouge").Rouge().compute_score(references, candidate))
+        return _to_scores(
+            *pycocoevalcap("rouge.rouge").Rouge().compute_score(references, candidate)
+        )
     if not any(text.split() for texts in captions.references for text in texts):
         # The official code takes the maximum of no frequencies here.
         return CaptionScores(0.0, (0.0,) * len(captions.candidates))
-    return _to_scores(*_module("cider.cider").Cider().compute_score(references, candidate))
+    return _to_scores(*pycocoevalcap("cider.cider").Cider().compute_score(references, candidate))
 
 
 def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
@@ -172,16 +160,3 @@ def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, li
 
 def _to_scores(value: float, each: Sequence[float]) -> CaptionScores:
     return CaptionScores(float(value), tuple(map(float, np.asarray(each).tolist())))
-
-
-def _module(name: str) -> ModuleType:
-    """A module of pycocoevalcap, which is needed only to score captions."""
-    try:
-        return import_module(f"pycocoevalcap.{name}")
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "caption metrics",
-            expected=f"the package {error.name!r}",
-            found="it is not installed",
-            fix='Install "visual-reasoning-harness[text]".',
-        ) from error

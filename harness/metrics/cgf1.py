@@ -33,8 +33,7 @@ class Found(TypedDict):
 def track_ious(
     predicted: Sequence[Sequence[Rle]], true: Sequence[Sequence[Rle]]
 ) -> NDArray[np.float64]:
-    """IoU over all frames together of every pair of objects, predicted × true; 1 of two without a
-    pixel.
+    """IoU over all frames of every pair of objects, predicted × true; 1 of two without a pixel.
 
     Args:
         predicted: Objects, each with one mask a frame; an image is one frame.

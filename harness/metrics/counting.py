@@ -3,7 +3,8 @@
 All equal `evaluation/calculate_counting.py` of VisionReasoner (commit a455092), whose
 `correct_count`, `mae` and `rmse` are the mean of `exact`, the mean of `absolute_error` and the root
 of the mean of `squared_error` over samples. What counts as the prediction where a response cannot
-be read is the task's rule, not decided here.
+be read is the task's rule, not decided here. A count that is no whole number of at least 0 is a
+DataError.
 """
 
 from harness.errors import DataError
@@ -11,9 +12,6 @@ from harness.errors import DataError
 
 def exact(ground_truth: int, predicted: int) -> int:
     """1 if two whole numbers of objects are equal, otherwise 0.
-
-    Raises:
-        DataError: a count is not a whole number of at least 0.
 
     >>> exact(5, 5), exact(5, 2)
     (1, 0)
@@ -25,9 +23,6 @@ def exact(ground_truth: int, predicted: int) -> int:
 def absolute_error(ground_truth: int, predicted: int) -> int:
     """Return the number of objects too many or too few.
 
-    Raises:
-        DataError: a count is not a whole number of at least 0.
-
     >>> absolute_error(5, 2), absolute_error(5, 8), absolute_error(5, 5)
     (3, 3, 0)
     """
@@ -37,9 +32,6 @@ def absolute_error(ground_truth: int, predicted: int) -> int:
 
 def squared_error(ground_truth: int, predicted: int) -> int:
     """The square of the absolute error; the root of its mean is the RMSE.
-
-    Raises:
-        DataError: a count is not a whole number of at least 0.
 
     >>> squared_error(5, 2), squared_error(5, 8), squared_error(5, 5)
     (9, 9, 0)

@@ -31,18 +31,8 @@ if TYPE_CHECKING:
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
 """Libraries that compute AP: only those equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
 STATISTICS = (
-    "AP",
-    "AP50",
-    "AP75",
-    "APs",
-    "APm",
-    "APl",
-    "AR@1",
-    "AR@10",
-    "AR@100",
-    "ARs",
-    "ARm",
-    "ARl",
+    *("AP", "AP50", "AP75", "APs", "APm", "APl"),
+    *("AR@1", "AR@10", "AR@100", "ARs", "ARm", "ARl"),
 )
 """The twelve numbers that COCO prints, in its order."""
 PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
@@ -190,8 +180,7 @@ class CocoStatistic:
     def over(
         self, blocks: Sequence[Sequence[Detections]], kept: NDArray[np.float64]
     ) -> list[float]:
-        """Return the number over the blocks that are marked 1 in each row; NaN where they have no
-        item.
+        """Return the number over the blocks marked 1 in each row; NaN where they have no item.
 
         Boxes are matched once: what matches in an image and category does not depend on others.
         Equal to calling with the items of each row, but for the order in which numbers are added
@@ -200,14 +189,13 @@ class CocoStatistic:
         items = [item for block in blocks for item in block]
         if not items:
             return [math.nan] * len(kept)
+        images, categories = _number_names(items)
         block_of = {
-            (item["image"], item["category"]): number
+            (images[item["image"]], categories[item["category"]]): number
             for number, block in enumerate(blocks)
             for item in block
         }
-        found = subset_statistics(
-            _evaluate_boxes(items), _by_number(items, block_of), kept, self.name
-        )
+        found = subset_statistics(_match_boxes(json.dumps(items)), block_of, kept, self.name)
         filled = np.array([len(block) > 0 for block in blocks])
         return [
             self(items)
@@ -237,29 +225,10 @@ def _cached_statistics(items: Sequence[Detections], library: Library) -> dict[st
 def _match_boxes(text: str) -> "COCOeval":
     """COCO's evaluator after its boxes were matched, of items as JSON."""
     ground_truth, found = _as_coco(json.loads(text))
-    return _evaluator(
-        "pycocotools", *((ground_truth, found) if found else _with_one_miss(ground_truth))
-    )
+    return _evaluator("pycocotools", ground_truth, found)
 
 
-def _evaluate_boxes(items: Sequence[Detections]) -> "COCOeval":
-    return _match_boxes(json.dumps(items))
-
-
-def _by_number(
-    items: Sequence[Detections], block_of: Mapping[tuple[Name, Name], int]
-) -> dict[tuple[int, int], int]:
-    """Blocks by the numbers that an image and a category have in `_as_coco`."""
-    images, categories = _number_names(items)
-    return {
-        (images[image], categories[category]): block
-        for (image, category), block in block_of.items()
-    }
-
-
-def _number_names(
-    items: Sequence[Detections],
-) -> tuple[dict[Name, int], dict[Name, int]]:
+def _number_names(items: Sequence[Detections]) -> tuple[dict[Name, int], dict[Name, int]]:
     """Numbers of images and of categories from 1 on, in the order of their names."""
     images, categories = (
         {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
@@ -283,19 +252,12 @@ def coco_statistics(
         DataError: two items are of the same image and category.
         MissingDependency: the library is not installed.
     """
-    ground_truth, found = _as_coco(items)
-    if not found:
-        ground_truth, found = _with_one_miss(ground_truth)
-    evaluator = _evaluator(library, ground_truth, found)
+    evaluator = _evaluator(library, *_as_coco(items))
     return dict(zip(STATISTICS, map(float, evaluator.stats), strict=False))
 
 
-def _with_one_miss(
-    ground_truth: CocoData,
-) -> tuple[CocoData, list[dict[str, object]]]:
-    """The same ground truth, and one box in a further image, for loaders that take no empty
-    list.
-    """
+def _with_one_miss(ground_truth: CocoData) -> tuple[CocoData, list[dict[str, object]]]:
+    """The same ground truth, and one box in a further image: loaders take no empty list."""
     number = len(ground_truth["images"]) + 1
     images = [*ground_truth["images"], {"id": number, "width": 1, "height": 1}]
     category = ground_truth["categories"][0]["id"]
@@ -307,6 +269,8 @@ def _evaluator(
     library: Library, ground_truth: CocoData, found: list[dict[str, object]]
 ) -> "COCOeval":
     coco, evaluation = _classes(library)
+    if not found:
+        ground_truth, found = _with_one_miss(ground_truth)
     with contextlib.redirect_stdout(io.StringIO()):  # all of them print
         if library == "pycocotools":
             known = coco()
@@ -335,9 +299,7 @@ def _classes(library: Library) -> "tuple[type[COCO], type[COCOeval]]":
         ) from error
 
 
-def _as_coco(
-    items: Sequence[Detections],
-) -> tuple[CocoData, list[dict[str, object]]]:
+def _as_coco(items: Sequence[Detections]) -> tuple[CocoData, list[dict[str, object]]]:
     """Annotations and results in COCO's layout.
 
     Images and categories are numbered in the order of their names: COCO breaks ties between

@@ -119,9 +119,7 @@ def _draw_lines(inside: BoolArray, lines: IntArray) -> None:
 
 
 def _expand_counts(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return, for counts (2, 1, 3), the count's index of each of the 6, and its place: 001222,
-    010012.
-    """
+    """Return each one's count and place: of counts (2, 1, 3) 001222 and 010012."""
     of = np.repeat(np.arange(len(counts)), counts)
     return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
 

@@ -1,7 +1,8 @@
 """gRefCOCO's generalised referring comprehension: exactly the right boxes, or none.
 
 Here *Generalised IoU* really is that of boxes (Rezatofighi et al., 2019): the IoU less the part of
-the hull of both boxes that neither covers.
+the hull of both boxes that neither covers. Boxes that are no rows of four finite numbers, or have
+a negative side, are a DataError.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.metrics.boxes import BoxRows
+from harness.metrics.boxes import BoxRows, rows_of
 
 SCORE = 0.7  # that a predicted box has at least
 OVERLAP = 0.5  # of generalised IoU that a match has at least
@@ -22,9 +23,6 @@ def generalised_box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np
     Right and bottom are exclusive. A pair without any area has IoU 0, and a hull without area takes
     nothing off; the official function returns NaN there. Otherwise equal bit for bit to
     `generalized_box_iou` in `mdetr/util/box_ops.py` of gRefCOCO (commit 41a8f00) on float32.
-
-    Raises:
-        DataError: an operand is not rows of four finite numbers, or a side is negative.
 
     >>> generalised_box_iou([(0, 0, 4, 4)], [(0, 0, 4, 4), (0, 0, 4, 2), (8, 0, 12, 4)]).tolist()
     [[1.0, 0.5, -0.3333333432674408]]
@@ -84,9 +82,6 @@ def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
         ground_truth: The boxes of all target objects; empty without a target.
         predicted: The boxes that count, in the order of `confident`.
 
-    Raises:
-        DataError: an operand is not rows of four finite numbers, or a side is negative.
-
     >>> grec_f1([(0, 0, 4, 4), (8, 0, 12, 4)], [(0, 0, 4, 4)])
     0.6666666666666666
     >>> grec_f1([], []), grec_f1([], [(0, 0, 4, 4)]), grec_f1([(0, 0, 4, 4)], [])
@@ -117,21 +112,9 @@ def _quotient(part: NDArray[np.float32], whole: NDArray[np.float32]) -> NDArray[
 
 def _rows(boxes: BoxRows, what: str) -> NDArray[np.float32]:
     """Boxes as float32 of N × 4, in which the official code computes."""
-    try:
-        rows = np.asarray(boxes, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise DataError(what, expected="rows of four numbers", found=repr(boxes)[:60]) from error
-    if rows.size == 0 and rows.ndim <= 2:
-        return np.empty((0, 4), dtype=np.float32)
-    if (
-        rows.ndim != 2
-        or rows.shape[1] != 4
-        or not np.isfinite(rows).all()
-        or not (rows[:, 2:] >= rows[:, :2]).all()
-    ):
-        raise DataError(
-            what,
-            expected="rows of four finite numbers: left, top, right ≥ left, bottom ≥ top",
-            found=repr(rows.tolist())[:80],
-        )
+    with np.errstate(over="ignore"):
+        rows = rows_of(boxes, 4, what).astype(np.float32)
+    if not (np.isfinite(rows).all() and (rows[:, 2:] >= rows[:, :2]).all()):
+        expected = "four finite numbers a row: left, top, right ≥ left, bottom ≥ top"
+        raise DataError(what, expected=expected, found=repr(rows.tolist())[:80])
     return rows

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from harness.errors import DataError
-from harness.metrics.boxes import BoxRows, box_iou_inclusive
-from harness.metrics.points import PointRows, point_distances, points_in_boxes, rows_of
+from harness.metrics.boxes import BoxRows, box_iou_inclusive, rows_of
+from harness.metrics.points import PointRows, point_distances, points_in_boxes
 
 MAX_OBJECTS = 120
 """Objects further on in either list are not looked at."""

@@ -6,12 +6,11 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError, MissingDependency
-from harness.metrics.penn_treebank import need_java
+from harness.errors import HarnessError
+from harness.metrics.penn_treebank import need_java, pycocoevalcap
 
 
 def aligned(
@@ -52,15 +51,7 @@ def _program(process: int) -> Any:
     """
     del process  # the cache's key
     need_java("METEOR")
-    try:
-        module = import_module("pycocoevalcap.meteor.meteor")
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "METEOR",
-            expected="the package 'pycocoevalcap'",
-            found="it is not installed",
-            fix='Install "visual-reasoning-harness[text]".',
-        ) from error
+    module = pycocoevalcap("meteor.meteor")
     scorer = object.__new__(module.Meteor)
     scorer.lock = threading.Lock()
     scorer.meteor_p = subprocess.Popen(

@@ -1,9 +1,10 @@
 """Operands of mask metrics: two masks or tracks of one kind and one size, never broadcast."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import MaskError
 from harness.masks import BoolArray, Rle
@@ -44,6 +45,19 @@ def check_tracks(ground_truth: Track, predicted: Track, *, ignore: Track | None 
         kinds = {("frames", len(track)) if len(track) else None for track in tracks}
     if len(kinds) != 1 or None in kinds:
         _refuse("tracks to compare", "frames × height × width", tracks)
+
+
+def each_frame(
+    metric: Callable[[Mask, Mask, Mask | None], float],
+    ground_truth: Track,
+    predicted: Track,
+    void: Track | None,
+) -> NDArray[np.float64]:
+    """Return a metric of each frame of two tracks; float64 of shape (frames,)."""
+    check_tracks(ground_truth, predicted, ignore=void)
+    voids = [None] * len(ground_truth) if void is None else void
+    frames = zip(ground_truth, predicted, voids, strict=True)
+    return np.array([metric(*frame) for frame in frames], dtype=np.float64)
 
 
 def _comparison_key(mask: object, dimensions: int) -> tuple[object, ...] | None:

@@ -13,8 +13,9 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from harness.errors import DataError, MissingDependency
 
@@ -93,15 +94,9 @@ def _kind(after: str) -> str:
 
 
 def _run(texts: Sequence[str]) -> list[str]:
+    program = ["java", "-cp", str(_jar()), "edu.stanford.nlp.process.PTBTokenizer"]
     done = subprocess.run(
-        [
-            "java",
-            "-cp",
-            str(_jar()),
-            "edu.stanford.nlp.process.PTBTokenizer",
-            "-preserveLines",
-            "-lowerCase",
-        ],
+        [*program, "-preserveLines", "-lowerCase"],
         input="\n".join(texts).encode("utf-8", "replace"),
         capture_output=True,
         check=False,
@@ -121,18 +116,20 @@ def _run(texts: Sequence[str]) -> list[str]:
 
 def _jar() -> Path:
     need_java("the PTB tokenizer of caption metrics")
+    tokenizer = pycocoevalcap("tokenizer.ptbtokenizer")
+    return Path(str(tokenizer.__file__)).parent / "stanford-corenlp-3.4.1.jar"
+
+
+def pycocoevalcap(name: str) -> ModuleType:
+    """Import a module of pycocoevalcap, which is needed only to score captions.
+
+    Raises:
+        MissingDependency: the package is not installed.
+    """
     try:
-        spec = find_spec("pycocoevalcap.tokenizer.ptbtokenizer")
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None:
-        raise MissingDependency(
-            "the PTB tokenizer of caption metrics",
-            expected="the package pycocoevalcap",
-            found="it is not installed",
-            fix='Install "visual-reasoning-harness[text]".',
-        )
-    return Path(spec.origin).parent / "stanford-corenlp-3.4.1.jar"
+        return import_module(f"pycocoevalcap.{name}")
+    except ModuleNotFoundError as error:
+        raise MissingDependency.package(error.name, extra="text") from error
 
 
 def need_java(what: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.metrics.boxes import BoxRows
+from harness.metrics.boxes import BoxRows, rows_of
 from harness.types import Point
 
 PointRows = Sequence[Point] | NDArray[np.floating] | Sequence[Sequence[float]]
@@ -82,22 +82,3 @@ def in_polygon(point: Point, corners: PointRows) -> bool:
         for (xi, yi), (xj, yj) in zip(rows, [*rows[-1:], *rows[:-1]], strict=True)
     )
     return sum(crossed) % 2 == 1
-
-
-def rows_of(rows: object, length: int, what: str) -> NDArray[np.float64]:
-    """Rows as float64 of N × `length`, which need not be finite.
-
-    Raises:
-        DataError: they are not rows of that many numbers.
-    """
-    try:
-        found = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            what, expected=f"rows of {length} numbers", found=repr(rows)[:60]
-        ) from error
-    if found.size == 0 and found.ndim <= 2:
-        return np.empty((0, length))
-    if found.ndim != 2 or found.shape[1] != length:
-        raise DataError(what, expected=f"rows of {length} numbers", found=f"shape {found.shape}")
-    return found

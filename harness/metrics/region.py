@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.metrics.operands import Mask, Track, check_tracks
+from harness.metrics.operands import Mask, Track, each_frame
 from harness.metrics.overlap import overlap
 
 
@@ -28,15 +28,7 @@ def region_similarity(
     >>> region_similarity(ground_truth, predicted)
     array([0.33333333, 1.        ])
     """
-    check_tracks(ground_truth, predicted, ignore=void)
-    voids = [None] * len(ground_truth) if void is None else void
-    return np.array(
-        [
-            region_similarity_frame(shown, predicted, unclear)
-            for shown, predicted, unclear in zip(ground_truth, predicted, voids, strict=True)
-        ],
-        dtype=np.float64,
-    )
+    return each_frame(region_similarity_frame, ground_truth, predicted, void)
 
 
 def region_similarity_frame(ground_truth: Mask, predicted: Mask, void: Mask | None = None) -> float:

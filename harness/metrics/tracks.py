@@ -1,4 +1,7 @@
-"""Overlap of one box a frame: frame by frame, in space and time, and summed over a data set."""
+"""Overlap of one box a frame: frame by frame, in space and time, and summed over a data set.
+
+Tracks of different lengths, without a frame or with a side that is not finite are a DataError.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,9 +30,6 @@ def track_ious(ground_truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float6
     Its mean is the spatial score of a sample; `gIoU` of RVTBench's grounding is the mean of that
     over samples (our reading: the paper's tables do not define it).
 
-    Raises:
-        DataError: not equally many frames, no frame, or a side is not finite.
-
     >>> ground_truth = [Box(0, 0, 4, 4), None, Box(2, 0, 6, 4)]
     >>> predicted = [Box(0, 0, 4, 4), None] * 2
     >>> track_ious(ground_truth, predicted[:2] + predicted[:1]).tolist()
@@ -46,9 +46,6 @@ def video_iou(ground_truth: BoxTrack, predicted: BoxTrack) -> float:
     A frame in which only one track has a box counts 0, one without any box does not count; 1 where
     no frame counts.
 
-    Raises:
-        DataError: not equally many frames, no frame, or a side is not finite.
-
     >>> video_iou([Box(0, 0, 4, 4), Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), None, None])
     0.25
     """
@@ -63,9 +60,6 @@ def track_overlap(ground_truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
 
     `cIoU` of RVTBench's grounding is read as cumulative IoU, `sum(I) / sum(U)` over the data set
     (our reading; it could not be complete IoU, which may be negative). An image is one frame.
-
-    Raises:
-        DataError: not equally many frames, no frame, or a side is not finite.
 
     >>> track_overlap([Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), Box(0, 0, 1, 1)])
     BoxOverlap(intersection=8.0, union=17.0)
@@ -94,14 +88,9 @@ def _area(box: Box | None) -> float:
 def _box_iou(first: Box | None, second: Box | None) -> float:
     if first is None or second is None:
         return 0.0
-    return _area(
-        Box(
-            max(first.left, second.left),
-            max(first.top, second.top),
-            min(first.right, second.right),
-            min(first.bottom, second.bottom),
-        )
-    )
+    left, top = max(first.left, second.left), max(first.top, second.top)
+    right, bottom = min(first.right, second.right), min(first.bottom, second.bottom)
+    return _area(Box(left, top, right, bottom))
 
 
 def _check_lengths(ground_truth: BoxTrack, predicted: BoxTrack) -> None:

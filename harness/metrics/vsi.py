@@ -21,10 +21,7 @@ NUMBER_TYPES = (
     "room_size_estimation",
 )
 # Sorted, with direction last: the order in which the official code adds.
-AVERAGED = (
-    *sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS}),
-    "object_rel_direction",
-)
+AVERAGED = (*sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS}), "object_rel_direction")
 
 METRICS = (
     *(Metric(kind, about="accuracy") for kind in CHOICE_TYPES),

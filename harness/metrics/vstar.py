@@ -207,32 +207,17 @@ def scores(
 
 
 def unanswered_scores() -> dict[str, Mean]:
-    """Return the statistics of a sample without an answer to "what", as the official code counts
-    it.
+    """Return the statistics of a sample without an answer to "what", as officially counted.
 
     It is wrong in `Acc` and in the joint scores, and left out everywhere else.
     `scores(None, (0, 0), (…))` counts it everywhere, for `vstar/strict`.
     """
-    return {name: Mean(0.0) for name in (*_SINGLE, *_CHAINED) if name == "Acc" or "&" in name}
+    return {name: Mean(0.0) for name in _NAMES if name == "Acc" or "&" in name}
 
 
-_SINGLE = ("Acc", "rating")
-_CHAINED = tuple(
-    f"{name}{chain}"
-    for chain in "12"
-    for name in (
-        "m_tIoU",
-        "m_vIoU",
-        *(f"R1@{threshold}_" for threshold in TEMPORAL_THRESHOLDS),
-        *(f"AP@{threshold}_" for threshold in SPATIAL_THRESHOLDS),
-        "what&when",
-        "what&where",
-        "when&where",
-        "what&when&where",
-    )
-)
+_NAMES = tuple(scores(None, (0.0, 0.0), (np.zeros(0), np.zeros(0))))
 METRICS = (
-    *(Metric(name) for name in (*_SINGLE, *_CHAINED)),
+    *(Metric(name) for name in _NAMES),
     *(
         Metric(
             f"{name}{chain}", inputs=("Acc", f"m_tIoU{chain}", f"m_vIoU{chain}"), derived=function

@@ -2,20 +2,19 @@
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
 
-from harness.errors import DataError, UsageError, raised_as
-from harness.files import content_hash, read_text
-from harness.media import Media
+from harness.errors import UsageError, raised_as
+from harness.files import read_text
 from harness.plugins import plugin_errors
+from harness.store.journal import JournalPosition
 from harness.task import Task
-from harness.types import AnswerForm, Query, Sample
+from harness.types import FailureKind, Query, Sample
 
 FIRST = re.compile(r"first(\d{1,9})\Z")
 DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")
@@ -124,89 +123,6 @@ def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
     return frozenset(chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Counts and hashes of a run's samples, from one pass in which no image is decoded."""
-
-    n_total: int
-    fingerprint: str
-    """A hash of the annotation files' content and of every sample's id, question and size."""
-    images: str
-    """A hash of every sample's group and its images' sizes in bytes.
-
-    Separate from `fingerprint`, because mending a damaged image does not change a benchmark's
-    data: a run goes on with it, and notes it. Boards and gates compare both.
-    """
-    ids: str
-    """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
-    forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
-    """Number of samples by the set of answer forms that they ask for."""
-
-
-def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
-    """Walk over the samples once, and return their counts and hashes.
-
-    Raises:
-        DataError: an id occurs twice, a unit's samples do not follow each other, or there is
-            nothing to do; or an image is lost, unless that is allowed.
-    """
-    whole, images = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
-    for path in task.annotations:
-        whole.update(content_hash(path))
-    ids: set[str] = set()
-    closed: set[str] = set()
-    forms: Counter[frozenset[AnswerForm]] = Counter()
-    unit: str | None = None
-    for sample in selection.samples(task):
-        if sample.id in ids:
-            raise DataError(
-                f"{task.name}: sample {sample.id!r}", expected="each id once", found="it twice"
-            )
-        ids.add(sample.id)
-        forms[frozenset(sample.query.forms)] += 1
-        if sample.unit != unit:
-            if sample.unit in closed:
-                raise DataError(
-                    f"{task.name}: unit {sample.unit!r}",
-                    expected="its samples in a row",
-                    found="others between them",
-                )
-            if unit is not None:
-                closed.add(unit)
-            unit = sample.unit
-        if not allow_missing:
-            _refuse_lost(task, sample)
-        sizes = [(media.size, len(media)) for media in sample.query.media]
-        whole.update(repr((sample.id, sample.query.text, sizes)).encode())
-        weights = [_weight(media) for media in sample.query.media]
-        images.update(repr((sample.group, weights)).encode())
-    if not ids:
-        raise DataError(
-            f"{task.name}, split {task.split}", expected="at least one sample", found="none"
-        )
-    return Survey(len(ids), whole.hexdigest(), images.hexdigest(), hash_of_ids(ids), forms)
-
-
-def hash_of_ids(ids: Iterable[str]) -> str:
-    """Return a hash of a set of ids, which identifies a choice of samples."""
-    whole = hashlib.blake2b(digest_size=16)
-    for one in sorted(ids):
-        whole.update(f"{one}\n".encode())
-    return whole.hexdigest()
-
-
-def _weight(media: Media) -> int:
-    try:
-        return media.weight
-    except OSError:  # some of its frames are missing, which --allow-missing has let pass
-        return -1
-
-
-def _refuse_lost(task: Task, sample: Sample) -> None:
-    if fault := lost_image(sample.query):
-        raise DataError(f"{task.name}, sample {sample.id!r}: {fault}")
-
-
 def lost_image(query: Query) -> str | None:
     """Return the fault of the query's first image that cannot be read; None if all can be."""
     return next((media.fault for media in query.media if media.fault), None)
@@ -253,6 +169,42 @@ def shuffled(samples: Iterable[Sample], seed: int) -> list[Sample]:
     names = list(groups)
     order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))
     return [sample for index in order for sample in groups[names[index]]]
+
+
+def remaining_batches(
+    plan: Iterable[Batch],
+    places: Mapping[str, JournalPosition],
+    *,
+    retry_failed: bool,
+    by_sample: bool,
+) -> Iterator[Batch]:
+    """Yield the plan's batches that have unfinished samples.
+
+    A batch is done again whole, because what a network computes for one of its samples may
+    depend, in the last bits, on the others. For a model that answers by the sample only the
+    missing samples are done again: there a batch is many times what the network takes at once.
+
+    Args:
+        plan: All batches of the run.
+        places: The journal's entry of each prediction, by query id.
+        retry_failed: Failed samples count as unfinished. Lost ones always do.
+        by_sample: The model answers by the sample.
+    """
+    for batch in plan:
+        left = tuple(
+            query
+            for query in batch.queries
+            if not is_done(places.get(query.id), retry_failed=retry_failed)
+        )
+        if left:
+            yield replace(batch, queries=left) if by_sample else batch
+
+
+def is_done(place: JournalPosition | None, *, retry_failed: bool) -> bool:
+    """Return True if a sample is finished: one that was lost to the infrastructure never is."""
+    if place is None or place.failure == FailureKind.INFRASTRUCTURE:
+        return False
+    return place.failure is None or not retry_failed
 
 
 def units(samples: Iterable[Sample]) -> Iterator[Sequence[Sample]]:

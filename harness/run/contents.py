@@ -17,8 +17,7 @@ from harness.errors import ResumeMismatch, StoreError, raised_as
 from harness.files import CONTENTS, digest
 from harness.media import Media, files_of
 from harness.plain import from_plain
-from harness.run.batching import Selection
-from harness.run.resume import is_done
+from harness.run.batching import Selection, is_done
 from harness.store.atomic import forget, write_bytes
 from harness.store.journal import JournalPosition
 from harness.task import Task

@@ -39,13 +39,12 @@ from harness.errors import StoreError, Unavailable, UsageError
 from harness.model import Model
 from harness.plain import from_plain, to_plain
 from harness.run.batching import Batch
-from harness.run.predict import Outcome
-from harness.run.stage_timing import Stage, of_process, sum_stages
+from harness.run.predict import Outcome, journalled_outcome
+from harness.run.timing import Stage, of_process, sum_stages
 from harness.run.workers import LocalWorker, WorkerInfo
 from harness.store.atomic import forget, read_json, write_json
 from harness.store.journal import Journal, number
 from harness.store.lease import beating
-from harness.types import FailureKind
 
 MEETING = "launch"
 LIVES = ".launch"
@@ -338,9 +337,7 @@ def _finished_outcomes(
             others[index] = left
         else:
             del others[index]
-        raised = sum(one.failure == FailureKind.MODEL for one in new.values())
-        failed = sum(one.failure is not None for one in new.values())
-        yield Outcome(index, tuple(new), failed=failed, crashed=raised, whole=not left)
+        yield journalled_outcome(index, new, whole=not left)
 
 
 def rendezvous(launch: ProcessRank, folder: Path) -> dict[str, Any]:

@@ -16,27 +16,28 @@ from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
 from harness.run.batching import (
     Batch,
     Selection,
-    Survey,
     batches,
+    remaining_batches,
     select,
     shortage,
     shuffled,
-    survey,
 )
 from harness.run.contents import write_contents
 from harness.run.distributed import Leader, ProcessRank, rendezvous, share
-from harness.run.manifest import manifest_of
+from harness.run.manifest import (
+    begin_or_resume,
+    manifest_of,
+    refuse_other_numbers,
+    set_aside,
+)
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
-from harness.run.preflight import preflight, set_aside
+from harness.run.preflight import Survey, preflight, read_once, survey
 from harness.run.processes import Processes
 from harness.run.ray_workers import Actors
-from harness.run.resume import begin_or_resume, refuse_other_numbers, remaining_batches
-from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
-from harness.run.stage_timing import Stage, sum_stages
 from harness.run.submission import submit
-from harness.run.timing import add_attempt
+from harness.run.timing import Stage, add_attempt, sum_stages
 from harness.run.workers import LocalWorker, WorkerInfo, Workers, build_model, forms_of, worker_info
 from harness.spec import Spec
 from harness.store.atomic import forget, writing
@@ -172,7 +173,17 @@ class _Evaluation:
             self._by_sample = workers.info.by_sample
             self._report_start(manifest, workers.info)
             renewed = begin_or_resume(self.folder, manifest, self.progress)
-            self._hold_contents(journal)
+            told = write_contents(
+                self.folder,
+                self.task,
+                self.selection,
+                self.options.data_root,
+                journal.places,
+                retry_failed=self.options.retry_failed,
+                shard=self.options.shard,
+            )
+            if told is not None:
+                self.progress.note(told)
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
@@ -193,19 +204,6 @@ class _Evaluation:
             self.progress.note(shares)
         self.progress.end()
         return Run.open(self.folder)
-
-    def _hold_contents(self, journal: Journal) -> None:
-        told = write_contents(
-            self.folder,
-            self.task,
-            self.selection,
-            self.options.data_root,
-            journal.places,
-            retry_failed=self.options.retry_failed,
-            shard=self.options.shard,
-        )
-        if told is not None:
-            self.progress.note(told)
 
     def help_out(self, launch: ProcessRank) -> Run:
         """Predict the share of a process that does not lead.
@@ -318,7 +316,9 @@ class _Evaluation:
             return scorer, 0
         in_a_row, shown = 0, 0.0
         headline: float | None = None
-        for outcome in workers.run(self._share(self._remaining_batches(before, manifest))):
+        part, parts = self.options.shard or (1, 1)
+        plan = self._remaining_batches(before, manifest)
+        for outcome in workers.run(one for one in plan if one.index % parts == part - 1):
             if outcome.whole:
                 self._stages = sum_stages([self._stages, outcome.stages])
             if not (new := set(outcome.samples) - ready):
@@ -337,7 +337,13 @@ class _Evaluation:
         if self.options.shard is not None and len(ready) < self.survey.n_total:
             self._stopped = True
             return scorer, len(ready) - len(before)
-        self._check_complete(ready)
+        if len(ready) < self.survey.n_total:
+            raise StoreError(
+                f"run {self.folder}",
+                expected=f"{self.survey.n_total} predictions",
+                found=str(len(ready)),
+                fix="Run the same command again.",
+            )
         if self._scoring_error is not None:
             raise self._scoring_error
         return scorer, len(redone)
@@ -363,28 +369,21 @@ class _Evaluation:
         samples = self.selection.samples(self.task)
         return samples if self.options.until is None else shuffled(samples, self.options.seed)
 
-    def _plan(self, manifest: dict[str, Any]) -> Iterator[Batch]:
-        return batches(
-            self._in_plan_order(),
-            size=manifest["batch_size"],
-            sort=manifest["sorted"],
-            run=manifest["config_hash"],
-        )
-
     def _remaining_batches(
-        self, places: Mapping[str, JournalPosition], manifest: dict[str, object]
+        self, places: Mapping[str, JournalPosition], manifest: dict[str, Any]
     ) -> Iterator[Batch]:
         """Yield the batches of the plan that have unfinished samples; see `remaining_batches`."""
         return remaining_batches(
-            self._plan(manifest),
+            batches(
+                self._in_plan_order(),
+                size=manifest["batch_size"],
+                sort=manifest["sorted"],
+                run=manifest["config_hash"],
+            ),
             places,
             retry_failed=self.options.retry_failed,
             by_sample=self._by_sample,
         )
-
-    def _share(self, plan: Iterator[Batch]) -> Iterator[Batch]:
-        part, parts = self.options.shard or (1, 1)
-        return (batch for batch in plan if batch.index % parts == part - 1)
 
     def _watch(self, outcome: Outcome, in_a_row: int) -> int:
         """Return the new number of crashes in a row; raise ModelError at `CRASHES_IN_A_ROW`."""
@@ -396,15 +395,6 @@ class _Evaluation:
                 f"{last['prediction']['failure'][1]!r}. Mend it and run again with --retry-failed"
             )
         return in_a_row
-
-    def _check_complete(self, ready: set[str]) -> None:
-        if len(ready) < self.survey.n_total:
-            raise StoreError(
-                f"run {self.folder}",
-                expected=f"{self.survey.n_total} predictions",
-                found=str(len(ready)),
-                fix="Run the same command again.",
-            )
 
     def _finish(
         self,

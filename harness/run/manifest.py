@@ -1,15 +1,36 @@
-"""The manifest, written before a run: everything that is needed to repeat it."""
+"""The manifest, written before a run: everything that is needed to repeat it, or to resume it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from harness import provenance
+from harness.errors import ResumeMismatch, StoreError
 from harness.papers import deviations
-from harness.record import VERSION, config_hash
-from harness.run.batching import Survey, shortage
+from harness.record import (
+    MANIFEST,
+    RESULTS,
+    SCORES,
+    VERSION,
+    Run,
+    changed_numbers,
+    config_hash,
+    differences,
+)
+from harness.run.batching import shortage
+from harness.run.options import Progress
+from harness.run.preflight import PROBLEMS_SHOWN, Survey
+from harness.store.atomic import write_json, writing
+from harness.store.checksums import CHECKSUMS, changed_files
+from harness.store.journal import Journal
+from harness.store.lease import lease
 from harness.task import Task
 from harness.version import __version__
+
+NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
+"""Fields of a manifest that may differ in a run that is resumed."""
 
 
 def manifest_of(
@@ -90,3 +111,85 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     data = {name: one for name, one in manifest["data"].items() if name not in ("images", "ids")}
     rest = {name: one for name, one in manifest.items() if name != "deviations"}
     return {**rest, "provenance": kept, "data": data}
+
+
+def begin_or_resume(
+    folder: Path, manifest: dict[str, Any], progress: Progress
+) -> dict[str, object] | None:
+    """Write the manifest of a new run, or compare it with that of the run in `folder`.
+
+    Images and commits may differ: that is recorded. A finished run keeps its manifest, which is
+    under its checksums, until it is finished anew: the manifest that `finish` has to write then is
+    returned, and None otherwise.
+
+    Raises:
+        ResumeMismatch: the run was begun with another configuration.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        Journal(folder).check(manifest["config_hash"])  # left by another run, or copied
+        write_json(path, manifest)
+        return None
+    old = Run(folder).manifest
+    manifest = json.loads(json.dumps(manifest))  # as it is read again
+    lines = differences(repeatable(old), repeatable(manifest))
+    diff = [line for line in lines if not line.startswith(NOT_HELD)]
+    if diff or old["config_hash"] != manifest["config_hash"]:
+        shown = "\n  ".join(diff or lines)
+        raise ResumeMismatch(
+            f"run folder {folder} was begun with something else (old → new)\n  {shown}\n"
+            "Choose another --out, or pass --restart to set the old run aside and begin anew"
+        )
+    before, now_there = old["data"].get("images"), manifest["data"]["images"]
+    if before != now_there:
+        progress.note("images have changed since the run began; that is recorded")
+        old = {**old, "data": {**old["data"], "images": now_there, "images_before": before}}
+    old["deviations"] = manifest["deviations"]  # they follow from the rest
+    code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
+    now = manifest["provenance"]["commit"]
+    if now != code[-1]:
+        progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
+        old = {**old, "resumed_at": [*old.get("resumed_at", []), now]}
+    if (folder / RESULTS).exists():
+        return old
+    write_json(path, old)
+    return None
+
+
+def refuse_other_numbers(
+    folder: Path, results: dict[str, object], *, rescore: bool, progress: Progress
+) -> None:
+    """Raise ResumeMismatch if a finished run's predictions or their scores have changed.
+
+    The scoring code, --metrics or the journal has changed then, which must not go unnoticed. With
+    `rescore` nothing is raised. Records that cannot be read are noted and written again.
+    """
+    try:
+        stored = Run(folder).results
+        outcome = changed_files(folder) if (folder / CHECKSUMS).is_file() else {}
+    except StoreError as error:
+        progress.note(f"{error}. It is written again")
+        return
+    diff = changed_numbers(stored, results)
+    diff += [
+        f"{name}: {how} since it was scored"
+        for name, how in outcome.items()
+        if name not in (MANIFEST, RESULTS, SCORES)
+    ]
+    if diff and not rescore:
+        shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
+        raise ResumeMismatch(
+            f"run {folder} is finished, and its predictions or what they score are other ones now "
+            f"(old → new)\n  {shown}\nPass --rescore to replace its numbers"
+        )
+
+
+def set_aside(folder: Path) -> None:
+    """Rename an earlier run's folder to `<name>.old<number>`, so that nothing is lost."""
+    if not folder.exists():
+        return
+    number = 1
+    while (target := folder.with_name(f"{folder.name}.old{number}")).exists():
+        number += 1
+    with lease(folder), writing(target):
+        folder.rename(target)

@@ -5,9 +5,8 @@
 A model that is `StagedModel` is asked for the next batch while the masks of the previous one are
 made, and the masks of one sample are carried through its video while the next sample is segmented.
 Each stage works on one thing at a time, but for a language stage that takes several batches at
-once, as a server does. At most `ahead` batches are on their way, and few samples are segmented and
-not
-finished: as many as `MemoryBudget` has room for, so that memory is bounded.
+once, as a server does. At most `batches_ahead` of them are on their way, and few samples are
+segmented and not finished: as many as `MemoryBudget` has room for, so that memory is bounded.
 
 Each sample is journalled when it is finished. Where a model answers by the sample, it is handed on
 as soon as it is answered, and no more are asked for while `ANSWERED` wait for their masks: what a
@@ -38,8 +37,7 @@ from harness.errors import ModelError
 from harness.model import Answered, Model, StagedModel
 from harness.plugins import plugin_errors
 from harness.run.batching import Batch
-from harness.run.memory import StageMemory, gpu_peak
-from harness.run.memory_budget import ANSWERED, MemoryBudget, bytes_needed
+from harness.run.memory import ANSWERED, MemoryBudget, StageMemory, bytes_needed, gpu_peak
 from harness.run.predict import (
     Outcome,
     RecordSink,
@@ -53,7 +51,7 @@ from harness.run.predict import (
     split_readable,
 )
 from harness.run.prefetch import decode, parts, shown_pixels
-from harness.run.stage_timing import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
+from harness.run.timing import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
 from harness.types import FailureKind, Prediction, Query
 from harness.video.decoder import MAX_OPEN
 
@@ -120,7 +118,7 @@ class Predictor:
         journal: Receives the records.
         inline: Ask for one batch at a time in the thread that submits it, which an interrupt can
             reach; else in a thread of its own.
-        told: Called, from any thread, with an outcome for each sample journalled of a batch.
+        on_outcome: Called, from any thread, with an outcome for each sample journalled of a batch.
     """
 
     model: Model
@@ -481,7 +479,7 @@ class Predictor:
         self._leave(inflight)
 
     def _leave(self, inflight: InflightBatch) -> None:
-        """Lower `left` by 1, and settle the batch's outcome when it is 0."""
+        """Lower `remaining` by 1, and settle the batch's outcome when it is 0."""
         with self._lock:
             inflight.remaining -= 1
             last = inflight.remaining == 0

@@ -20,9 +20,8 @@ from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_j
 from harness.model import Answered, Model, StagedModel
 from harness.plugins import describe_error, missing_dependency
 from harness.run.batching import Batch, lost_image
-from harness.run.stage_timing import Stage
-from harness.store.journal import line
-from harness.store.texts import with_references
+from harness.run.timing import Stage
+from harness.store.journal import JournalPosition, line, with_references
 from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed_prediction
 
 T = TypeVar("T")
@@ -69,6 +68,15 @@ class Outcome:
     """Cost of the model's stages by name; empty if another process made the batch."""
     whole: bool = True
     """False: these samples of the batch are journalled, and others of it are not yet."""
+
+
+def journalled_outcome(
+    batch: int, places: Mapping[str, JournalPosition], *, whole: bool
+) -> Outcome:
+    """Return the outcome of a batch's samples that another process has journalled."""
+    failures = [place.failure for place in places.values() if place.failure is not None]
+    crashed = failures.count(FailureKind.MODEL)
+    return Outcome(batch, tuple(places), failed=len(failures), crashed=crashed, whole=whole)
 
 
 def begin(batch: Batch) -> dict[str, object]:

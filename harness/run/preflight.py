@@ -1,20 +1,40 @@
-"""Steps before a run: check the benchmark's files, and set an earlier run aside."""
+"""A task's samples before a run: the benchmark's files checked and read once, samples counted.
 
-from collections.abc import Iterator
+A run walks over its samples several times: to look at them, to count them, to hash their media, to
+cut them into batches, to score. Holding them in memory would take as much as the benchmark has of
+masks. So each sample is pickled, as it is read, into a temporary file without a name, which no
+other process can open or change: what is unpickled is what this process wrote.
+"""
+
+import hashlib
+import pickle
+import tempfile
+import threading
+import weakref
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
-from pathlib import Path
 
 from harness.errors import DataError
+from harness.files import ReadHashes
 from harness.media import Media
 from harness.plugins import plugin_errors
-from harness.run.batching import samples_of
+from harness.run.batching import Selection, lost_image, samples_of
 from harness.run.options import Progress
-from harness.run.sample_cache import read_once
-from harness.store.atomic import writing
-from harness.store.lease import lease
 from harness.task import Problem, Task
+from harness.types import AnswerForm, Sample
 
 PROBLEMS_SHOWN = 10
+MAX_BYTES = 2**30
+"""Size limit of the file. Samples of a larger benchmark, as one whose tables hold its images, are
+read anew for each walk."""
+IN_MEMORY = 2**24
+"""Bytes up to which there is no file yet."""
+UNFIT = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError, OSError)
+"""Errors of a sample that cannot be pickled, and of a full disk."""
 
 
 def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> Task:
@@ -63,17 +83,6 @@ def _problems(task: Task) -> list[Problem]:
         return list(task.check()) or faults
 
 
-def set_aside(folder: Path) -> None:
-    """Rename an earlier run's folder to `<name>.old<number>`, so that nothing is lost."""
-    if not folder.exists():
-        return
-    number = 1
-    while (target := folder.with_name(f"{folder.name}.old{number}")).exists():
-        number += 1
-    with lease(folder), writing(target):
-        folder.rename(target)
-
-
 def problem_line(path: str, message: str) -> str:
     """Return a problem in one line, which names its path once.
 
@@ -108,3 +117,177 @@ def undecodable(task: Task, *, every: bool = False) -> Iterator[Problem]:
 def _decode(media: Media, *, every: bool) -> None:
     for index in range(len(media)) if every else dict.fromkeys((0, len(media) - 1)):
         media.frame(index)
+
+
+def read_once(task: Task) -> Task:
+    """Return the task with samples that are parsed in the first walk over them, and then cached."""
+    if isinstance(task.samples, SampleCache):
+        return task
+    return replace(task, samples=SampleCache(task.samples))
+
+
+class SampleCache:
+    """Samples in the order in which `read` gives them; any number of walks at once, from threads.
+
+    Each call is a walk. It takes from the cache what an earlier walk has read, and reads on from
+    there. Where a sample cannot be kept, or `read` raises, the cache is given up: walks read anew.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Sample]], *, max_bytes: int = MAX_BYTES) -> None:
+        self.hashes = ReadHashes()
+        """Hashes of the files that `read` has read."""
+        self._read = read
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self._ends = array("q")
+        """End of each sample in the file, in bytes."""
+        self._source: Iterator[Sample] | None = None
+        self._whole = False
+        self._given_up = False
+
+    def __call__(self) -> Iterator[Sample]:
+        """Walk over all samples."""
+        number = 0
+        while True:
+            with self._lock:
+                if self._given_up:
+                    break
+                if number == len(self._ends) and self._whole:
+                    return
+                sample = self._get(number) if number < len(self._ends) else self._next()
+            if sample is None:
+                return
+            yield sample
+            number += 1
+        yield from islice(self._read(), number, None)
+
+    def fill(self) -> None:
+        """Read what no walk has read yet; an error of it is raised in a walk."""
+        with self._lock, suppress(Exception):
+            while not self._whole and not self._given_up:
+                self._next()
+
+    def _get(self, number: int) -> Sample:
+        start = self._ends[number - 1] if number else 0
+        self._file.seek(start)
+        # The file has no name and holds what this process wrote: no foreign bytes are loaded.
+        sample: Sample = pickle.loads(self._file.read(self._ends[number] - start))
+        return sample
+
+    def _next(self) -> Sample | None:
+        """Read one more sample and keep it; None after the last."""
+        if self._source is None:
+            self._source = iter(self._read())
+        try:
+            with self.hashes.recorded():
+                sample = next(self._source, None)
+        except BaseException:
+            self._give_up()
+            raise
+        if sample is None:
+            self._whole, self._source = True, None
+        else:
+            self._keep(sample)
+        return sample
+
+    def _keep(self, sample: Sample) -> None:
+        start = self._ends[-1] if self._ends else 0
+        try:
+            kept = pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
+            if start + len(kept) > self._max_bytes:
+                self._give_up()
+                return
+            self._file.seek(start)
+            self._file.write(kept)
+        except UNFIT:
+            self._give_up()
+            return
+        self._ends.append(start + len(kept))
+
+    def _give_up(self) -> None:
+        self._given_up, self._source = True, None
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Counts and hashes of a run's samples, from one pass in which no image is decoded."""
+
+    n_total: int
+    fingerprint: str
+    """A hash of the annotation files' content and of every sample's id, question and size."""
+    images: str
+    """A hash of every sample's group and its images' sizes in bytes.
+
+    Separate from `fingerprint`, because mending a damaged image does not change a benchmark's
+    data: a run goes on with it, and notes it. Boards and gates compare both.
+    """
+    ids: str
+    """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
+    forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
+    """Number of samples by the set of answer forms that they ask for."""
+
+
+def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
+    """Walk over the samples once, and return their counts and hashes.
+
+    Raises:
+        DataError: an id occurs twice, a unit's samples do not follow each other, or there is
+            nothing to do; or an image is lost, unless that is allowed.
+    """
+    whole, images = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    read = ReadHashes()
+    if isinstance(task.samples, SampleCache):
+        task.samples.fill()
+        read = task.samples.hashes
+    for path in task.annotations:
+        whole.update(read.content_hash(path))
+    ids: set[str] = set()
+    closed: set[str] = set()
+    forms: Counter[frozenset[AnswerForm]] = Counter()
+    unit: str | None = None
+    for sample in selection.samples(task):
+        if sample.id in ids:
+            raise DataError(
+                f"{task.name}: sample {sample.id!r}", expected="each id once", found="it twice"
+            )
+        ids.add(sample.id)
+        forms[frozenset(sample.query.forms)] += 1
+        if sample.unit != unit:
+            if sample.unit in closed:
+                raise DataError(
+                    f"{task.name}: unit {sample.unit!r}",
+                    expected="its samples in a row",
+                    found="others between them",
+                )
+            if unit is not None:
+                closed.add(unit)
+            unit = sample.unit
+        if not allow_missing and (fault := lost_image(sample.query)):
+            raise DataError(f"{task.name}, sample {sample.id!r}: {fault}")
+        sizes = [(media.size, len(media)) for media in sample.query.media]
+        whole.update(repr((sample.id, sample.query.text, sizes)).encode())
+        weights = [_weight(media) for media in sample.query.media]
+        images.update(repr((sample.group, weights)).encode())
+    if not ids:
+        raise DataError(
+            f"{task.name}, split {task.split}", expected="at least one sample", found="none"
+        )
+    return Survey(len(ids), whole.hexdigest(), images.hexdigest(), hash_of_ids(ids), forms)
+
+
+def hash_of_ids(ids: Iterable[str]) -> str:
+    """Return a hash of a set of ids, which identifies a choice of samples."""
+    whole = hashlib.blake2b(digest_size=16)
+    for one in sorted(ids):
+        whole.update(f"{one}\n".encode())
+    return whole.hexdigest()
+
+
+def _weight(media: Media) -> int:
+    try:
+        return media.weight
+    except OSError:  # some of its frames are missing, which --allow-missing has let pass
+        return -1

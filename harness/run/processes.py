@@ -18,15 +18,14 @@ from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
 
-from harness import plugins
-from harness.errors import HarnessError, ModelError
+from harness.errors import HarnessError
 from harness.model import Model
 from harness.run.batching import Batch
 from harness.run.options import Options
 from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool
-from harness.run.workers import build_model, worker_info
+from harness.run.workers import build_model, worker_error, worker_info
 from harness.spec import Spec
 from harness.store.journal import Writer
 
@@ -173,17 +172,11 @@ def serve(
             if isolate:
                 os.chdir(empty)
             _serve(pipe, model, journal)
-    except HarnessError as error:
-        with suppress(OSError):
-            pipe.send(error)
     except (EOFError, ConnectionError):
         return  # the parent has closed the pipe: nothing is left to do
     except Exception as error:  # noqa: BLE001 - the parent says it, and ends the run
-        fault = ModelError(
-            "a worker process", expected="to go on", found=plugins.describe_error(error)
-        )
         with suppress(OSError):
-            pipe.send(fault)
+            pipe.send(worker_error("a worker process", error))
 
 
 @contextmanager
@@ -235,9 +228,7 @@ def _send_outcomes(
 
 def _came_of(done: "Future[Outcome]") -> Outcome | HarnessError:
     error = done.exception()
-    if error is None or isinstance(error, HarnessError):
-        return done.result() if error is None else error
-    return ModelError("a worker process", expected="to go on", found=plugins.describe_error(error))
+    return done.result() if error is None else worker_error("a worker process", error)
 
 
 def die_with(parent: int) -> None:

@@ -8,7 +8,7 @@ runs, under the same path; with `isolate` images are sent along, and the machine
 them.
 
 Ray watches its machines and processes by heartbeats. An actor that is lost, or whose answer is lost
-with its machine before it was fetched, costs its batch one of `pool.TRIES` tries, as a worker
+with its machine before it was fetched, costs its batch one of `TRIES` tries, as a worker
 process does.
 """
 
@@ -32,7 +32,7 @@ from harness.run.options import Options
 from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool, WorkerNotScheduled
-from harness.run.workers import WorkerInfo, build_model, worker_info
+from harness.run.workers import WorkerInfo, build_model, worker_error, worker_info
 from harness.spec import Spec
 from harness.store.journal import Writer
 
@@ -132,10 +132,8 @@ class Worker:
         assert self._predictor is not None, "the pool greets first"
         try:
             return await call(self._predictor)
-        except HarnessError as error:
-            return error
         except Exception as error:  # noqa: BLE001 - the driver says it, and ends the run
-            return ModelError("an actor", expected="to go on", found=describe_error(error))
+            return worker_error("an actor", error)
 
 
 @dataclass(kw_only=True)
@@ -143,7 +141,7 @@ class Actor(Member):
     """An actor, references to its outstanding messages, and the journal written for it."""
 
     handle: "ActorHandle"
-    placed: object  # what its `here` returns
+    placed: object  # what its `is_placed` returns
     patience: float  # seconds within which it must have a machine
     latest: float  # when they are over
     needs: str
@@ -166,7 +164,7 @@ class Actor(Member):
         """Wait for the next message and return it; None if the actor is lost.
 
         Raises:
-            Unplaced: it waited for a machine for too long.
+            WorkerNotScheduled: it waited for a machine for too long.
         """
         import ray
         from ray.exceptions import RayError, RayTaskError
@@ -295,7 +293,7 @@ class Actors(Pool):
     Raises:
         MissingDependency: Ray is not installed.
         UsageError: there is no cluster at the address.
-        Unplaced: the cluster has no room for them.
+        WorkerNotScheduled: the cluster has no room for them.
     """
 
     def __init__(

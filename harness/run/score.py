@@ -20,12 +20,12 @@ from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
 from harness.provenance import device_of
 from harness.record import MANIFEST, RESULTS, SCORES, Run, changed_numbers, finish
-from harness.run.batching import Batch, Selection, samples_of, select, survey, units
+from harness.run.batching import Batch, Selection, samples_of, select, units
 from harness.run.judging import TaskSource
 from harness.run.manifest import manifest_of
 from harness.run.parallel import score_journal
 from harness.run.predict import begin, records
-from harness.run.sample_cache import read_once
+from harness.run.preflight import read_once, survey
 from harness.run.scoring import Scorer
 from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS, changed_files

@@ -1,4 +1,6 @@
-"""`timing.json`: the cost of a run, apart from its results, because seconds are never equal.
+"""The cost of a run and of its model's stages: seconds, samples at once, peaks of memory.
+
+It is kept in `timing.json`, apart from the results, because seconds are never equal.
 
 Each share of a run has a file of its own name until the run is finished, so that folders can be
 copied together. `timing.json` then has the attempts of all shares, each with its commit.
@@ -6,19 +8,134 @@ copied together. `timing.json` then has the attempts of all shares, each with it
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import time
+from time import perf_counter, time
 from types import MappingProxyType
 from typing import Required, TypedDict
 
 from harness.errors import StoreError
 from harness.plain import from_plain
 from harness.record import TIMING
-from harness.run.stage_timing import Stage, process_peaks, to_json
+from harness.run.memory import PeakMemory
 from harness.store.atomic import forget, read_json, write_json
 
 SHARE = "timing.{}-{}.json"
 """Name of the file of share i of n."""
+LANGUAGE, SEGMENTATION, PROPAGATION = "language", "segmentation", "propagation"
+WHOLE = "model"
+"""The one stage of a model that has no others."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """Cost of one stage of a model, over one batch or many."""
+
+    seconds: float = 0.0
+    wait_seconds: float | None = None
+    """Seconds of those in which the network stood still for images, as far as they are known;
+    None: they are known for no batch."""
+    samples: int = 0
+    """The most samples that were in it or waited for it at once, in one process."""
+    pixels: int = 0
+    """The most bytes of decoded images and masks that belonged to those, counted by their sizes:
+    not measured, and partly shared with the cache of frames."""
+    gpu_peak: int = 0
+    """The most bytes on a GPU while it worked; 0 where other stages work beside it."""
+    crashed: int = 0
+    """Failures that were exceptions of the model."""
+    halvings: int = 0
+    """Number of times that a batch was cut in two to fit into memory."""
+    processes: dict[int, float] = field(default_factory=dict)
+    """The seconds of each process of a launch, by its rank; empty if there was no launch."""
+    peaks: dict[str, PeakMemory] = field(default_factory=dict)
+    """Peaks of the processes that it ran in, by a name that tells them apart."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """Seconds of parts of it, by name, such as the updates of a network that adapts."""
+
+    def record_peak(self, peak: tuple[int, int], peaks: Mapping[str, PeakMemory]) -> None:
+        """Set the most samples at once, with the bytes of their pixels, and the process's peak."""
+        self.samples, self.pixels = peak
+        self.peaks = dict(peaks)
+
+    def end(self, start: float) -> "Stage":
+        """Add the seconds of work that began at `start`, by `perf_counter`; return the stage."""
+        self.seconds += perf_counter() - start
+        return self
+
+    def add(self, other: "Stage") -> None:
+        """Add the cost of another batch."""
+        self.seconds += other.seconds
+        if other.wait_seconds is not None:
+            self.wait_seconds = (self.wait_seconds or 0.0) + other.wait_seconds
+        self.samples = max(self.samples, other.samples)
+        self.pixels = max(self.pixels, other.pixels)
+        self.gpu_peak = max(self.gpu_peak, other.gpu_peak)
+        self.crashed += other.crashed
+        self.halvings += other.halvings
+        for rank, seconds in other.processes.items():
+            self.processes[rank] = self.processes.get(rank, 0.0) + seconds
+        for part, seconds in other.parts.items():
+            self.parts[part] = self.parts.get(part, 0.0) + seconds
+        for process, peak in other.peaks.items():
+            self.peaks[process] = peak.merge(self.peaks.get(process, PeakMemory()))
+
+
+def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
+    """Return plain data of stages, for `timing.json`."""
+    plain: dict[str, dict[str, object]] = {}
+    for name, one in stages.items():
+        plain[name] = {
+            "seconds": round(one.seconds, 3),
+            "samples_at_once": one.samples,
+            "pixel_bytes_at_once": one.pixels,
+        }
+        if one.wait_seconds is not None:
+            plain[name]["wait_seconds"] = round(one.wait_seconds, 3)
+        if one.gpu_peak:
+            plain[name]["gpu_peak_bytes"] = one.gpu_peak
+        if one.processes:
+            by_rank = sorted(one.processes.items())
+            plain[name]["seconds_by_process"] = {str(rank): round(s, 3) for rank, s in by_rank}
+        if one.parts:
+            plain[name]["seconds_by_part"] = {
+                part: round(seconds, 3) for part, seconds in sorted(one.parts.items())
+            }
+    return plain
+
+
+def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
+    """Return the same stages, as those of one process of a launch."""
+    return {
+        name: replace(
+            one,
+            processes={rank: one.seconds},
+            # Processes of two machines may have the same number.
+            peaks={f"{rank}.{process}": peak for process, peak in one.peaks.items()},
+        )
+        for name, one in stages.items()
+    }
+
+
+def sum_stages(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
+    """Return the cost of the stages over many batches together."""
+    whole: dict[str, Stage] = {}
+    for stages in every:
+        for name, one in stages.items():
+            whole.setdefault(name, Stage()).add(one)
+    return whole
+
+
+def process_peaks(stages: Mapping[str, Stage]) -> dict[str, list[int]]:
+    """Return peaks of all processes that stages ran in, in bytes, highest first; empty: unknown."""
+    together = Stage()
+    for one in stages.values():
+        together.add(one)
+    both = {
+        "process_peak_bytes": [peak.memory for peak in together.peaks.values()],
+        "process_gpu_peak_bytes": [peak.gpu for peak in together.peaks.values()],
+    }
+    return {name: sorted(found, reverse=True) for name, found in both.items() if any(found)}
 
 
 class Attempt(TypedDict, total=False):
@@ -68,9 +185,6 @@ def add_attempt(
         The shares of a finished run with their samples, seconds and commits, for a note; None: it
         has no shares.
     """
-    plain = to_json(stages)
-    for one in plain.values():
-        one.pop("process_peaks", None)
     path = folder / (SHARE.format(*shard) if shard and not finished else TIMING)
     shares = sorted(folder.glob(SHARE.format("*", "*"))) if finished else []
     attempts = _attempts(path)
@@ -86,7 +200,7 @@ def add_attempt(
                 "wall_seconds": seconds,
                 "samples": samples,
                 "workers": workers,
-                "stages": plain,
+                "stages": to_json(stages),
                 "memory": process_peaks(stages),
             },
         )

@@ -15,7 +15,7 @@ from harness import checkpoint_config, provenance
 from harness.errors import ModelError, ResumeMismatch, UsageError
 from harness.plugins import check_contract, plugin_errors
 from harness.record import config_hash, differences
-from harness.run.batching import Selection, lost_image, samples_of, survey
+from harness.run.batching import Selection, lost_image, samples_of
 from harness.run.contamination import (
     ADAPTER,
     COPIED,
@@ -31,7 +31,7 @@ from harness.run.contamination import (
 )
 from harness.run.interrupts import interrupts
 from harness.run.memory import gpu_peak
-from harness.run.preflight import problem_line
+from harness.run.preflight import problem_line, survey
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
 from harness.store.atomic import write_json, writing

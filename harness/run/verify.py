@@ -39,8 +39,8 @@ from harness.model import (
 )
 from harness.plugins import plugin_errors
 from harness.record import values
-from harness.run.batching import samples_of, select, survey, units
-from harness.run.sample_cache import read_once
+from harness.run.batching import samples_of, select, units
+from harness.run.preflight import read_once, survey
 from harness.run.scoring import score_unit
 from harness.scores import UnitScore
 from harness.task import Task

@@ -17,10 +17,10 @@ from harness.errors import HarnessError, MediaError, ModelError
 from harness.media import Media, pixels, placeholder_media
 from harness.run.batching import Batch
 from harness.run.options import Options
-from harness.run.predict import Outcome, begin, records
+from harness.run.predict import Outcome, begin, journalled_outcome, records
 from harness.run.workers import WorkerInfo
 from harness.spec import Spec
-from harness.store.journal import Journal, Writer, number
+from harness.store.journal import Journal, JournalPosition, Writer, number
 from harness.types import FailureKind, failed_prediction
 
 MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
@@ -236,14 +236,11 @@ class Pool(ABC):
         """Start another worker in the place of a dead one, and take back what it held."""
         journalled = self._journalled_samples() if member.batches else {}
         for held in member.batches:
-            untold = [q.id for q in held.queries if q.id in journalled and q.id not in held.kept]
-            batch = self._without(held, untold)
-            if untold:  # it died between the journal and the message
-                lost = [journalled[one] for one in untold if journalled[one] is not None]
-                crashed = sum(kind == FailureKind.MODEL for kind in lost)
-                yield Outcome(
-                    batch.index, tuple(untold), failed=len(lost), crashed=crashed, whole=False
-                )
+            ids = [q.id for q in held.queries if q.id in journalled and q.id not in held.kept]
+            batch = self._without(held, ids)
+            if ids:  # it died between the journal and the message
+                untold = {one: journalled[one] for one in ids}
+                yield journalled_outcome(batch.index, untold, whole=False)
             if all(q.id in batch.kept for q in batch.queries):
                 continue
             self._ended[batch.index] += 1
@@ -259,10 +256,10 @@ class Pool(ABC):
         member.close()
         self._members.append(self._next())
 
-    def _journalled_samples(self) -> dict[str, str | None]:
-        """Map each sample that this attempt has journalled to the kind of its failure, or None."""
+    def _journalled_samples(self) -> dict[str, JournalPosition]:
+        """Return the places of the samples that this attempt has journalled, but for lost ones."""
         return {
-            sample: place.failure
+            sample: place
             for sample, place in Journal(self.folder).places.items()
             if number(place.path)[0] == self._attempt
             and place.failure != FailureKind.INFRASTRUCTURE

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from harness import plugins
-from harness.errors import ModelError
+from harness.errors import HarnessError, ModelError
 from harness.model import Model
 from harness.provenance import device_of
 from harness.run.batching import Batch
@@ -163,6 +163,13 @@ def _one_ahead(batches: Iterable[Batch], meet: Callable[[Batch], None]) -> Itera
         waiting = batch
     if waiting is not None:
         yield waiting
+
+
+def worker_error(what: str, error: BaseException) -> HarnessError:
+    """Return the error that ends the run because of what a worker has raised."""
+    if isinstance(error, HarnessError):
+        return error
+    return ModelError(what, expected="to go on", found=plugins.describe_error(error))
 
 
 def build_model(spec: Spec, seed: int) -> Model:

@@ -9,9 +9,8 @@ from typing import Any
 
 from harness.errors import ParseError
 from harness.responses import loads_strict, storable
-from harness.sandbox.protocol import ERROR, FRAME, VALUE, Ended, Limits
+from harness.sandbox.protocol import ERROR, FRAME, MAX_ERROR, VALUE, Ended, Limits
 
-MAX_ERROR = 500
 MAX_VALUES = 1000
 
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from queue import LifoQueue
 from subprocess import SubprocessError
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from harness.errors import SandboxFault, SandboxUnavailable, UsageError
 from harness.sandbox.execution import Execution
@@ -25,25 +24,7 @@ from harness.sandbox.protocol import Limits
 from harness.sandbox.remote import Remote
 from harness.sandbox.tiers import ENVIRONMENT, TIERS, launch
 
-
-class Runner(Protocol):
-    """Runs requests, one at a time."""
-
-    @property
-    def hello(self) -> Mapping[str, Any]:
-        """Plain data for the record."""
-
-    @property
-    def spent(self) -> bool:
-        """Return True if it is to be replaced."""
-
-    def run(self, request: bytes, timeout: float, /) -> Execution:
-        """Run a request, or raise WorkerLost."""
-
-    def close(self) -> None:
-        """End it."""
-
-
+Runner: TypeAlias = Worker | Remote
 Test: TypeAlias = Callable[[Run], Mapping[str, str]]
 """Tries a worker: returns what came of each try, or raises Leaks."""
 
@@ -155,12 +136,7 @@ class Sandbox:
         """Return the sandbox itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 

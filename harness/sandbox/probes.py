@@ -79,10 +79,6 @@ def answers(run: Run) -> dict[str, str]:
 def self_test(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
     """Return, for each probe, the error that it ran into.
 
-    Args:
-        run: Runs the probes.
-        environment: The variables that code may see.
-
     Raises:
         Leaks: a probe succeeded, or none was run.
     """

@@ -19,6 +19,7 @@ bytes printed, bytes emitted."""
 FRAME = struct.Struct("!cI")
 """`VALUE` or `ERROR` (empty: the code ran to its end), and the number of bytes that follow."""
 VALUE, ERROR = b"v", b"e"
+MAX_ERROR = 500  # characters
 
 
 class Ended(IntEnum):

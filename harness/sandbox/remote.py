@@ -13,9 +13,9 @@ from urllib.request import Request, urlopen
 
 from harness.errors import ParseError
 from harness.responses import loads_strict, storable
-from harness.sandbox.execution import MAX_ERROR, MAX_VALUES, Execution, read_value
+from harness.sandbox.execution import MAX_VALUES, Execution, read_value
 from harness.sandbox.process import GRACE, WorkerLost
-from harness.sandbox.protocol import Limits
+from harness.sandbox.protocol import MAX_ERROR, Limits
 
 SCRIPT = """
 import json

@@ -34,7 +34,6 @@ class Architecture:
     audit: int
     """Number of its calling convention in `linux/audit.h`."""
     numbers: dict[str, int]
-    """Number of each system call by its name."""
 
     def name(self, number: int) -> str:
         """Return the name of a system call, or `syscall N` for one that the table lacks."""

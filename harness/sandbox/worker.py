@@ -30,6 +30,7 @@ from harness.sandbox.protocol import (
     ERROR,
     FRAME,
     HELLO,
+    MAX_ERROR,
     REQUEST,
     RESPONSE,
     VALUE,
@@ -46,8 +47,6 @@ PRELOADED = (
 PACKAGES = ("numpy", "cv2")
 INPUT, OUTPUT, FRAMES, CONTROL = 0, 1, 3, 4
 """Descriptors of an execution: 2 leads nowhere, 4 is closed before the code is read."""
-MAX_ERROR = 500
-"""Characters of an error."""
 SETUP = 10.0
 """Seconds in which a child must have read its request and given up its rights."""
 READ = 1 << 16

@@ -47,15 +47,8 @@ def clustered_mean(
 ) -> Estimate:
     """The (weighted) mean of samples that are not independent within their groups.
 
-    Args:
-        values: One number a sample.
-        groups: The group of each sample, such as its image's name.
-        weights: How often each sample counts; default: once.
-        level: How often intervals like this hold the ground truth.
-
-    Raises:
-        DataError: lengths differ, a number is not finite, or fewer than two groups count.
-        UsageError: `level` is not between 0 and 1.
+    The ratio of the sums of `values · weights` and of `weights`, which say how often each sample
+    counts (default: once); see `clustered_ratio`, whose errors are this one's too.
 
     Copies of a sample within its group are no further evidence:
 
@@ -82,7 +75,7 @@ def clustered_ratio(
     Args:
         numerators: One a sample.
         denominators: One a sample, from 0 on.
-        groups: The group of each sample.
+        groups: The group of each sample, such as its image's name.
         level: How often intervals like this hold the ground truth.
 
     Raises:

@@ -13,13 +13,7 @@ import numpy as np
 from harness.errors import UsageError
 from harness.scores import Metric, UnitScore
 from harness.statistics import jackknife, shares
-from harness.statistics.clusters import (
-    FloatArray,
-    GroupSums,
-    counted_groups,
-    group_sums,
-    numbers,
-)
+from harness.statistics.clusters import FloatArray, GroupSums, counted_groups, group_sums, numbers
 from harness.statistics.exact import Summands
 from harness.statistics.quantiles import check_level
 from harness.statistics.resampling import draws

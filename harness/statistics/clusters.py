@@ -72,8 +72,7 @@ def numbers(
     Args:
         metrics: All metrics of the protocol, each after those that it is derived from.
         columns: Which quotient metric each column is.
-        above: Numerators, rows × columns.
-        below: Denominators, rows × columns.
+        above, below: Numerators and denominators, rows × columns.
         corpora: Corpus metrics' values, one a row, where they were computed.
 
     Returns:
@@ -100,8 +99,7 @@ def numbers(
 def counted_groups(
     metrics: Sequence[Metric], sums: GroupSums, *, corpora: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Return the number of groups in which each quotient metric counts; a derived one's rarest
-    part.
+    """Return the number of groups in which each metric counts; of a derived one, its rarest part.
 
     `corpora` gives the same of corpus metrics; those that it lacks are left out.
     """

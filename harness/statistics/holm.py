@@ -9,8 +9,7 @@ Name = TypeVar("Name")
 
 
 def holm(p_values: Mapping[Name, float | None]) -> dict[Name, float | None]:
-    """Adjusted p values: reject where they are at most α, and with probability 1 - α no true
-    hypothesis at all is rejected.
+    """Adjusted p values: with probability 1 - α no true hypothesis has one of at most α.
 
     The i-th smallest of m is multiplied by m - i + 1, and none may be below one before it (Holm
     1979, "A Simple Sequentially Rejective Multiple Test Procedure"). No independence is assumed;

@@ -75,14 +75,7 @@ def intervals(
     The number, plus and minus the t quantile (degrees of freedom: blocks, or groups in which the
     metric counts, less one) times the jackknife's standard error. They may reach beyond the
     metric's range. None where a metric counts in fewer than two groups, or has no number when
-    some block is left out.
-
-    Args:
-        metrics: The protocol's metrics, each after those that it is derived from.
-        units: The units of one run, in any order.
-        level: How often intervals like this hold the ground truth.
-        blocks: Maximum number of blocks that the groups are dealt into.
-        seed: Seeds the dealing; it matters only where there are more groups than blocks.
+    some block is left out. `seed` matters only where there are more groups than `blocks`.
 
     Raises:
         UsageError: `level` is not between 0 and 1, or `blocks` is below 2.
@@ -93,22 +86,16 @@ def intervals(
         return dict.fromkeys(names)
     used = tuple(dict.fromkeys(part for name in names for part in dependencies_of(metrics, name)))
     made = replicates(used, units, blocks=blocks, seed=seed)
-    found: dict[str, tuple[float, float] | None] = {}
+    found: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
     for name in names:
-        error = made.error(name)
-        found[name] = None
-        if error is not None:
+        if (error := made.error(name)) is not None:
             reach = half_width(level, degrees=made.degrees(name)) * error
             found[name] = made.whole[name] - reach, made.whole[name] + reach
     return found
 
 
 def replicates(
-    metrics: Sequence[Metric],
-    units: Sequence[UnitScore],
-    *,
-    blocks: int = BLOCKS,
-    seed: int = 0,
+    metrics: Sequence[Metric], units: Sequence[UnitScore], *, blocks: int = BLOCKS, seed: int = 0
 ) -> Replicates:
     """Compute every metric over all groups and without each block of groups.
 

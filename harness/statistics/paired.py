@@ -13,11 +13,7 @@ import numpy as np
 from harness.errors import DataError
 from harness.scores import Better, Metric, UnitScore, value_of
 from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
-from harness.statistics.clusters import (
-    counted_groups,
-    group_sums,
-    of_corpora,
-)
+from harness.statistics.clusters import counted_groups, group_sums, of_corpora
 from harness.statistics.clusters import dependencies_of as dependencies_of
 from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
 from harness.statistics.power import minimum_detectable
@@ -191,30 +187,25 @@ def _left_out(
 ) -> Comparison:
     """Add interval and p of the jackknife, where it can be computed."""
     plain = replace(plain, method="jackknife")
-    if plain.difference is None:
+    if (difference := plain.difference) is None:
         return plain
     first, second = (replicates(used, units, blocks=blocks, seed=seed) for units in (a, b))
     degrees = min(made.degrees(plain.metric) for made in (first, second))
     error = jackknife_error(
-        plain.difference,
+        difference,
         second.without[plain.metric] - first.without[plain.metric],
         sizes=first.sizes,
     )
     if error is None or degrees < 1:
         return plain
     reach = half_width(plain.level, degrees=degrees) * error
-    varies = error > SAME
+    plain = replace(plain, interval=(difference - reach, difference + reach))
+    if error <= SAME:
+        return replace(plain, p_value=1.0 if abs(difference) <= SAME else None)
     return replace(
         plain,
-        interval=(plain.difference - reach, plain.difference + reach),
-        p_value=two_sided_p(plain.difference / error, degrees=degrees)
-        if varies
-        else 1.0
-        if abs(plain.difference) <= SAME
-        else None,
-        detectable=minimum_detectable(error, level=plain.level, degrees=degrees)
-        if varies
-        else None,
+        p_value=two_sided_p(difference / error, degrees=degrees),
+        detectable=minimum_detectable(error, level=plain.level, degrees=degrees),
     )
 
 
@@ -230,16 +221,14 @@ def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
                 found=f"{len(units)} lines for {len(groups[-1])} units",
             )
     first, second = groups
-    if first.keys() != second.keys():
+    lacking = {"first": second.keys() - first.keys(), "second": first.keys() - second.keys()}
+    if any(lacking.values()):
         raise DataError(
             "two runs to compare",
             expected="the same units in both",
             found="; ".join(
                 f"{len(missing)} missing in the {which} ({_some_ids(missing)})"
-                for which, missing in (
-                    ("first", second.keys() - first.keys()),
-                    ("second", first.keys() - second.keys()),
-                )
+                for which, missing in lacking.items()
                 if missing
             ),
             fix="Evaluate both on the same samples.",

@@ -96,8 +96,7 @@ def groups_needed(
 ) -> int | None:
     """Return the number of groups that show a true `difference` with probability `power`.
 
-    Raises:
-        UsageError: `difference` is not above 0, or as in `planned_detectable`.
+    Raises UsageError if `difference` is not above 0, or as `planned_detectable` does.
     """
     if not difference > 0:
         raise UsageError("difference", expected="above 0", found=str(difference))

@@ -18,8 +18,7 @@ def check_level(level: float, *, what: str = "level") -> None:
 
 
 def quantile(share: float, *, degrees: float | None = None) -> float:
-    """Return the value below which a `share` of the distribution lies: t with `degrees`, else
-    normal.
+    """Return the value below which a `share` lies, of t with `degrees`, else of the normal.
 
     >>> round(quantile(0.975), 4), round(quantile(0.975, degrees=9), 4)
     (1.96, 2.2622)

@@ -26,8 +26,7 @@ def exact(share: float, *, size: float, groups: int, level: float) -> tuple[floa
 
     Args:
         share: From 0 to 1.
-        size: The effective number of answers, which need not be whole.
-        groups: From how many groups.
+        size: The effective number of answers, which need not be whole, from `groups` groups.
         level: How often intervals like this hold the ground truth, at least.
 
     >>> [round(end, 3) for end in exact(1.0, size=24, groups=10**9, level=0.95)]
@@ -61,8 +60,7 @@ def of_answers(
 
     Args:
         weights: One an answer.
-        above: The weights of right answers, one sum a group.
-        below: The weights of all answers, one sum a group.
+        above, below: The weights of right answers and of all answers, one sum a group.
         level: How often intervals like this hold the ground truth.
     """
     found = estimate(above, below, level=level)

@@ -61,10 +61,7 @@ class Swaps:
         that of a t test, and holds 0. Where all groups differ by the same, which says nothing of
         how much they vary, it reaches c to either side.
 
-        Args:
-            level: How often intervals like this hold the ground truth.
-            error: The difference's standard error.
-            groups: From how many groups.
+        `error` is the difference's standard error, `groups` the number of groups.
         """
         size = self.critical(level)
         variance = groups * error**2
@@ -77,27 +74,13 @@ class Swaps:
 
 
 def swap_test(
-    metrics: Sequence[Metric],
-    a: GroupSums,
-    b: GroupSums,
-    *,
-    name: str,
-    count: int,
-    seed: int,
+    metrics: Sequence[Metric], a: GroupSums, b: GroupSums, *, name: str, count: int, seed: int
 ) -> Swaps:
-    """Test the exchangeability of two runs within each group.
+    """Test the exchangeability of two runs, of the same groups, within each group.
 
     All 2^k swaps of the k groups in which the runs differ are listed where these are at most
     `count`; otherwise `count` random ones are drawn, and swapping nothing is added, so that
     p = (1 + hits) / (1 + count).
-
-    Args:
-        metrics: Metric `name` and what it is derived from.
-        a: Sums of the first run.
-        b: Sums of the second run, on the same groups.
-        name: The metric to test.
-        count: The most swaps that are computed.
-        seed: Seeds the draws.
     """
     k = int(np.count_nonzero((a.table != b.table).any(axis=1)))
     difference = swap_differences(metrics, a, b, name=name)

@@ -46,8 +46,7 @@ class Components:
     def of_score(
         self, *, groups: int | None = None, trainings: int = 1, decodings: int = 1
     ) -> dict[str, float]:
-        """Return the part of each source in the variance of a mean score; their sum is its
-        variance.
+        """Return the part of each source in the variance of a mean score; they add up to it.
 
         Args:
             groups: Number of groups scored; default: as many as here.
@@ -116,13 +115,9 @@ def components(values: ArrayLike) -> Components:
     g, t, d = table.shape
     squares = _mean_squares(table)
     sample, training, decoding, crossed, noise = (square.value for square in squares)
-    estimates: dict[str, float | None] = {
-        "sample": (sample - (crossed if t > 1 else noise)) / (t * d),
-        "training": None,
-        "decoding": None,
-        "sample_training": None,
-        "sample_decoding": None,
-    }
+    names = ("sample", "training", "decoding", "sample_training", "sample_decoding")
+    estimates: dict[str, float | None] = dict.fromkeys(names)
+    estimates["sample"] = (sample - (crossed if t > 1 else noise)) / (t * d)
     if t > 1:
         estimates["training"] = (training - crossed - (decoding - noise)) / (g * d)
         estimates["sample_training"] = (crossed - noise) / d
@@ -202,9 +197,7 @@ def _satterthwaite(squares: list[_Square], total: float) -> float:
 
 
 def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square, _Square]:
-    """Return mean squares of sample, training, decoding, sample × training, sample × decoding; 0 if
-    undefined.
-    """
+    """Return mean squares of sample, training, decoding and both crossed with sample; 0 without."""
     g, t, d = table.shape
     cells, runs = table.mean(axis=2), table.mean(axis=0)
     groups, trainings, mean = cells.mean(axis=1), runs.mean(axis=1), table.mean()

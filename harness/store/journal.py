@@ -8,10 +8,13 @@ again.
 
 Three kinds of records: `{"begin": batch, "run": hash}` says that a batch was started and with which
 configuration, `{"sample": query id, …}` is a finished prediction, and `{"text": name, "is": text}`
-holds a text that requests of this file's later samples have in common (store/texts.py). Of several
-predictions of one sample the last valid one counts.
+holds a text that requests of this file's later samples have in common, such as a prompt's template,
+where `{"text": name}` stands for it. A name is a hash of the text: a record depends neither on the
+samples before it, nor on the number of workers, nor on a resume. Of several predictions of one
+sample the last valid one counts.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -19,18 +22,20 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, Self
 
 from harness.errors import StoreError
 from harness.store.atomic import writing
-from harness.store.texts import references, with_texts
 
 HEAD = b'{"crc": "%08x", "v": 2, "record": '
 HEAD_LENGTH = len(HEAD % 0)
 NAME = re.compile(r"samples\.(\d+)\.(\d+)\.jsonl\Z")
 SYNC_EVERY = 0.5  # seconds; a crash of the machine (not of the process) loses at most this much
+MIN_SHARED = 40
+"""Characters from which a text is worth a reference, which takes 27 bytes."""
 
 
 class Writer:
@@ -275,3 +280,72 @@ def number(path: Path) -> tuple[int, int]:
     match = NAME.match(path.name)
     assert match is not None, "only journal files are listed"
     return int(match[2]), int(match[1])
+
+
+def with_references(
+    record: dict[str, object], *, question: str, options: Sequence[str]
+) -> dict[str, object]:
+    """Return a sample's record with references in its requests, and their texts under `texts`.
+
+    Args:
+        record: A journal's record of a sample, with the texts of its requests whole.
+        question: The sample's own, which is no part of a template, in whatever case.
+        options: Its choices; a line that ends with one is no part of a template either.
+    """
+    texts: dict[str, str] = {}
+    for request, name in _texts(record):
+        request[name] = _parts(request[name], question, tuple(options), texts)
+    return {**record, "texts": texts} if texts else record
+
+
+def references(record: Mapping[str, object]) -> set[str]:
+    """Return the names of the texts that a sample's requests refer to."""
+    return {
+        part["text"]
+        for request, name in _texts(record)
+        for part in request[name]
+        if isinstance(part, dict)
+    }
+
+
+def with_texts(record: dict[str, object], texts: Mapping[str, str]) -> dict[str, object]:
+    """Return a sample's record with texts in the place of references."""
+    for request, name in _texts(record):
+        request[name] = "".join(
+            part if isinstance(part, str) else texts[part["text"]] for part in request[name]
+        )
+    return record
+
+
+def _texts(record: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each request of a sample's, and the key of each text in it."""
+    for call in record["prediction"].get("calls", ()):
+        request = call["request"]
+        if isinstance(request, dict):  # a number stands for an earlier one
+            yield from ((request, name) for name in ("system", "text") if name in request)
+
+
+def _parts(
+    text: str, question: str, options: tuple[str, ...], texts: dict[str, str]
+) -> list[str | dict[str, str]]:
+    """Split a text into its own parts and references, whose texts are added to `texts`."""
+    parts: list[str | dict[str, str]] = []
+    words = question.strip(" .?!\n")
+    pieces = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE) if words else [text]
+    for number, piece in enumerate(pieces):
+        blocks = groupby(piece.splitlines(keepends=True), lambda line: _ends(line, options))
+        for is_own, lines in blocks:
+            block = "".join(lines)
+            if number % 2 == 0 and not is_own and len(block) >= MIN_SHARED:
+                name = hashlib.blake2b(block.encode(), digest_size=8).hexdigest()
+                texts[name] = block
+                parts.append({"text": name})
+            elif parts and isinstance(last := parts[-1], str):
+                parts[-1] = last + block
+            else:
+                parts.append(block)
+    return parts
+
+
+def _ends(line: str, options: tuple[str, ...]) -> bool:
+    return line.rstrip().endswith(options)

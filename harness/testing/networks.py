@@ -5,9 +5,11 @@ coordinates, training and saving, in seconds on a CPU. Tokens are bytes, so a re
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 
@@ -40,6 +42,16 @@ def tiny_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
         return FAMILIES[family](folder)
 
 
+def _classes(family: str, *kinds: str) -> tuple[Any, ...]:
+    """Return classes of transformers; raise ImportError for one that this version lacks."""
+    found = import_module("transformers")
+    if missing := [kind for kind in kinds if not hasattr(found, f"{family}{kind}")]:
+        raise ImportError(f"transformers {found.__version__} has no {family}{missing[0]}")
+    return tuple(getattr(found, f"{family}{kind}") for kind in kinds)
+
+
+NETWORK = ("Config", "ForConditionalGeneration")
+MEDIA = ("ImageProcessor", "VideoProcessor")
 TEMPLATE = (
     "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% for c in m.content %}}"
     "{{% if c.type == 'text' %}}{{{{ c.text }}}}{{% else %}}{image}{{% endif %}}{{% endfor %}}"
@@ -119,10 +131,22 @@ def _qwen_words() -> "PreTrainedTokenizerFast":
     return words
 
 
-def _qwen_config(
-    patch: int, *, text: dict[str, object], rope: dict[str, object], vision: dict[str, object]
-) -> dict[str, object]:
-    """Return what the configurations of all Qwens share, with what one has of its own."""
+def _qwen(
+    folder: Path,
+    *,
+    prefix: str,
+    patch: int,
+    text: dict[str, object],
+    rope: dict[str, object],
+    vision: dict[str, object],
+    processor: str = "Qwen3VL",
+    video: str = "Qwen3VL",
+    template: str = QWEN_TEMPLATE,
+) -> Path:
+    """Save a network; images become at most 112 × 112 pixels."""
+    config, network = _classes(prefix, *NETWORK)
+    (process,), (videos,) = _classes(processor, "Processor"), _classes(video, "VideoProcessor")
+    (images,) = _classes("Qwen2VL", "ImageProcessor")
     words = _qwen_words()
     token = words.convert_tokens_to_ids
     ids = {f"{kind}_token_id": token(f"<|{kind}_pad|>") for kind in ("image", "video")}
@@ -130,96 +154,60 @@ def _qwen_config(
     of_text = _text(words, bos_token_id=token("<|im_start|>"))
     of_text["rope_parameters"] = {**ROPE, **rope}
     del of_text["head_dim"]
-    return {
-        "text_config": {**of_text, **text},
-        "vision_config": {
-            **{key: VISION[key] for key in ("hidden_size", "intermediate_size")},
-            "initializer_range": 0.3,
-            "depth": 2,
-            "num_heads": 2,
-            "out_hidden_size": 64,
-            "patch_size": patch,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-            **vision,
-        },
-        "tie_word_embeddings": False,
-        **ids,
-    }
-
-
-def _saved_qwen(
-    folder: Path,
-    network: "PreTrainedModel",
-    processor: "type[ProcessorMixin]",
-    video: type,
-    *,
-    template: str = QWEN_TEMPLATE,
-) -> Path:
-    """Save a network; images become at most 112 × 112 pixels."""
-    from transformers import Qwen2VLImageProcessor
-
+    made = network(
+        config(
+            text_config={**of_text, **text},
+            vision_config={
+                **{key: VISION[key] for key in ("hidden_size", "intermediate_size")},
+                "initializer_range": 0.3,
+                "depth": 2,
+                "num_heads": 2,
+                "out_hidden_size": 64,
+                "patch_size": patch,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+                **vision,
+            },
+            tie_word_embeddings=False,
+            **ids,
+        )
+    )
     limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
-    patch = network.config.vision_config.patch_size
     common = {"patch_size": patch, "merge_size": 2, "temporal_patch_size": 2}
-    made = processor(
-        image_processor=Qwen2VLImageProcessor(size=limits, **common),
+    many = {**limits, "longest_edge": 8 * 112 * 112}
+    whole = process(
+        image_processor=images(size=limits, **common),
         tokenizer=_qwen_words(),
-        video_processor=video(
-            size={**limits, "longest_edge": 8 * 112 * 112}, do_sample_frames=False, **common
-        ),
+        video_processor=videos(size=many, do_sample_frames=False, **common),
         chat_template=template,
     )
-    return _saved(folder, network, made)
+    return _saved(folder, made, whole)
 
 
-def _qwen2_5_vl(folder: Path) -> Path:
-    from transformers import (
-        Qwen2_5_VLConfig,
-        Qwen2_5_VLForConditionalGeneration,
-        Qwen2_5_VLProcessor,
-        Qwen2VLVideoProcessor,
-    )
-
-    config = _qwen_config(
-        14,
+QWENS: Mapping[str, Callable[[Path], Path]] = {
+    "qwen2_5_vl": partial(
+        _qwen,
+        prefix="Qwen2_5_VL",
+        patch=14,
         text={"use_sliding_window": False, "max_window_layers": 2},
         rope={},
         vision={"window_size": 112, "fullatt_block_indexes": [1]},
-    )
-    network = Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**config))
-    return _saved_qwen(folder, network, Qwen2_5_VLProcessor, Qwen2VLVideoProcessor)
-
-
-def _qwen3_vl(folder: Path) -> Path:
-    from transformers import (
-        Qwen3VLConfig,
-        Qwen3VLForConditionalGeneration,
-        Qwen3VLProcessor,
-        Qwen3VLVideoProcessor,
-    )
-
-    config = _qwen_config(
-        16,
+        processor="Qwen2_5_VL",
+        video="Qwen2VL",
+    ),
+    "qwen3_vl": partial(
+        _qwen,
+        prefix="Qwen3VL",
+        patch=16,
         text={"head_dim": 16},
         rope={"mrope_interleaved": True},
         vision={"num_position_embeddings": 256, "deepstack_visual_indexes": [0]},
-    )
-    network = Qwen3VLForConditionalGeneration(Qwen3VLConfig(**config))
-    return _saved_qwen(folder, network, Qwen3VLProcessor, Qwen3VLVideoProcessor)
-
-
-def _qwen3_5(folder: Path) -> Path:
-    """Three layers of linear attention, and one of full; its template opens the reasoning."""
-    from transformers import (
-        Qwen3_5Config,
-        Qwen3_5ForConditionalGeneration,
-        Qwen3VLProcessor,
-        Qwen3VLVideoProcessor,
-    )
-
-    config = _qwen_config(
-        16,
+    ),
+    # Three layers of linear attention, and one of full; its template opens the reasoning.
+    "qwen3_5": partial(
+        _qwen,
+        prefix="Qwen3_5",
+        patch=16,
         text={
             "head_dim": 16,
             "num_hidden_layers": 4,
@@ -231,10 +219,9 @@ def _qwen3_5(folder: Path) -> Path:
         },
         rope={"mrope_interleaved": True, "partial_rotary_factor": 1.0},
         vision={"num_position_embeddings": 256},
-    )
-    network = Qwen3_5ForConditionalGeneration(Qwen3_5Config(**config))
-    template = QWEN_TEMPLATE + THINKING
-    return _saved_qwen(folder, network, Qwen3VLProcessor, Qwen3VLVideoProcessor, template=template)
+        template=QWEN_TEMPLATE + THINKING,
+    ),
+}
 
 
 # -- others ---------------------------------------------------------------------------------------
@@ -242,13 +229,8 @@ def _qwen3_5(folder: Path) -> Path:
 
 def _internvl(folder: Path) -> Path:
     """InternVL3.5, whose language model is Qwen3."""
-    from transformers import (
-        GotOcr2ImageProcessor,
-        InternVLConfig,
-        InternVLForConditionalGeneration,
-        InternVLProcessor,
-        InternVLVideoProcessor,
-    )
+    config, network, process, videos = _classes("InternVL", *NETWORK, "Processor", "VideoProcessor")
+    (images,) = _classes("GotOcr2", "ImageProcessor")
 
     words = _tokenizer(
         start_image_token="<img>",
@@ -257,32 +239,26 @@ def _internvl(folder: Path) -> Path:
         video_token="<video>",
     )
     size = {"height": 56, "width": 56}
-    processor = InternVLProcessor(
-        GotOcr2ImageProcessor(size=size, crop_to_patches=True, max_patches=4),
+    processor = process(
+        images(size=size, crop_to_patches=True, max_patches=4),
         words,
-        InternVLVideoProcessor(size=size),
+        videos(size=size),
         image_seq_length=4,
         chat_template=TEMPLATE.format(image="<IMG_CONTEXT>\n"),
     )
-    config = InternVLConfig(
+    made = config(
         vision_config={**VISION, "image_size": (56, 56), "patch_size": (14, 14)},
         text_config={"model_type": "qwen3", **_text(words)},
         image_token_id=words.context_image_token_id,
         image_seq_length=4,
         tie_word_embeddings=False,
     )
-    return _saved(folder, InternVLForConditionalGeneration(config), processor)
+    return _saved(folder, network(made), processor)
 
 
 def _glm4v(folder: Path) -> Path:
     """GLM-4.1V, of which GLM-4.5V and 4.6V are the larger ones."""
-    from transformers import (
-        Glm4vConfig,
-        Glm4vForConditionalGeneration,
-        Glm4vImageProcessor,
-        Glm4vProcessor,
-        Glm4vVideoProcessor,
-    )
+    config, network, process, images, videos = _classes("Glm4v", *NETWORK, "Processor", *MEDIA)
 
     marks = {
         f"{kind}_{end}_token": f"<|{word}_of_{kind}|>"
@@ -291,15 +267,15 @@ def _glm4v(folder: Path) -> Path:
     }
     words = _tokenizer(image_token="<|image|>", video_token="<|video|>", **marks)
     limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
-    processor = Glm4vProcessor(
-        Glm4vImageProcessor(size=limits),
+    processor = process(
+        images(size=limits),
         words,
-        Glm4vVideoProcessor(size=limits),
+        videos(size=limits),
         chat_template=TEMPLATE.format(image="<|begin_of_image|><|image|><|end_of_image|>"),
     )
     text = _text(words)
     del text["head_dim"]
-    config = Glm4vConfig(
+    made = config(
         text_config={**text, "rope_parameters": {**ROPE, "partial_rotary_factor": 1.0}},
         vision_config={
             **{key: VISION[key] for key in ("hidden_size", "image_size", "patch_size")},
@@ -312,30 +288,25 @@ def _glm4v(folder: Path) -> Path:
         **{f"{kind}_token_id": getattr(words, f"{kind}_token_id") for kind in ("image", "video")},
         **{f"{name}_id": getattr(words, f"{name}_id") for name in marks},
     )
-    return _saved(folder, Glm4vForConditionalGeneration(config), processor)
+    return _saved(folder, network(made), processor)
 
 
 def _gemma3(folder: Path) -> Path:
     """Gemma 3."""
-    from transformers import (
-        Gemma3Config,
-        Gemma3ForConditionalGeneration,
-        Gemma3ImageProcessor,
-        Gemma3Processor,
-    )
+    config, network, process, images = _classes("Gemma3", *NETWORK, "Processor", "ImageProcessor")
 
     words = _tokenizer(
         boi_token="<start_of_image>",
         eoi_token="<end_of_image>",
         image_token="<image_soft_token>",
     )
-    processor = Gemma3Processor(
-        Gemma3ImageProcessor(size={"height": 56, "width": 56}),
+    processor = process(
+        images(size={"height": 56, "width": 56}),
         words,
         chat_template=TEMPLATE.format(image="<start_of_image>"),
         image_seq_length=4,
     )
-    config = Gemma3Config(
+    made = config(
         text_config=_text(words, sliding_window=64, query_pre_attn_scalar=16),
         vision_config={**VISION, "vision_use_head": False},
         mm_tokens_per_image=4,
@@ -343,18 +314,12 @@ def _gemma3(folder: Path) -> Path:
         eoi_token_index=words.eoi_token_id,
         image_token_index=words.image_token_id,
     )
-    return _saved(folder, Gemma3ForConditionalGeneration(config), processor)
+    return _saved(folder, network(made), processor)
 
 
 def _molmo2(folder: Path) -> Path:
     """Molmo2."""
-    from transformers import (
-        Molmo2Config,
-        Molmo2ForConditionalGeneration,
-        Molmo2ImageProcessor,
-        Molmo2Processor,
-        Molmo2VideoProcessor,
-    )
+    config, network, process, images, videos = _classes("Molmo2", *NETWORK, "Processor", *MEDIA)
 
     marks = ("im_patch", "im_col", "im_start", "low_res_im_start", "frame_start", "im_end")
     words = _tokenizer(
@@ -362,15 +327,15 @@ def _molmo2(folder: Path) -> Path:
         video_token="<|video|>",
         **{mark: f"<{mark}>" for mark in (*marks, "frame_end", "im_low")},
     )
-    processor = Molmo2Processor(
-        Molmo2ImageProcessor(size={"height": 56, "width": 56}, max_crops=2, overlap_margins=[1, 1]),
-        Molmo2VideoProcessor(size={"height": 56, "width": 56}),
+    processor = process(
+        images(size={"height": 56, "width": 56}, max_crops=2, overlap_margins=[1, 1]),
+        videos(size={"height": 56, "width": 56}),
         words,
         chat_template=TEMPLATE.format(image="<|image|>"),
     )
     number = words.convert_tokens_to_ids
     vision = {key: value for key, value in VISION.items() if key != "image_size"}
-    config = Molmo2Config(
+    made = config(
         text_config={**_text(words), "additional_vocab_size": 16},
         vision_config={
             **vision,
@@ -396,38 +361,32 @@ def _molmo2(folder: Path) -> Path:
         frame_start_token_id=number("<frame_start>"),
         frame_end_token_id=number("<frame_end>"),
     )
-    return _saved(folder, Molmo2ForConditionalGeneration(config), processor)
+    return _saved(folder, network(made), processor)
 
 
 def _paligemma(folder: Path) -> Path:
     """PaliGemma 2, whose language model is Gemma 2; it has no chat template."""
-    from transformers import (
-        PaliGemmaConfig,
-        PaliGemmaForConditionalGeneration,
-        PaliGemmaProcessor,
-        SiglipImageProcessor,
-    )
+    config, network, process = _classes("PaliGemma", *NETWORK, "Processor")
+    (images,) = _classes("Siglip", "ImageProcessor")
 
     words = _tokenizer(image_token="<image>")
-    pixels = SiglipImageProcessor(size={"height": 56, "width": 56})
+    pixels = images(size={"height": 56, "width": 56})
     pixels.image_seq_length = 16
-    processor = PaliGemmaProcessor(pixels, words)
+    processor = process(pixels, words)
     text = _text(words, model_type="gemma2", query_pre_attn_scalar=16, sliding_window=64)
-    config = PaliGemmaConfig(
+    made = config(
         text_config={**text, "vocab_size": len(words)},
         vision_config={**VISION, "projection_dim": 64, "vision_use_head": False},
         image_token_index=words.image_token_id,
         projection_dim=64,
         hidden_size=64,
     )
-    return _saved(folder, PaliGemmaForConditionalGeneration(config), processor)
+    return _saved(folder, network(made), processor)
 
 
 FAMILIES: Mapping[str, Callable[[Path], Path]] = MappingProxyType(
     {
-        "qwen2_5_vl": _qwen2_5_vl,
-        "qwen3_vl": _qwen3_vl,
-        "qwen3_5": _qwen3_5,
+        **QWENS,
         "internvl3_5": _internvl,
         "glm_v": _glm4v,
         "gemma": _gemma3,

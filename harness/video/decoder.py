@@ -80,8 +80,9 @@ class Decoder:
         )
 
     def _seek_points(self, wanted: int) -> Iterator[int | None]:
-        """Yield start points: the present place (None) if the frame is ahead, else keys; earlier
-        ones if decoding began behind the frame.
+        """Yield start points: the present place (None) if the frame is ahead, else keys.
+
+        Earlier keys follow, for where decoding began behind the frame.
         """
         keys, stamps = self.index.keys, self.index.stamps
         key = self.index.key_before(wanted)

@@ -41,9 +41,7 @@ def video_file(path: Path, *, choose: Choose | None = None) -> Media:
 def video_or_lost(
     path: Path, *, choose: Choose | None = None, size: tuple[int, int] = (1, 1), frames: int = 1
 ) -> Media:
-    """Open the video, or a stand-in if its file is missing or damaged; see
-    `media.placeholder_media`.
-    """
+    """Open the video; a stand-in (`media.placeholder_media`) if its file is missing or damaged."""
     try:
         return video_file(path, choose=choose)
     except MediaError as error:

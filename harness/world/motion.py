@@ -25,18 +25,15 @@ class Motion:
 
 def _motion_along(dx: int, dy: int, where: str) -> Motion:
     def is_referent(scene: Scene, thing: Thing) -> bool:
-        return (_sign(thing.dx), _sign(thing.dy)) == (dx, dy)
+        return thing.heading == (dx, dy)
 
     def possible(scene: Scene, thing: Thing) -> bool:
         """A thing that moves aslant also moves to the right, in a way."""
-        along = (dx and _sign(thing.dx) == dx) or (dy and _sign(thing.dy) == dy)
+        across, down = thing.heading
+        along = (dx and across == dx) or (dy and down == dy)
         return is_referent(scene, thing) if dx and dy else bool(along)
 
     return Motion((f"moves {where}",), (f"move {where}",), f"moving {where}", is_referent, possible)
-
-
-def _sign(value: int) -> int:
-    return (value > 0) - (value < 0)
 
 
 def _rests(scene: Scene, thing: Thing) -> bool:
@@ -114,9 +111,7 @@ def speeds(scene: Scene) -> Iterator[Question]:
         moving = [index for index in members if scene.things[index].is_moving]
         if len(moving) < 2:
             continue
-        squares = {
-            index: scene.things[index].dx ** 2 + scene.things[index].dy ** 2 for index in moving
-        }
+        squares = {index: scene.things[index].squared_speed for index in moving}
         first, second = sorted(moving, key=squares.__getitem__, reverse=True)[:2]
         if squares[first] >= 2 * squares[second]:
             yield Question(

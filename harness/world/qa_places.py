@@ -38,7 +38,7 @@ def corners(scene: Scene) -> Iterator[QA]:
                 "relation4",
                 f"Where is the {one[1]}, seen from the {other[1]}?",
                 answer=right,
-                others=[each for each in CORNERS if each != right],
+                others=CORNERS,
                 named=(one, other),
             )
 

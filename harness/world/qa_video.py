@@ -46,7 +46,7 @@ def directions(scene: Scene) -> Iterator[QA]:
         thing = scene.things[index]
         if thing.dx and thing.dy:
             continue
-        right = MOTIONS[_sign(thing.dx), _sign(thing.dy)]
+        right = MOTIONS[thing.heading]
         text = f"In which direction does the {words} move?"
         wrong = [way for way in MOTIONS.values() if way != right]
         others = Draws(scene.seed, scene.id, "ways", text).shuffle(wrong)[: MAX_OPTIONS - 1]
@@ -56,8 +56,8 @@ def directions(scene: Scene) -> Iterator[QA]:
 def speeds(scene: Scene) -> Iterator[QA]:
     """`Which moves faster, the star or the cross?`: at least 1.4 times as fast."""
     for pair in combinations(called(scene), 2):
-        slow, fast = sorted(pair, key=lambda named: _squared_speed(scene.things[named[0]]))
-        low, high = (_squared_speed(scene.things[index]) for index, _ in (slow, fast))
+        slow, fast = sorted(pair, key=lambda named: scene.things[named[0]].squared_speed)
+        low, high = (scene.things[index].squared_speed for index, _ in (slow, fast))
         if low and high >= 2 * low:  # squares: the speeds differ by at least √2
             first, second = in_random_order(scene, "faster", pair)
             text = f"Which moves faster, the {first[1]} or the {second[1]}?"
@@ -200,11 +200,3 @@ def _hangs_over(scene: Scene, thing: Thing) -> bool:
 
 def _name_list(things: Sequence[Named]) -> str:
     return ", ".join(words for _, words in things)
-
-
-def _squared_speed(thing: Thing) -> int:
-    return thing.dx**2 + thing.dy**2
-
-
-def _sign(value: int) -> int:
-    return (value > 0) - (value < 0)

@@ -87,11 +87,11 @@ def choice(
         kind: The name of the generator.
         text: The question.
         answer: The right option.
-        others: The wrong ones.
+        others: The wrong ones; the right one among them is left out.
         named: The things that the text names, in its order.
         shown: The things that options name, by the option.
     """
-    wrong = tuple(others)
+    wrong = tuple(other for other in others if other != answer)
     draws = Draws(scene.seed, scene.id, "options", kind, text, answer, *wrong)
     options = tuple(draws.shuffle((answer, *wrong)))
     spoken = dict(named)
@@ -111,9 +111,8 @@ def pick(
     named: Sequence[Named] = (),
 ) -> QA:
     """A question whose options are the words of things."""
-    others = [words for _, words in group if words != answer]
     shown = {words: index for index, words in group}
-    return choice(scene, kind, text, answer=answer, others=others, named=named, shown=shown)
+    return choice(scene, kind, text, answer=answer, others=shown, named=named, shown=shown)
 
 
 def in_random_order(scene: Scene, what: str, pair: Sequence[Named]) -> tuple[Named, Named]:

@@ -146,15 +146,21 @@ def render(scene: Scene, frame: int = 0, *, fills: Mapping[int, RGB] = NO_FILLS)
     return image
 
 
+def edges(mask: BoolArray) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of a mask's pixels, the last two exclusive."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
 def has_holes(mask: BoolArray) -> bool:
     """Return True if a mask encloses background, which outer contours could not represent.
 
     Foreground joins by edges and corners, background by edges only: as contours are followed.
     """
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if rows.size == 0:
+    if not mask.any():
         return False
-    cut = mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    left, top, right, bottom = edges(mask)
+    cut = mask[top:bottom, left:right]
     _, pieces = ndimage.label(~np.pad(cut, 1))
     return int(pieces) > 1
 

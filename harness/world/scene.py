@@ -99,6 +99,17 @@ class Thing:
         """True if the thing changes its place."""
         return (self.dx, self.dy) != (0, 0)
 
+    @property
+    def heading(self) -> tuple[int, int]:
+        """The signs of `dx` and `dy`: -1, 0 or 1."""
+        across, down = ((step > 0) - (step < 0) for step in (self.dx, self.dy))
+        return across, down
+
+    @property
+    def squared_speed(self) -> int:
+        """Square of the pixels that the centre moves each frame."""
+        return self.dx**2 + self.dy**2
+
     def centre(self, frame: int) -> tuple[int, int]:
         """(x, y) in a frame; it may lie outside the image."""
         return self.x + frame * self.dx, self.y + frame * self.dy

@@ -390,13 +390,7 @@ def audit(
 ) -> Audit:
     """Run all controls of a finished run and judge them.
 
-    Args:
-        run: The model as it is.
-        out: Where the controls' run folders go; what is there is gone on with.
-        data_root: Where the benchmark lies, if not where the run read it.
-        names: Controls to run; None: all.
-        workers: Processes.
-        progress: Receives the progress of the controls.
+    What is in `out`, where the controls' run folders go, is gone on with.
     """
     auditor = _Auditor(run, data_root, out, progress, workers)
     out.mkdir(parents=True, exist_ok=True)

@@ -66,11 +66,6 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
 
     Request by request what was shown and asked is compared; of the settings, those that can have
     decided these two responses. `chance` where nothing that is recorded differs.
-
-    Args:
-        a: The one prediction, with its calls.
-        b: The other.
-        settings: The causes by which the runs' settings differ.
     """
     found = set(_request_causes(a, b))
     known = bool(a.calls and b.calls)

@@ -274,11 +274,6 @@ def _overlap(given: ParsedObject, truth: _Truth) -> float:
 def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> Ladder:
     """Replace one stage of a run after another by the truth.
 
-    Args:
-        run: A finished run of a task with masks, by a model of network, segmenter and propagator.
-        data_root: Where the benchmark lies, if not where the run read it.
-        level: Of the paired intervals.
-
     Raises:
         UsageError: the task asks for no masks, or the model has no such stages.
     """

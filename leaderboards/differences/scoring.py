@@ -10,7 +10,7 @@ from harness.model import Judge
 from harness.record import Run
 from harness.run.batching import samples_of, units
 from harness.run.judging import verdicts_of, with_judge
-from harness.run.sample_cache import read_once
+from harness.run.preflight import read_once
 from harness.run.score import selected
 from harness.run.scoring import Scorer
 from harness.run.sweep import with_argument

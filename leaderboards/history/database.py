@@ -156,13 +156,7 @@ class Database:
     ) -> list[dict[str, Any]]:
         """Return runs with one number each, the newest first.
 
-        Args:
-            task: Name of the task.
-            model: Part of the model's name or SPEC.
-            commit: Beginning of the code's commit.
-            since: Earliest time at which a run was finished.
-            metric: The number to return; None: the headline.
-            limit: Most runs that are returned.
+        `model` is part of a name or SPEC, `commit` the beginning of one; no `metric`: the headline.
         """
         name = RUNS.c.headline if metric is None else sa.literal(metric)
         chosen = (

@@ -19,13 +19,8 @@ def render(
 ) -> str:
     """The whole page.
 
-    Args:
-        title: Its heading.
-        data: The twin's JSON.
-        images: The drawn frames by number.
-        plan: Dependencies of each node.
-        nodes: SPEC of the node behind each name.
-        text: The JSON as a language model is shown it.
+    `data` is the twin's JSON, `text` the same as a language model is shown it; `plan` has what each
+    node depends on, and `nodes` the SPEC behind each name.
     """
     errors = data.get("errors", {})
     return fill(

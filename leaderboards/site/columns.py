@@ -68,10 +68,7 @@ class Columns:
     ) -> None:
         """Add the columns of a run.
 
-        Args:
-            name: Its name in the site's files.
-            values: The headline on each unit alone, by the unit's name.
-            predictions: One a sample, in the order of the samples.
+        `values` are by the unit's name; `predictions` one a sample, in the samples' order.
         """
         letters, cut, tokens = [], [], []
         for place, plain in enumerate(predictions):
@@ -111,11 +108,7 @@ def read_samples(
     Where the benchmark is not there, or does not hold a sample any more, the sample's row has what
     the run's own record says.
 
-    Args:
-        run: A run of the table, which names the task.
-        ids: Official ids, in the task's order, and the unit that each was scored in, if any.
-        data_root: Where the data lies now, if not where the run read it.
-        sinks: Where the parts go.
+    `ids` are official, in the task's order, with the unit that each was scored in, if any.
     """
     made = Columns()
     left = dict(ids)

@@ -32,24 +32,6 @@ def target(sample: Sample) -> dict[str, Any]:
     return made
 
 
-class Texts:
-    """The texts of a chunk's requests, each once."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str, question: str) -> int:
-        """Return the number of a text, in which the question is replaced by `QUESTION`."""
-        if question and QUESTION not in text:
-            text = text.replace(question, QUESTION)
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    @property
-    def listed(self) -> list[str]:
-        """All texts, in the order of their numbers."""
-        return list(self._numbers)
-
-
 def predictions_of(journal: Journal, samples: Iterable[str]) -> Iterator[dict[str, Any] | None]:
     """Yield the prediction for each sample as a journal holds it; None where it has none."""
     names = [query_id(sample) for sample in samples]
@@ -58,8 +40,19 @@ def predictions_of(journal: Journal, samples: Iterable[str]) -> Iterator[dict[st
         yield next(kept)["prediction"] if name in journal.places else None
 
 
-def shortened(plain: Mapping[str, Any], question: str, texts: Texts) -> dict[str, Any]:
-    """Return a journal's prediction as the front end reads it."""
+def chunk(
+    predictions: Iterable[Mapping[str, Any] | None], questions: Iterable[str]
+) -> dict[str, object]:
+    """Return predictions of a journal as the front end reads them, each text of a request once."""
+    texts: dict[str, int] = {}
+    samples = [
+        None if plain is None else _shortened(plain, question, texts)
+        for plain, question in zip(predictions, questions, strict=True)
+    ]
+    return {"texts": list(texts), "samples": samples}
+
+
+def _shortened(plain: Mapping[str, Any], question: str, texts: dict[str, int]) -> dict[str, Any]:
     made = {key: value for key, value in plain.items() if key != "query_id"}
     if "answer" in made:
         made["answer"] = _hard(made["answer"])
@@ -84,13 +77,16 @@ def is_cut(plain: Mapping[str, Any]) -> bool:
     return any(note.startswith("cut off") for note in plain.get("notes", ()))
 
 
-def _call(call: Mapping[str, Any], question: str, texts: Texts) -> dict[str, Any]:
+def _call(call: Mapping[str, Any], question: str, texts: dict[str, int]) -> dict[str, Any]:
     request = call["request"]
     if not isinstance(request, dict):
         return dict(call)
-    made = {**request, "text": texts.number(request["text"], question)}
-    if request.get("system") is not None:
-        made["system"] = texts.number(request["system"], question)
+    made = dict(request)
+    for name in ("text", "system"):
+        if (text := request.get(name)) is not None:
+            if question and QUESTION not in text:
+                text = text.replace(question, QUESTION)
+            made[name] = texts.setdefault(text, len(texts))
     return {**call, "request": made}
 
 

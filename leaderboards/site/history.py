@@ -21,9 +21,7 @@ from harness.statistics.paired import Comparison
 def steps(count: int, compare: Compare) -> Iterator[tuple[int, int, Comparison]]:
     """Find the changes in a series that are shown.
 
-    Args:
-        count: Number of its runs, in the order of time.
-        compare: Compares the second run with the first, by their places.
+    `compare` compares the second run with the first, by their places in the order of time.
 
     Yields:
         Places of the first run of the level before and of the first after the change, and their

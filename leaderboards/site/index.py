@@ -34,10 +34,7 @@ def site_json(
 ) -> dict[str, Any]:
     """Return `site` of index.js.
 
-    Args:
-        board: The board.
-        tables: For each table `runs`, `n`, `history` and `note`.
-        live: True if a server makes the chunks.
+    `tables` has `runs`, `n`, `history` and `note` of each.
     """
     return {
         "version": VERSION,
@@ -76,7 +73,7 @@ def summary(board: Board) -> str:
     )
 
 
-def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
+def start_page(board: Board) -> bytes:
     """Return index.html. Where there is no JavaScript, it holds the tables themselves.
 
     The page's content security policy lets no script run but the site's own files.
@@ -87,6 +84,5 @@ def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
         title=board.title,
         summary=summary(board),
         blocks=sections.blocks(board, whole=False),
-        data=data,
     )
     return page.encode("utf-8", "replace")

@@ -2,13 +2,14 @@
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, StoreError
-from harness.leaderboards.board import LEVEL, Board, Entry, Refused, Table, build, key
+from harness.leaderboards.board import Board, Entry, Refused, Table, build, key
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.row import row
@@ -20,12 +21,12 @@ from harness.leaderboards.site.index import STATIC, site_json, start_page, stati
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
 from harness.leaderboards.site.runs import run_page
-from harness.leaderboards.site.write import Chunk, sample_ids
+from harness.leaderboards.site.write import sample_ids
 from harness.leaderboards.unit_values import unit_values
 from harness.media import Media
 from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
 from harness.run.batching import Selection, select, units
-from harness.run.scoring import failure_of, score_unit
+from harness.run.scoring import score_unit, tally
 from harness.scores import Metric, UnitScore
 from harness.statistics.clusters import dependencies_of
 from harness.task import Task
@@ -46,8 +47,8 @@ class Running:
     task: Task
     selection: Selection
     scores: dict[str, UnitScore] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
-    usage: dict[str, int] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def open(cls, folder: Path, data_root: Path | None) -> "Running":
@@ -87,6 +88,9 @@ class Running:
     def _score(self, unit: Sequence[Sample]) -> None:
         """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
         found = [self.run.prediction(sample.id) for sample in unit]
+        counted = tally(self.task, unit, found)
+        self.failures.update(counted.failures)
+        self.usage.update(counted.usage)
         try:
             made = score_unit(self.task, unit, found)
         except HarnessError:
@@ -95,16 +99,10 @@ class Running:
                 group=unit[0].group,
                 samples=tuple(sample.id for sample in unit),
                 categories={},
-                failed=sum(one.failure is not None for one in found),
+                failed=counted.failures.total(),
                 scores={},
             )
         self.scores[made.unit] = made
-        for sample, one in zip(unit, found, strict=True):
-            kind = failure_of(self.task, sample, one)
-            if kind is not None:
-                self.failures[kind] = self.failures.get(kind, 0) + 1
-            for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "frames"):
-                self.usage[name] = self.usage.get(name, 0) + getattr(one.usage, name)
 
     def entry(self) -> Entry | None:
         """Return the row so far, without a rank; None before the first whole unit."""
@@ -147,10 +145,9 @@ class LiveSite:
         self.folders, self.title, self.data_root = folders, title, data_root
         self._lock = threading.RLock()
         self._finished: frozenset[tuple[Path, int]] | None = None
-        self._done = Board(title=title, level=LEVEL, tables=())
         self._running: dict[Path, Running] = {}
         self._unreadable: dict[Path, HarnessError] = {}
-        self.board = self._done
+        self.board = self._done = build([], title=title)
         self._tables: dict[int, _TableData] = {}
         self._media: dict[str, Media] = {}
         self._histories: list[list[dict[str, Any]]] = []
@@ -164,7 +161,10 @@ class LiveSite:
             changed: list[str] = []
             if finished != self._finished:
                 self._finished, changed = finished, ["*"]
-                self._done = self._build([path for path, _ in sorted(finished)])
+                runs = [path for path, _ in sorted(finished)]
+                self._done = build(
+                    runs, title=self.title, data_root=self.data_root, names_refused=True
+                )
                 self._histories = [history(table) for table in self._done.tables]
             for path in self._running.keys() - unfinished:
                 del self._running[path]
@@ -181,11 +181,6 @@ class LiveSite:
                     return ["*"]
                 changed = ["index", *self._keys_of(grown)]
             return changed
-
-    def _build(self, runs: Sequence[Path]) -> Board:
-        if not runs:
-            return Board(title=self.title, level=LEVEL, tables=())
-        return build(runs, title=self.title, data_root=self.data_root, names_refused=True)
 
     def _refresh_run(self, path: Path) -> bool:
         try:
@@ -308,14 +303,10 @@ class LiveSite:
             return chunks.plain(name, made.columns.to_json())
         if int(run) >= len(table.entries):
             return None
-        chunk = Chunk()
         part = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
-        plain = details.predictions_of(
-            self._run(table.entries[int(run)]).journal, made.columns.id[part]
-        )
-        for prediction, question in zip(plain, made.columns.question[part], strict=True):
-            chunk.add(prediction, question)
-        return chunks.packed(name, chunk.to_json())
+        journal = self._run(table.entries[int(run)]).journal
+        plain = details.predictions_of(journal, made.columns.id[part])
+        return chunks.packed(name, details.chunk(plain, made.columns.question[part]))
 
     def _run(self, entry: Entry) -> Run:
         running = self._running.get(entry.folder)

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -183,31 +184,10 @@ def _write_run(entry: Entry, columns: Columns, key: str, folder: SiteFolder) -> 
 def _kept(
     plain: Iterator[dict[str, Any] | None], columns: Columns, key: str, folder: SiteFolder
 ) -> Iterator[Mapping[str, Any] | None]:
-    """Yield predictions as they come, and write a chunk whenever one is full."""
-    chunk = Chunk()
-    for place, prediction in enumerate(plain):
-        chunk.add(prediction, columns.question[place])
-        if len(chunk.samples) == CHUNK or place == len(columns.id) - 1:
-            name = f"{key}-{place // CHUNK}"
-            if any(chunk.samples):
-                folder.save(f"data/{name}.js", chunks.packed(name, chunk.to_json()))
-            chunk = Chunk()
-        yield prediction
-
-
-@dataclass
-class Chunk:
-    """The predictions of one run for a chunk of samples."""
-
-    texts: details.Texts = field(default_factory=details.Texts)
-    samples: list[dict[str, Any] | None] = field(default_factory=list)
-
-    def add(self, prediction: Mapping[str, Any] | None, question: str) -> None:
-        """Add the next sample's prediction."""
-        self.samples.append(
-            None if prediction is None else details.shortened(prediction, question, self.texts)
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """The value of the chunk."""
-        return {"texts": self.texts.listed, "samples": self.samples}
+    """Yield predictions as they come, each chunk of them when it is written."""
+    for number, start in enumerate(range(0, len(columns.id), CHUNK)):
+        some = list(islice(plain, CHUNK))
+        if any(some):
+            name, questions = f"{key}-{number}", columns.question[start : start + CHUNK]
+            folder.save(f"data/{name}.js", chunks.packed(name, details.chunk(some, questions)))
+        yield from some

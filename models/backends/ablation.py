@@ -12,13 +12,14 @@ whose score stays when its answer has to follow another question's reasoning doe
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from harness import plugins
 from harness.media import Frame, Media, pixels
-from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
+from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.inputs import frames_shown
 from harness.models.factory import build_chat
 from harness.models.grammar import reasoning
@@ -42,30 +43,12 @@ class AblationChat(Chat):
     images: Images
     reasoning: Literal["own", "swapped"]
 
-    @property
-    def batch_size(self) -> int:
-        """Preferred number of requests at once, of the inner backend."""
-        return self.chat.batch_size
-
-    @property
-    def turns(self) -> int:
-        """Number of batches that the inner backend takes at once."""
-        return self.chat.turns
-
-    @property
-    def coordinates(self) -> Coordinates:
-        """Meaning of the numbers that the inner backend's network writes."""
-        return self.chat.coordinates
-
-    @property
-    def wait_seconds(self) -> float | None:
-        """Seconds that the network within has stood still so far; None: it does not say."""
-        return self.chat.wait_seconds
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices that the inner backend computes on."""
-        return self.chat.devices
+    batch_size = property(attrgetter("chat.batch_size"))
+    turns = property(attrgetter("chat.turns"))
+    coordinates = property(attrgetter("chat.coordinates"))
+    wait_seconds = property(attrgetter("chat.wait_seconds"))
+    devices = property(attrgetter("chat.devices"))
+    opening = property(attrgetter("chat.opening"))
 
     @property
     def greedy(self) -> bool:
@@ -81,11 +64,6 @@ class AblationChat(Chat):
     def _alone(self) -> bool:
         """True if a response depends on its own request alone."""
         return self.images != "swapped" and self.reasoning == "own"
-
-    @property
-    def opening(self) -> str:
-        """Text that the inner backend's template begins every response with."""
-        return self.chat.opening
 
     @property
     def why_not_adaptable(self) -> str:

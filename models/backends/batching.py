@@ -119,17 +119,11 @@ def with_inputs(
     With `ahead`, another thread makes one batch ahead, and never two, which bounds memory.
     `started` is the first one, if it was expected. `timer` counts the time of waiting.
     """
-    if started is None and (not ahead or len(plan) < 2):
-        for places in plan:
-            with timer.measure():
-                inputs = made(places)
-            yield places, inputs
-        return
+    coming = started
     with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
-        coming = worker.submit(made, plan[0]) if started is None else started
         for number, places in enumerate(plan, start=1):
             with timer.measure():
-                inputs = coming.result()
-            if number < len(plan):
-                coming = worker.submit(made, plan[number])
+                inputs = made(places) if coming is None else coming.result()
+            more = ahead and number < len(plan)
+            coming = worker.submit(made, plan[number]) if more else None
             yield places, inputs

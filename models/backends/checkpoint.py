@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from harness.errors import MissingDependency, ModelError
+from harness.errors import MissingDependency, ModelError, raised_as
 from harness.files import CONTENTS, digest, open_regular, read_text
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
@@ -77,16 +77,17 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
             found="it is not installed",
             fix="Give a folder, or install the extra [torch].",
         ) from error
-    try:
+    with raised_as(
+        ModelError,
+        f"checkpoint {checkpoint!r}",
+        "a folder, or a checkpoint in the Hugging Face cache",
+        LocalEntryNotFoundError,
+        HFValidationError,
+        fix=f"Fetch it first where there is a network (hf download {checkpoint}), or give the "
+        "folder where it lies. harness downloads nothing by itself.",
+        missing="neither",
+    ):
         return Path(snapshot_download(checkpoint, revision=revision, local_files_only=True))
-    except (LocalEntryNotFoundError, HFValidationError) as error:
-        raise ModelError(
-            f"checkpoint {checkpoint!r}",
-            expected="a folder, or a checkpoint in the Hugging Face cache",
-            found="neither",
-            fix=f"Fetch it first where there is a network (hf download {checkpoint}), or give the "
-            "folder where it lies. harness downloads nothing by itself.",
-        ) from error
 
 
 def check(folder: Path) -> dict[str, object]:
@@ -134,8 +135,8 @@ def training_record(folder: Path) -> dict[str, object] | None:
     path = folder / TRAINING
     if not path.is_file():
         return None
-    plain = read_json(path)
-    try:
+    plain, unlike = read_json(path), (KeyError, TypeError, AttributeError)
+    with raised_as(ModelError, f"checkpoint file {path}", "the manifest of a training", *unlike):
         tasks = [
             {key: task[key] for key in ("spec", "fingerprint", "ids")} for task in plain["tasks"]
         ]
@@ -150,12 +151,6 @@ def training_record(folder: Path) -> dict[str, object] | None:
             "config_hash": plain["config_hash"],
             **({} if start is None else {"checkpoint": start}),
         }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelError(
-            f"checkpoint file {path}",
-            expected="the manifest of a training",
-            found=f"{type(error).__name__}: {error}",
-        ) from error
 
 
 def saved_dtype(configuration: Mapping[str, object]) -> Dtype:
@@ -211,8 +206,9 @@ def weights(folder: Path) -> tuple[Path, ...]:
 
 def check_safetensors(path: Path) -> None:
     """Raise ModelError unless a file's header is sound and its data are as long as it says."""
-    size = path.stat().st_size
-    try:
+    size, fix = path.stat().st_size, "Fetch or save it again; it may have been cut off."
+    damaged = OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError
+    with raised_as(ModelError, f"weights {path}", "a complete safetensors file", *damaged, fix=fix):
         with open_regular(path) as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(MAX_HEADER, size - 8):
@@ -222,21 +218,6 @@ def check_safetensors(path: Path) -> None:
         end = max((int(tensor["data_offsets"][1]) for tensor in header.values()), default=0)
         if 8 + length + end != size:
             raise ValueError(f"{size} bytes instead of {8 + length + end}")
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-    ) as error:
-        raise ModelError(
-            f"weights {path}",
-            expected="a complete safetensors file",
-            found=str(error) or type(error).__name__,
-            fix="Fetch or save it again; it may have been cut off.",
-        ) from error
 
 
 def fingerprint(folder: Path) -> str:
@@ -303,15 +284,9 @@ def media_tokens(folder: Path) -> tuple[int, ...]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file of a checkpoint; ModelError if it is none."""
-    try:
+    unread = OSError, ValueError, RecursionError
+    with raised_as(ModelError, f"checkpoint file {path}", "a JSON object", *unread):
         value = json.loads(read_text(path))
-    except (OSError, ValueError, RecursionError) as error:
-        found = error.strerror or "" if isinstance(error, OSError) else str(error)
-        raise ModelError(
-            f"checkpoint file {path}", expected="a JSON object", found=found
-        ) from error
-    if not isinstance(value, dict):
-        raise ModelError(
-            f"checkpoint file {path}", expected="a JSON object", found=type(value).__name__
-        )
+        if not isinstance(value, dict):
+            raise ValueError(type(value).__name__)
     return value

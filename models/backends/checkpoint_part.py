@@ -122,7 +122,7 @@ class CheckpointPart(Part):
                 trust_remote_code=False,
                 output_loading_info=True,
             )
-        check_report(self.checkpoint, report)
+        check_report(f"checkpoint {self.checkpoint}", report)
         with memory():
             made = made.to(place(self.device)).eval()
         if self.compiled:

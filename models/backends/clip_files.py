@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TypeAlias
 
-from harness.errors import ModelError
+from harness.errors import ModelError, raised_as
 from harness.media import Media
 from harness.models.backends.inputs import squashed
 
@@ -39,7 +39,14 @@ def clip_files() -> Iterator[ClipPath]:
     with TemporaryDirectory(prefix="harness-clips-", ignore_cleanup_errors=True) as folder:
 
         def path_of(media: Media, frames: Sequence[int], size: tuple[int, int] | None) -> str:
-            rate = _writable(mean_rate([media.times()[index] for index in frames]))
+            rate = mean_rate([media.times()[index] for index in frames])
+            if 1 / rate > SLOWEST:
+                raise ModelError(
+                    "the video file of a clip",
+                    expected=f"frames at most {SLOWEST} seconds apart",
+                    found=f"frames that are {float(1 / rate):g} seconds apart in the mean",
+                    fix="clips=images shows frames without their times.",
+                )
             key = (media.id, tuple(frames), size or media.size, rate)
             with lock:
                 if key not in paths:
@@ -64,17 +71,6 @@ def mean_rate(times: Sequence[float]) -> Fraction:
     return 1 / max(step, Fraction(1, FASTEST))
 
 
-def _writable(rate: Fraction) -> Fraction:
-    if 1 / rate > SLOWEST:
-        raise ModelError(
-            "the video file of a clip",
-            expected=f"frames at most {SLOWEST} seconds apart",
-            found=f"frames that are {float(1 / rate):g} seconds apart in the mean",
-            fix="clips=images shows frames without their times.",
-        )
-    return rate
-
-
 def _write(
     path: Path,
     media: Media,
@@ -85,22 +81,22 @@ def _write(
 ) -> None:
     import av
 
-    try:
-        with av.open(str(path), "w", format="mp4") as container:
-            stream = container.add_stream(CODEC, rate=rate)
-            assert isinstance(stream, av.VideoStream), "a codec of images"
-            stream.width, stream.height = size or media.size
-            stream.pix_fmt, stream.options = "rgb24", dict(EXACT)
-            for place, index in enumerate(frames):
-                image = squashed(media.frame(index), size)
-                frame = av.VideoFrame.from_ndarray(image, format="rgb24")
-                frame.pts, frame.time_base = place, 1 / rate
-                container.mux(stream.encode(frame))
-            container.mux(stream.encode())
-    except (av.FFmpegError, OSError, ValueError) as error:
-        raise ModelError(
-            "the video file of a clip",
-            expected=f"one that FFmpeg can write with {CODEC}",
-            found=str(error) or type(error).__name__,
-            fix="Is there room for it? TMPDIR names another folder.",
-        ) from error
+    what, expected = "the video file of a clip", f"one that FFmpeg can write with {CODEC}"
+    failed, fix = (
+        (av.FFmpegError, OSError, ValueError),
+        "Is there room for it? TMPDIR names another.",
+    )
+    with (
+        raised_as(ModelError, what, expected, *failed, fix=fix),
+        av.open(str(path), "w", format="mp4") as container,
+    ):
+        stream = container.add_stream(CODEC, rate=rate)
+        assert isinstance(stream, av.VideoStream), "a codec of images"
+        stream.width, stream.height = size or media.size
+        stream.pix_fmt, stream.options = "rgb24", dict(EXACT)
+        for place, index in enumerate(frames):
+            image = squashed(media.frame(index), size)
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            frame.pts, frame.time_base = place, 1 / rate
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())

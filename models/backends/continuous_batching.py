@@ -8,8 +8,10 @@ The next requests may depend on earlier responses: a `RequestSource` supplies th
 free.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from harness.model import ChatRequest
@@ -40,15 +42,12 @@ class PromptBatch(NamedTuple):
 
     places: list[int]
     inputs: "BatchFeature"
-    """The processor's tensors for them, or for the different ones among them; perhaps with
-    their `token_positions`, as `position_ids`.
-    """
-    alike: list[int] | None = None
-    """Index among `inputs` of each request's prompt; None: one per request, in order of places."""
+    """The processor's tensors for the different prompts among them; perhaps with their
+    `token_positions`, as `position_ids`."""
+    alike: list[int]
+    """Index among `inputs` of each request's prompt."""
     prefix: "PrefixCache | None" = None
     """Beginnings of the prompts in `inputs`, if they were read before."""
-    keep: "Callable[[Rows], None] | None" = None
-    """Called with the rows of the prompts in `inputs`, once they are read."""
 
 
 class PrefixCache(NamedTuple):
@@ -142,10 +141,11 @@ def responses(
             rows = started if rows is None else join_rows([rows, started])
         if rows is None:
             return
-        done = [at for at in range(len(rows)) if _is_finished(rows, at, requests, ends, decode)]
-        yield from ((rows.places[at], rows.written[at]) for at in done)
-        if done:
-            rows = _keep_rows(rows, [at for at in range(len(rows)) if at not in set(done)])
+        written = list(zip(rows.places, rows.written, strict=True))
+        ended = [_is_finished(tokens, requests[at], ends, decode) for at, tokens in written]
+        yield from compress(written, ended)
+        if any(ended):
+            rows = _keep_rows(rows, [at for at, over in enumerate(ended) if not over])
         else:
             _append_tokens(rows, _step(network, rows), requests, samplings)
 
@@ -160,8 +160,6 @@ class _PrefilledPrompts(NamedTuple):
     places: list[int]
     alike: list[int]
     """Index of each request's prompt."""
-    release: bool
-    """True if nothing else holds the rows, so that they may be freed."""
 
 
 def _rope_module(network: "PreTrainedModel") -> "Qwen2VLModel | None":
@@ -197,17 +195,14 @@ def _as_read(network: "PreTrainedModel", positions: "Tensor") -> "Tensor":
 def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts:
     from harness.models.backends.kv_cache import preallocated_cache
 
-    given = dict(part.inputs)
-    positions = given.pop(POSITIONS, None)
-    if positions is None:
+    given, cache = dict(part.inputs), preallocated_cache([])
+    positions, tokens = given.pop(POSITIONS, None), given["input_ids"]
+    if positions is None:  # tensors that were made before the network was there
         positions = token_positions(network, given)
-    if part.prefix is None:
-        tokens, mask, cache = given["input_ids"], given["attention_mask"], preallocated_cache([])
-    else:
-        given, cache = _suffix_inputs(given["input_ids"], *part.prefix), part.prefix.rows.cache
+    if part.prefix is not None:
+        given, cache = _suffix_inputs(tokens, *part.prefix), part.prefix.rows.cache
         positions = positions[..., -given["input_ids"].shape[1] :]
         tokens = _append_column(part.prefix.rows.tokens, given["input_ids"])
-        mask = given["attention_mask"]
     output = network(
         **given,
         position_ids=_as_read(network, positions),
@@ -216,11 +211,9 @@ def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts
         logits_to_keep=1,
     )
     order = list(range(len(tokens)))
-    rows = Rows(order, [[] for _ in order], tokens, mask, positions[-1:, :, -1:] + 1, cache)
-    if part.keep is not None:
-        part.keep(rows)
-    alike = order if part.alike is None else part.alike
-    return _PrefilledPrompts(rows, output.logits[:, -1], part.places, alike, part.keep is None)
+    after, written = positions[-1:, :, -1:] + 1, [list[int]() for _ in order]
+    rows = Rows(order, written, tokens, given["attention_mask"], after, cache)
+    return _PrefilledPrompts(rows, output.logits[:, -1], part.places, part.alike)
 
 
 def _start_rows(
@@ -229,7 +222,7 @@ def _start_rows(
     """Rows of at most `free` requests, the scores of their first tokens, and what is left."""
     alike, later = read.alike[:free], read.alike[free:]
     rest = None
-    if read.release and not later and alike == read.rows.places:  # each prompt once: as they are
+    if not later and alike == read.rows.places:  # each prompt once: as they are
         return replace(read.rows, places=read.places), read.scores, None
     if later:
         needed = sorted(set(later))
@@ -239,9 +232,8 @@ def _start_rows(
             read.scores[needed],
             read.places[free:],
             [needed.index(one) for one in later],
-            True,
         )
-    rows = chosen_rows(read.rows, alike, places=read.places[:free], release=read.release)
+    rows = chosen_rows(read.rows, alike, places=read.places[:free], release=True)
     return rows, read.scores[alike], rest
 
 
@@ -287,15 +279,19 @@ def _append_tokens(
     # A row's last token in place of its padding, which is no token of the row.
     own = rows.tokens.where(rows.mask.bool(), rows.tokens[:, -1:])
     chosen = [0] * len(rows)
-    for sampling, several in _rows_by_sampling([samplings[place] for place in rows.places]).items():
-        some = None if len(several) == len(rows) else several
-        tokens = _choose_tokens(
-            sampling,
-            scores if some is None else scores[some],
-            own if some is None else own[some],
-            [keys[at] for at in several],
-            [positions[at] for at in several],
-        )
+    alike = defaultdict[Sampling, list[int]](list)  # rows that are chosen from together
+    for at, place in enumerate(rows.places):
+        alike[samplings[place]].append(at)
+    for sampling, several in alike.items():
+        whole, numbers = len(several) == len(rows), None
+        if sampling.temperature != 0.0:
+            numbers = sampling.numbers(
+                [keys[at] for at in several],
+                [positions[at] for at in several],
+                device=scores.device,
+            )
+        some = (scores, own) if whole else (scores[several], own[several])
+        tokens = sampling.choose(*some, numbers).argmax(dim=1).tolist()
         for at, token in zip(several, tokens, strict=True):
             chosen[at] = token
     check_finite(largest, keys, positions)
@@ -303,31 +299,11 @@ def _append_tokens(
         written.append(token)
 
 
-def _rows_by_sampling(samplings: Sequence[Sampling]) -> dict[Sampling, list[int]]:
-    """Return the indices of the rows of each sampling: they are chosen from together."""
-    found: dict[Sampling, list[int]] = {}
-    for at, sampling in enumerate(samplings):
-        found.setdefault(sampling, []).append(at)
-    return found
-
-
-def _choose_tokens(
-    sampling: Sampling, scores: "Tensor", own: "Tensor", keys: list[str], positions: list[int]
-) -> list[int]:
-    numbers = None
-    if sampling.temperature != 0.0:
-        numbers = sampling.numbers(keys, positions, device=scores.device)
-    tokens: list[int] = sampling.choose(scores, own, numbers).argmax(dim=1).tolist()
-    return tokens
-
-
 def _is_finished(
-    rows: Rows, at: int, requests: Sequence[ChatRequest], ends: Sequence[int], decode: Decode
+    written: Sequence[int], request: ChatRequest, ends: Sequence[int], decode: Decode
 ) -> bool:
-    written, request = rows.written[at], requests[rows.places[at]]
-    if written[-1] in ends or len(written) >= request.max_new_tokens:
-        return True
-    return at_stop(written, request.stop, decode)
+    over = written[-1] in ends or len(written) >= request.max_new_tokens
+    return over or at_stop(written, request.stop, decode)
 
 
 def _append_column(columns: "Tensor", last: "Tensor") -> "Tensor":
@@ -350,26 +326,21 @@ def join_rows(several: Sequence[Rows]) -> Rows:
     longest = max(rows.mask.shape[1] for rows in several)
     before = [longest - rows.mask.shape[1] for rows in several]
 
-    def columns(parts: "Sequence[Tensor]") -> "Tensor":
-        return torch.cat([pad(one, (more, 0)) for one, more in zip(parts, before, strict=True)])
-
-    def states(parts: "Sequence[Tensor]") -> "Tensor":
-        return torch.cat(
-            [pad(one, (0, 0, more, 0)) for one, more in zip(parts, before, strict=True)]
-        )
+    def joined(parts: "Sequence[Tensor]", *after: int) -> "Tensor":
+        pairs = zip(parts, before, strict=True)
+        return torch.cat([pad(one, (*after, more, 0)) for one, more in pairs])
 
     layers = []
     for alike in zip(*(rows.cache.layers for rows in several), strict=True):
-        layers.append(
-            (states([layer.keys for layer in alike]), states([layer.values for layer in alike]))
-        )
+        keys = joined([layer.keys for layer in alike], 0, 0)
+        layers.append((keys, joined([layer.values for layer in alike], 0, 0)))
         for layer in alike:  # layer by layer, so that memory holds little twice
             layer.reset()
     return Rows(
         [place for rows in several for place in rows.places],
         [written for rows in several for written in rows.written],
-        columns([rows.tokens for rows in several]),
-        columns([rows.mask for rows in several]),
+        joined([rows.tokens for rows in several]),
+        joined([rows.mask for rows in several]),
         torch.cat([rows.positions for rows in several], dim=1),
         preallocated_cache(layers),
     )
@@ -390,10 +361,9 @@ def chosen_rows(
     *,
     places: list[int],
     start: int = 0,
-    end: int | None = None,
     release: bool = False,
 ) -> Rows:
-    """Return copies of rows, perhaps several of one, for `places`, from column `start` to `end`.
+    """Return copies of rows, perhaps several of one, for `places`, from column `start` on.
 
     With `release`, the rows that are copied give up their cache.
     """
@@ -402,14 +372,14 @@ def chosen_rows(
     index = rows.mask.new_tensor(chosen)
     layers = []
     for layer in rows.cache.layers:
-        layers.append((layer.keys[index, :, start:end], layer.values[index, :, start:end]))
+        layers.append((layer.keys[index, :, start:], layer.values[index, :, start:]))
         if release:  # layer by layer, so that memory holds little twice
             layer.reset()
     return Rows(
         places,
         [list(rows.written[at]) for at in chosen],
-        rows.tokens[index, start:end],
-        rows.mask[index, start:end],
+        rows.tokens[index, start:],
+        rows.mask[index, start:],
         rows.positions[:, index],
         preallocated_cache(layers),
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from harness.errors import ModelError, UsageError
+from harness.errors import ModelError, UsageError, raised_as
 from harness.media import Frame, Media
 from harness.model import ChatRequest
 from harness.models.backends.template_trial import MEMORY, is_bounded
@@ -48,7 +48,7 @@ def processor_inputs(
     """Tensors of a batch: tokens padded on the left, patches of all images and clips."""
     if any(request.written for request in requests):
         each = [
-            longer(processor_inputs(processor, [replace(one, written=())]), one.written)
+            with_tokens(processor_inputs(processor, [replace(one, written=())]), [one.written])
             for one in requests
         ]
         return joined_inputs(processor, each)
@@ -113,16 +113,19 @@ def joined_inputs(processor: "ProcessorMixin", several: "Sequence[BatchFeature]"
     return type(several[0])(whole)
 
 
-def longer(inputs: "BatchFeature", written: Sequence[int]) -> "BatchFeature":
-    """Return a prompt's tensors with tokens of text after it (1 × length)."""
+def with_tokens(
+    inputs: "BatchFeature", tokens: "Tensor | Sequence[Sequence[int]]", mask: "Tensor | None" = None
+) -> "BatchFeature":
+    """Return prompts' tensors with tokens of text after them (rows × length), `mask` 1 for each."""
     import torch
 
-    made = {"input_ids": inputs["input_ids"].new_tensor([list(written)])}
-    made["attention_mask"] = torch.ones_like(made["input_ids"])
+    more = torch.as_tensor(tokens, device=inputs["input_ids"].device)
+    seen = torch.ones_like(more) if mask is None else mask
+    beside = {"input_ids": more, "attention_mask": seen}
     for name in A_TOKEN:
         if name in inputs:  # of a kind of tokens, text is 0
-            more = made.get(name, torch.zeros_like(made["input_ids"])).to(inputs[name].dtype)
-            inputs[name] = torch.cat([inputs[name], more], dim=1)
+            after = beside.get(name, torch.zeros_like(more)).to(inputs[name].dtype)
+            inputs[name] = torch.cat([inputs[name], after], dim=1)
     return inputs
 
 
@@ -279,12 +282,7 @@ def check_template(processor: "ProcessorMixin") -> None:
         )
         if template and not is_bounded(template, asked, seconds=RENDERING):
             raise _endless(f"a prompt within {RENDERING:g} s and {MEMORY >> 20} MiB")
-    try:
-        chat_text(processor, ChatRequest(key="", text="?"))
-    except EndlessTemplate:
-        raise
-    except Exception:  # noqa: BLE001 - a template may ask for an image
-        return
+    opened_reasoning(processor)
 
 
 def _endless(expected: str) -> EndlessTemplate:
@@ -349,19 +347,14 @@ def planned_canvas(
         if keeps_clip_sizes(processor, request):
             return size
     part = processor.image_processor if frames == 1 else processor.video_processor
-    try:
+    what, unlike = f"processor {type(part).__name__}", (AttributeError, KeyError, TypeError)
+    fix = "This architecture's canvas is not known."
+    with raised_as(ModelError, what, "the resizing rule of Qwen's VLMs", *unlike, fix=fix):
         limits = {
             "factor": part.patch_size * part.merge_size,
             "min_pixels": part.size["shortest_edge"],
             "max_pixels": part.size["longest_edge"],
         }
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ModelError(
-            f"processor {type(part).__name__}",
-            expected="the resizing rule of Qwen's VLMs",
-            found=str(error),
-            fix="This architecture's canvas is not known.",
-        ) from error
     if frames > 1 and model_type.startswith("qwen3"):
         return clip_smart_resize(
             size, frames=frames, patch_frames=part.temporal_patch_size, **limits

@@ -30,17 +30,11 @@ class PreallocatedCache(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         length, more = self.get_seq_length(), key_states.shape[-2]
-        room = self._room
-        if room is None or not self._has_capacity(room[0], length + more):
-            room = (
-                _enlarge(self.keys, key_states, length),
-                _enlarge(self.values, value_states, length),
-            )
-        self._room = room
-        self.keys, self.values = (
-            _write_tokens(whole, states, length)
-            for whole, states in zip(room, (key_states, value_states), strict=True)
-        )
+        if self._room is None or not self._has_capacity(self._room[0], length + more):
+            keys = _enlarge(self.keys, key_states, length)
+            self._room = keys, _enlarge(self.values, value_states, length)
+        self.keys = _write_tokens(self._room[0], key_states, length)
+        self.values = _write_tokens(self._room[1], value_states, length)
         return self.keys, self.values
 
     def reset(self) -> None:

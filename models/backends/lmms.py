@@ -17,14 +17,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from PIL import Image
 
-from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
-from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
+from harness.errors import ModelError, UnknownPlugin, UsageError
+from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import frames_shown, own_text, squashed
 from harness.models.backends.lmms_models import (
@@ -44,6 +44,8 @@ from harness.models.backends.request_format import seed_of
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.options import with_options
+from harness.plugins import plugin_errors
+from harness.provenance import installed_version
 
 Clips: TypeAlias = Literal["images", "file"]
 
@@ -81,6 +83,9 @@ class LmmsChat(Chat):
     options: LmmsOptions
     remote_processor: RemoteProcessor
 
+    greedy = property(attrgetter("options.greedy"))
+    coordinates = property(attrgetter("remote_processor.coordinates"))
+
     @property
     def batch_size(self) -> int:
         """Requests at once: of files one, for in a batch some models sample all files by the number
@@ -94,23 +99,12 @@ class LmmsChat(Chat):
         return ("auto" if self.options.device is None else self.options.device,)
 
     @property
-    def greedy(self) -> bool:
-        """Return True if it always takes the most likely token."""
-        return self.options.greedy
-
-    @property
-    def coordinates(self) -> Coordinates:
-        """Meaning of the numbers in its responses."""
-        return self.remote_processor.coordinates
-
-    @property
     def why_not_adaptable(self) -> str:
         """Reason why the network's weights cannot learn here."""
         return "a model of lmms-eval, which answers without gradients"
 
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record. The weights are those that the arguments name."""
-        network = self.remote_processor.network
         return {
             "backend": "lmms",
             "model": self.name,
@@ -118,19 +112,14 @@ class LmmsChat(Chat):
             "force_simple": self.options.force_simple,
             "image_nesting": self.options.image_nesting,
             "remote_code": self.options.remote_code,
-            "tokenizer": None if network is None else network.folder.name,
-            "tokens": self.remote_processor.tokens,
-            "coordinates": self.coordinates,
-            "factor": self.remote_processor.factor,
-            "min_pixels": self.remote_processor.min_pixels,
-            "max_pixels": self.remote_processor.max_pixels,
+            **self.remote_processor.describe(),
             "clips": self.options.clips,
             "device": self.options.device,
             "batch_size": self.batch_size,
             "temperature": self.options.temperature,
             "top_p": self.options.top_p,
             "seed": self.options.seed,
-            "lmms_eval": _version(),
+            "lmms_eval": installed_version("lmms-eval"),
         }
 
     @cached_property
@@ -254,55 +243,40 @@ class LmmsChat(Chat):
             )
 
     def _check_images(self, request: ChatRequest, *, simple: bool) -> None:
+        """Raise UsageError if the model would not look at all that a request shows."""
         counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
-        if self.options.clips == "file" and max(counts, default=0) > 1:
-            self._check_file(counts, simple=simple)
-            return
-        count = sum(counts)
-        if (
-            count > 1
-            and self.options.image_nesting is None
-            and nesting_of(self.name, simple=simple) is None
-        ):
-            raise UsageError(
-                f"lmms(name={self.name}) and a question of {count} images",
-                expected="a model that is known to look at all of them",
-                found="one that is not, and may look at the first only",
-                fix=f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its "
-                "source, say how it takes them: image_nesting=flat (a list) or "
-                "image_nesting=nested (a list within a list). If it opens video files, "
-                "clips=file gives it one for the frames of a clip. Else show it one frame.",
-            )
-
-    def _check_file(self, counts: Sequence[int], *, simple: bool) -> None:
-        """Raise UsageError if the model would not look at a file and at what is beside it.
-
-        Args:
-            counts: Frames that are shown of each medium; of one at least several.
-            simple: Whether it is asked through its older interface.
-        """
         clips, images = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
-        setting = f"lmms(name={self.name},clips=file)"
-        if not takes_file(self.name, simple=simple):
-            raise UsageError(
-                setting,
-                expected="a model that opens video files",
-                found="one that does not, by its source in lmms-eval 0.7.3",
-                fix="clips=images shows frames as images to models that look at several.",
+        files = self.options.clips == "file" and clips > 0
+        what = f"lmms(name={self.name},clips=file)"
+        if not files:
+            known = self.options.image_nesting or nesting_of(self.name, simple=simple)
+            if known is not None or sum(counts) <= 1:
+                return
+            what = f"lmms(name={self.name}) and a question of {sum(counts)} images"
+            expected = "a model that is known to look at all of them"
+            found = "one that is not, and may look at the first only"
+            fix = (
+                f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its source, "
+                "say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a "
+                "list within a list). If it opens video files, clips=file gives it one for the "
+                "frames of a clip. Else show it one frame."
             )
-        if clips > 1:
+        elif not takes_file(self.name, simple=simple):
+            expected = "a model that opens video files"
+            found = "one that does not, by its source in lmms-eval 0.7.3"
+            fix = "clips=images shows frames as images to models that look at several."
+        elif clips > 1:
             # Some take the first clip's number of frames for all, some the first clip alone.
-            raise UsageError(
-                setting, expected="one clip a question", found=f"{clips}", fix="Use clips=images."
+            expected, found, fix = "one clip a question", f"{clips}", "Use clips=images."
+        elif images and not takes_both(self.name, simple=simple):
+            expected = "a clip alone"
+            found = (
+                f"a question of a clip and {images} image(s), of which it may look at one kind only"
             )
-        if images and not takes_both(self.name, simple=simple):
-            raise UsageError(
-                setting,
-                expected="a clip alone",
-                found=f"a question of a clip and {images} image(s), of which it may look at "
-                "one kind only",
-                fix=f"Of the older interface {', '.join(sorted(BOTH))} look at both.",
-            )
+            fix = f"Of the older interface {', '.join(sorted(BOTH))} look at both."
+        else:
+            return
+        raise UsageError(what, expected=expected, found=found, fix=fix)
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
         """Images and paths of video files as the older interface has them."""
@@ -385,22 +359,8 @@ def _unwrap(output: object) -> tuple[object, object]:
 
 def _registry() -> ModuleType:
     ensure_torchvision()
-    try:
+    with plugin_errors("backend lmms"):
         return import_module("lmms_eval.models")
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "backend lmms",
-            expected="the package lmms-eval",
-            found=f"no {error.name}",
-            fix='Install it: pip install "visual-reasoning-harness[lmms]"',
-        ) from error
-
-
-def _version() -> str | None:
-    try:
-        return version("lmms-eval")
-    except PackageNotFoundError:
-        return None
 
 
 @with_options(LmmsOptions)

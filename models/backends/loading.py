@@ -30,18 +30,20 @@ class loaded_once(cached_property[T]):  # noqa: N801 - a decorator
             return held[name]
 
 
-def check_report(checkpoint: str, report: Mapping[str, Collection[object]]) -> None:
-    """Raise ModelError unless every weight was in the checkpoint, and nothing else was."""
+def check_report(
+    what: str,
+    report: Mapping[str, Collection[object]],
+    *,
+    expected: str = "exactly the weights of its architecture",
+    fix: str = "It was saved from another architecture, or not completely.",
+) -> None:
+    """Raise ModelError unless every weight was in a file, and nothing else was."""
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         names = sorted(map(str, report.get(kind) or ()))
         if names:
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            raise ModelError(
-                f"checkpoint {checkpoint}",
-                expected="exactly the weights of its architecture",
-                found=f"{kind.replace('_', ' ')}: {', '.join(names[:5])}{more}",
-                fix="It was saved from another architecture, or not completely.",
-            )
+            found = f"{kind.replace('_', ' ')}: {', '.join(names[:5])}{more}"
+            raise ModelError(what, expected=expected, found=found, fix=fix)
 
 
 @contextmanager

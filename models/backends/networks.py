@@ -7,11 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.adapters import Adapter
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.plugins import plugin_errors
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -238,12 +239,7 @@ def load_network(
 ) -> "PreTrainedModel":
     """The network of a checkpoint's folder, on the CPU, as `from_pretrained` makes it.
 
-    Args:
-        folder: Where the checkpoint lies.
-        name: What errors call it.
-        dtype: Of its weights.
-        attn_implementation: Implementation; `auto` is transformers' choice.
-        adapter: A LoRA adapter, which is put on the network or merged into it.
+    Errors call it `name`; `attn_implementation` is `auto` for transformers' choice.
 
     Raises:
         ModelError: the weights, or the adapter's, are not exactly those of the architecture.
@@ -260,7 +256,7 @@ def load_network(
             output_loading_info=True,
             **chosen,
         )
-    check_report(name, report)
+    check_report(f"checkpoint {name}", report)
     return network if adapter is None else with_adapter(network, adapter)
 
 
@@ -271,15 +267,8 @@ def with_adapter(network: "PreTrainedModel", adapter: Adapter) -> "PreTrainedMod
         ModelError: the adapter's weights are not exactly those of this network's adapted layers.
         MissingDependency: peft is not installed.
     """
-    try:
+    with plugin_errors(f"adapter {adapter.name}"):
         from peft import PeftModel
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            f"adapter {adapter.name}",
-            expected="the package peft",
-            found="it is not installed",
-            fix='Install it: pip install "visual-reasoning-harness[train]"',
-        ) from error
     with loading(f"adapter {adapter.name} on this checkpoint"):
         whole = PeftModel.from_pretrained(
             network, adapter.folder, is_trainable=False, torch_device="cpu"
@@ -300,17 +289,10 @@ def _check_all_used(adapter: Adapter, network: "PeftModel") -> None:
     wanted = set(get_peft_model_state_dict(network, save_embedding_layers=False))
     with safe_open(adapter.weights, framework="pt") as file:
         given = set(file.keys())
-    for kind, names in (("missing", wanted - given), ("unknown", given - wanted)):
-        if names:
-            raise ModelError(
-                f"adapter {adapter.name}",
-                expected="exactly the weights of the layers it adapts",
-                found=f"{kind}: {_some_names(sorted(names))}",
-                fix="It was made for another architecture or another release of transformers. "
-                "Merge it where it was trained, and give the whole.",
-            )
-
-
-def _some_names(names: Sequence[str], limit: int = 3) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+    check_report(
+        f"adapter {adapter.name}",
+        {"missing_keys": wanted - given, "unexpected_keys": given - wanted},
+        expected="exactly the weights of the layers it adapts",
+        fix="It was made for another architecture or another release of transformers. "
+        "Merge it where it was trained, and give the whole.",
+    )

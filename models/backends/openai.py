@@ -15,10 +15,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from harness.errors import MissingDependency, UsageError
-from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
+from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
 from harness.models.backends.openai_pool import EndpointPool
@@ -82,13 +83,6 @@ class OpenAIOptions(RequestOptions, ProcessorOptions):
                 "openai(prompt_price=…,completion_price=…)", expected="both or neither", found="one"
             )
 
-    @property
-    def prices(self) -> tuple[float, float] | None:
-        """Prices of a million tokens of prompt and of completion."""
-        if self.prompt_price is None or self.completion_price is None:
-            return None
-        return self.prompt_price, self.completion_price
-
 
 @dataclass(frozen=True, kw_only=True)
 class OpenAIChat(ConversingChat):
@@ -101,30 +95,20 @@ class OpenAIChat(ConversingChat):
     remote_processor: RemoteProcessor
     session: Session = field(repr=False)
 
-    @property
-    def coordinates(self) -> Coordinates:
-        """Meaning of the numbers in its responses."""
-        return self.remote_processor.coordinates
-
-    @property
-    def batch_size(self) -> int:
-        """Preferred number of requests at once."""
-        return self.options.batch_size
+    coordinates = property(attrgetter("remote_processor.coordinates"))
+    batch_size = property(attrgetter("options.batch_size"))
+    greedy = property(attrgetter("options.greedy"))
 
     @property
     def prices(self) -> tuple[float, float] | None:
         """Prices of a million tokens of prompt and of completion."""
-        return self.options.prices
+        prompt, completion = self.options.prompt_price, self.options.completion_price
+        return None if prompt is None or completion is None else (prompt, completion)
 
     @property
     def turns(self) -> int:
         """Number of batches to request at once, so that one slow response delays no other."""
-        return 2 + self.options.concurrency // self.batch_size
-
-    @property
-    def greedy(self) -> bool:
-        """Return True if requests demand the most likely tokens."""
-        return self.options.greedy
+        return 2 + self.options.concurrency // self.options.batch_size
 
     @property
     def goes_on(self) -> bool:
@@ -148,13 +132,8 @@ class OpenAIChat(ConversingChat):
             "server": given.server,
             "address": self.address,
             "model": self.form.model,
-            "tokenizer": None if network is None else network.folder.name,
+            **self.remote_processor.describe(),
             "files": {} if network is None else checkpoints.deciding(network.folder),
-            "tokens": self.remote_processor.tokens,
-            "coordinates": self.coordinates,
-            "factor": self.remote_processor.factor,
-            "min_pixels": self.remote_processor.min_pixels,
-            "max_pixels": self.remote_processor.max_pixels,
             "images": "png" if given.quality is None else f"jpeg of quality {given.quality}",
             "resized": "by the server" if self.remote_processor.fit is None else "here, bicubic",
             "clips": given.clips,
@@ -167,7 +146,7 @@ class OpenAIChat(ConversingChat):
             **({"times": True} if given.times else {}),
             **given_settings(top_k=given.top_k, presence_penalty=given.presence_penalty),
             "seed": given.seed,
-            "price_of_a_million_tokens": given.prices and list(given.prices),
+            "price_of_a_million_tokens": self.prices and list(self.prices),
         }
 
     def prepare(self) -> None:
@@ -205,7 +184,7 @@ class OpenAIChat(ConversingChat):
             UsageError: no request would fare better (address, key, model, settings).
             MissingDependency: the server has failed many times in a row, or the account is spent.
         """
-        return self.session.responses(requests, self._ask, limit=self.options.concurrency)
+        return self.session.responses(requests)
 
     def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
@@ -216,9 +195,7 @@ class OpenAIChat(ConversingChat):
         errors are the same.
         """
         del go_on  # they always do
-        return self.session.converse_as_completed(
-            conversations, self._ask, limit=self.options.concurrency
-        )
+        return self.session.converse_as_completed(conversations)
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it."""
@@ -227,11 +204,6 @@ class OpenAIChat(ConversingChat):
     def count_tokens(self, text: str) -> int:
         """Tokens of a text; without a tokenizer an estimate, which the record calls one."""
         return self.remote_processor.count_tokens(text)
-
-    def _ask(self, request: ChatRequest) -> ChatResponse:
-        endpoint, answer = self.session.endpoint.post("/chat/completions", self.form.body(request))
-        check_model(answer.get("model"), wanted=self.form.model, url=endpoint.url)
-        return read_answer(answer, request, self.remote_processor)
 
 
 @with_options(OpenAIOptions)
@@ -284,20 +256,28 @@ def openai(
     key, urls = key_from(key_variable), dict.fromkeys(map(checked_url, url.split(",")))
     members = [Endpoint(url=one, timeout=options.timeout, key=key) for one in urls]
     endpoint = EndpointPool(members)
+    form = RequestFormat(
+        options=options,
+        model=name,
+        repetition_penalty=network.penalty(options.repetition_penalty, server=options.server),
+        fit=network.fit,
+        plain=network.without_special_tokens,
+        keeps_sizes=network.keeps_clip_sizes,
+    )
+
+    def ask(request: ChatRequest) -> ChatResponse:
+        answering, answer = endpoint.post("/chat/completions", form.body(request))
+        check_model(answer.get("model"), wanted=name, url=answering.url)
+        return read_answer(answer, request, network)
+
     return OpenAIChat(
         address=endpoint.url if base_url else ADDRESS,
         options=options,
-        form=RequestFormat(
-            options=options,
-            model=name,
-            repetition_penalty=network.penalty(options.repetition_penalty, server=options.server),
-            fit=network.fit,
-            plain=network.without_special_tokens,
-            keeps_sizes=network.keeps_clip_sizes,
-        ),
+        form=form,
         remote_processor=network,
         session=Session(
             endpoint=endpoint,
+            ask=ask,
             pace=RateLimiter(start=START, limit=options.concurrency),
             retries=options.retries,
             wait=options.wait,

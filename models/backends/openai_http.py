@@ -161,25 +161,15 @@ class Endpoint:
         if status in UNCLEAR:
             return ModelError("request to the server", expected="one that it takes", found=words)
         if status in (401, 403):
-            return UsageError(
-                f"server {self.url}",
-                expected="a key that it accepts",
-                found=words,
-                fix="key_variable=NAME names the environment variable that holds the key.",
-            )
-        if 300 <= status < 400:
-            return UsageError(
-                f"server {self.url}",
-                expected="answers at this address",
-                found=words,
-                fix="Redirections are not followed: give the address that they lead to.",
-            )
-        return UsageError(
-            f"server {self.url}",
-            expected="an OpenAI-compatible server with this model",
-            found=words,
-            fix="base_url= usually ends with /v1, model= is the name at the server.",
-        )
+            expected = "a key that it accepts"
+            fix = "key_variable=NAME names the environment variable that holds the key."
+        elif 300 <= status < 400:
+            expected = "answers at this address"
+            fix = "Redirections are not followed: give the address that they lead to."
+        else:
+            expected = "an OpenAI-compatible server with this model"
+            fix = "base_url= usually ends with /v1, model= is the name at the server."
+        return UsageError(f"server {self.url}", expected=expected, found=words, fix=fix)
 
     def _excerpt(self, data: bytes) -> str:
         """Return the beginning of a server's message, fit to be shown."""

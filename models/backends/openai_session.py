@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation
@@ -47,6 +47,8 @@ class Session:
     """One process's requests to its servers. Safe to use from several threads."""
 
     endpoint: EndpointPool
+    ask: Callable[[ChatRequest], ChatResponse]
+    """Sends one request to a server, once."""
     pace: RateLimiter
     retries: int
     wait: float
@@ -61,14 +63,9 @@ class Session:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def with_retries(self, once: Callable[[], T], stop: threading.Event) -> T:
-        """Return the result of `once`, a request that stands alone, with tries by the settings.
+        """Return the result of `once`, as `_with_retries` does, a request with which a run begins.
 
-        A run begins with it: `responses` answers again if a run before was halted, and all that is
-        remembered of that run is dropped.
-
-        Raises:
-            ServerError: every try failed.
-            Stopped: `stop` was set.
+        `responses` answers again if a run before was halted, and what is remembered is dropped.
         """
         with self._lock:
             self._halted = False
@@ -90,7 +87,9 @@ class Session:
                 if fault.crowded:
                     self.pace.was_crowded(began, wait=fault.wait)
                 if attempt == self.retries or (fault.wait or 0) > LONGEST_WAIT:
-                    self._give_up(fault, attempt + 1)
+                    asked = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
+                    reason = f"{fault}{asked} ({attempt + 1} tries)"
+                    raise ServerError(self.endpoint.url, reason) from fault
                 with self._lock:
                     self.spent = replace(self.spent, retries=self.spent.retries + 1)
                 if stop.wait(back_off(attempt, first=self.wait, retry_after=fault.wait)):
@@ -100,34 +99,18 @@ class Session:
                 return answer
         raise AssertionError("the last attempt returns or raises")
 
-    def responses(
-        self,
-        requests: Sequence[ChatRequest],
-        ask: Callable[[ChatRequest], ChatResponse],
-        *,
-        limit: int,
-    ) -> list[ChatResponse]:
-        """Return one response a request, sent by at most `limit` threads.
-
-        Raises:
-            HarnessError, Stopped: as for `converse_as_completed`.
-        """
-        ends = dict(
-            self.converse_as_completed([question(one) for one in requests], ask, limit=limit)
-        )
+    def responses(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """Return one response a request; raises as `converse_as_completed` does."""
+        ends = dict(self.converse_as_completed([question(one) for one in requests]))
         return [ends[number] for number in range(len(requests))]
 
     def converse_as_completed(
-        self,
-        conversations: Sequence[Conversation[U]],
-        ask: Callable[[ChatRequest], ChatResponse],
-        *,
-        limit: int,
+        self, conversations: Sequence[Conversation[U]]
     ) -> Iterator[tuple[int, U]]:
         """Yield the number of each conversation with its result, as soon as it ends.
 
-        Each continues when its own responses are there. At most `limit` threads send requests; the
-        conversations themselves run in this thread.
+        Each continues when its own responses are there. As many threads as `pace` may let through
+        send requests; the conversations themselves run in this thread.
 
         Raises:
             HarnessError: the first error that ends the run, at once; else, when all went on as far
@@ -140,7 +123,7 @@ class Session:
         results: dict[int, Result] = {}
         with self._call() as stop:
             yield from scheduler.take_finished()
-            for _ in self._run_requests(scheduler, ask, limit, stop, results, done):
+            for _ in self._run_requests(scheduler, stop, results, done):
                 yield from scheduler.take_finished()
         failed = (one for _, one in sorted(results.items()) if isinstance(one, HarnessError))
         error = next(failed, None)
@@ -186,8 +169,6 @@ class Session:
     def _run_requests(
         self,
         scheduler: ConversationScheduler[U],
-        ask: Callable[[ChatRequest], ChatResponse],
-        limit: int,
         stop: threading.Event,
         results: dict[int, Result],
         done: SimpleQueue[Future[int] | None],
@@ -200,7 +181,7 @@ class Session:
 
         def work(place: int) -> int:
             try:
-                results[place] = self._result(scheduler.requests[place], ask, stop)
+                results[place] = self._result(scheduler.requests[place], stop)
             except CallCancelled:
                 pass
             except ENDING as error:
@@ -208,7 +189,7 @@ class Session:
                 stop.set()
             return place
 
-        threads = ThreadPoolExecutor(max(1, limit), thread_name_prefix="ask")
+        threads = ThreadPoolExecutor(self.pace.most, thread_name_prefix="ask")
         try:
             coming: Sequence[int] = scheduler.pending_places()
             inflight = len(coming)
@@ -238,12 +219,7 @@ class Session:
         if len(results) < len(scheduler.requests):
             raise CallCancelled
 
-    def _result(
-        self,
-        request: ChatRequest,
-        ask: Callable[[ChatRequest], ChatResponse],
-        stop: threading.Event,
-    ) -> Result:
+    def _result(self, request: ChatRequest, stop: threading.Event) -> Result:
         """A request's response, or the error that it failed with; what is remembered is forgotten.
 
         Raises:
@@ -255,20 +231,14 @@ class Session:
         if known is not None:
             return known
         try:
-            return self._count_request(lambda: ask(request), stop)
+            response = self._with_retries(lambda: self.ask(request), stop)
         except ENDING:
             raise
-        except HarnessError as error:
-            return error
-
-    def _count_request(
-        self, once: Callable[[], ChatResponse], stop: threading.Event
-    ) -> ChatResponse:
-        try:
-            response = self._with_retries(once, stop)
         except ServerError as error:
             self._count_failure(error)
-            raise
+            return error
+        except HarnessError as error:
+            return error
         with self._lock:
             before = self.spent
             self.spent = ServerUsage(
@@ -297,7 +267,3 @@ class Session:
             found=f"{GIVE_UP} requests in a row that failed, the last one thus: {error}",
             fix="See whether it still runs. The same command goes on where it was.",
         ) from error
-
-    def _give_up(self, fault: RetryableError, tries: int) -> NoReturn:
-        waiting = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
-        raise ServerError(self.endpoint.url, f"{fault}{waiting} ({tries} tries)") from fault

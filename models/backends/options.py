@@ -19,7 +19,8 @@ class GenerationOptions:
     """Seed of sampling."""
 
     def __post_init__(self) -> None:
-        check_settings(temperature=self.temperature, top_p=self.top_p)
+        names = ("temperature", "top_p", "top_k", "presence_penalty")
+        check_settings(**{name: getattr(self, name) for name in names if hasattr(self, name)})
 
     @property
     def greedy(self) -> bool:
@@ -35,14 +36,6 @@ class ServedOptions(GenerationOptions):
     """Number of the likeliest tokens that are sampled from; None: all."""
     presence_penalty: float | None = None
     """Subtracted from the logits of tokens that the response has; None: 0."""
-
-    def __post_init__(self) -> None:
-        check_settings(
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            presence_penalty=self.presence_penalty,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

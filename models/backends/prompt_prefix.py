@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
@@ -21,7 +20,7 @@ from harness.models.backends.continuous_batching import (
     supports_continuous_batching,
     token_positions,
 )
-from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs
+from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs, with_tokens
 
 if TYPE_CHECKING:
     from torch import nn
@@ -129,11 +128,10 @@ class PromptReader:
     def states_alone(self, request: ChatRequest, tokens: Tensor, mask: Tensor) -> Tensor:
         """Return the same states from prompts and responses as one row each."""
         prompt = {name: one for name, one in self.inputs(request).items() if name != POSITIONS}
-        inputs = dict(joined_inputs(self.processor, [prompt] * len(tokens)))
-        inputs["input_ids"] = torch.cat([inputs["input_ids"], tokens], dim=1)
-        inputs["attention_mask"] = torch.cat([inputs["attention_mask"], mask], dim=1)
-        if "mm_token_type_ids" in inputs:  # all that is written is text, 0
-            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, tokens.shape[1]))
+        # Of one row `joined_inputs` returns the prompt itself, which is kept.
+        inputs = with_tokens(
+            dict(joined_inputs(self.processor, [prompt] * len(tokens))), tokens, mask
+        )
         hidden: Tensor = self.network.base_model(**inputs, use_cache=False).last_hidden_state
         return hidden[:, -tokens.shape[1] - 1 : -1]
 

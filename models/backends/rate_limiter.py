@@ -24,7 +24,7 @@ class RateLimiter:
 
     def __init__(self, *, start: int, limit: int) -> None:
         self.limit = float(min(start, limit))
-        self._most = limit
+        self.most = limit
         self._busy = 0
         self._halved = 0.0
         self._resume = 0.0
@@ -55,7 +55,7 @@ class RateLimiter:
     def went_well(self) -> None:
         """One request was answered."""
         with self._changed:
-            self.limit = min(float(self._most), self.limit + 1.0 / self.limit)
+            self.limit = min(float(self.most), self.limit + 1.0 / self.limit)
 
     def was_crowded(self, began: float, *, wait: float | None = None) -> None:
         """A request that began then met a crowded server, which asks to wait."""

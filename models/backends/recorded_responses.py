@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, UsageError, raised_as
 from harness.files import read_text
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.stop_strings import until_stop
@@ -117,12 +117,9 @@ def read_responses(path: Path) -> dict[str, str]:
     Raises:
         DataError: the file or a line of it is not as it should be; the line is named.
     """
-    try:
+    unread = OSError, UnicodeDecodeError
+    with raised_as(DataError, f"responses {path}", "a UTF-8 text file", *unread):
         lines = read_text(path).split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"responses {path}", expected="a UTF-8 text file", found=str(error)
-        ) from error
     responses: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -134,10 +131,8 @@ def read_responses(path: Path) -> dict[str, str]:
 
 
 def _row(line: str, where: str) -> tuple[str, str]:
-    try:
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(where, expected="one JSON object", found=str(error)) from error
     if not isinstance(row, dict) or not isinstance(row.get("response"), str):
         raise DataError(where, expected='an object with a text "response"', found=repr(row)[:60])
     if isinstance(row.get("key"), str):

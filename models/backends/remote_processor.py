@@ -57,6 +57,17 @@ class RemoteProcessor:
             return "by the tokenizer"
         return f"estimated: bytes that are no white space / {BYTES_A_TOKEN}"
 
+    def describe(self) -> dict[str, object]:
+        """Return plain data for the record."""
+        return {
+            "tokenizer": None if self.network is None else self.network.folder.name,
+            "tokens": self.tokens,
+            "coordinates": self.coordinates,
+            "factor": self.factor,
+            "min_pixels": self.min_pixels,
+            "max_pixels": self.max_pixels,
+        }
+
     def without_special_tokens(self, text: str) -> str:
         """Return a text without the network's special tokens."""
         if self.network is None:

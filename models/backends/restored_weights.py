@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harness.errors import ModelError, NotRestored
+from harness.errors import ModelError, NotRestored, raised_as
 from harness.model import LearningSettings
 from harness.models.learning import weights
 
@@ -88,23 +88,16 @@ class RestoredWeights:
         return {name: one.detach().to("cpu", copy=True) for name, one in learning.items()}
 
     def _put_adapter(self, network: "PreTrainedModel") -> None:
-        state = torch.get_rng_state()
-        torch.manual_seed(self.settings.seed)
-        try:
+        what = f"adaptation of checkpoint {self.checkpoint}"
+        expected = "layers of a language model that an adapter can be put on"
+        with torch.random.fork_rng(devices=[]), raised_as(ModelError, what, expected, ValueError):
+            torch.manual_seed(self.settings.seed)
             self._adapter = weights.with_adapter(
                 network,
                 r=self.settings.lora_r,
                 lora_alpha=self.settings.lora_alpha,
                 layers="language",
             )
-        except ValueError as error:  # of PEFT, where no layer has such a name
-            raise ModelError(
-                f"adaptation of checkpoint {self.checkpoint}",
-                expected="layers of a language model that an adapter can be put on",
-                found=" ".join(str(error).split())[:200],
-            ) from error
-        finally:
-            torch.set_rng_state(state)
 
     @property
     def _learning(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import MissingDependency, ModelError, UsageError, raised_as
 from harness.models.backends.checkpoint_part import CheckpointFiles, place
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -96,13 +96,7 @@ def find_checkpoint(
 
 
 def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:
-    """A network of the package in evaluation mode, on its device.
-
-    Args:
-        kind: `IMAGES` or `VIDEOS`: the class.
-        checkpoint: The `.pt` file.
-        config: The name of its configuration.
-        device: `auto` is CUDA where there is one.
+    """A network of the package, `IMAGES` or `VIDEOS`, in evaluation mode, on its device.
 
     Raises:
         ModelError: its weights are not exactly those of the configuration, or are no weights.
@@ -117,7 +111,7 @@ def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> A
         plain.model.sam_mask_decoder_extra_args = dict(STABLE)
         network = instantiate(plain.model, _recursive_=True)
         missing, unexpected = network.load_state_dict(weights(checkpoint), strict=False)
-    check_report(name, {"missing_keys": missing, "unexpected_keys": unexpected})
+    check_report(f"checkpoint {name}", {"missing_keys": missing, "unexpected_keys": unexpected})
     with memory():
         return network.to(place(device)).eval()
 
@@ -130,22 +124,14 @@ def weights(checkpoint: Path) -> dict[str, "Tensor"]:
     """
     import torch
 
-    try:
+    what, expected = f"checkpoint {checkpoint.name}", "a whole .pt file of nothing but tensors"
+    damaged = pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError
+    fix = "Fetch it again from its authors; it may have been cut off."
+    with raised_as(ModelError, what, expected, *damaged, fix=fix):
         whole = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise ModelError(
-            f"checkpoint {checkpoint.name}",
-            expected="a whole .pt file of nothing but tensors",
-            found=" ".join(str(error).split())[:200] or type(error).__name__,
-            fix="Fetch it again from its authors; it may have been cut off.",
-        ) from error
     table = whole.get("model") if isinstance(whole, dict) else None
     if not isinstance(table, dict):
-        raise ModelError(
-            f"checkpoint {checkpoint.name}",
-            expected="a table of weights called 'model'",
-            found="none",
-        )
+        raise ModelError(what, expected="a table of weights called 'model'", found="none")
     return table
 
 

@@ -3,20 +3,18 @@
 PyPI's torchvision wheel is built for CUDA. Beside PyTorch's CPU build its compiled operators do
 not load, and importing it fails with "operator torchvision::nms does not exist", because it
 registers shape functions for operators that were never defined. Then transformers cannot import
-its processors. Declaring the two operators is enough; `nms` gets a plain implementation so that
-nothing computes with an empty operator.
+its processors. Declaring the two operators is enough: nothing here uses them, and torch says of a
+declared operator that is called that it is not implemented.
 """
 
 import importlib
 import sys
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from harness.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.library import Library
 
 BROKEN = "operator torchvision::"
@@ -66,26 +64,4 @@ def _declare() -> "Library":
     library = torch.library.Library("torchvision", "DEF")
     for schema in SCHEMAS:
         library.define(schema)
-    library.impl("nms", non_maximum_suppression, "CPU")
     return library
-
-
-def non_maximum_suppression(boxes: "Tensor", scores: "Tensor", threshold: float) -> "Tensor":
-    """Indices of the boxes that stay, by falling score; `boxes` is n × 4 (x1, y1, x2, y2)."""
-    import torch
-
-    return torch.tensor(list(_keep_boxes(boxes, scores, threshold)), dtype=torch.int64)
-
-
-def _keep_boxes(boxes: "Tensor", scores: "Tensor", threshold: float) -> Iterator[int]:
-    import torch
-
-    areas = (boxes[:, 2:] - boxes[:, :2]).prod(dim=1)
-    order = scores.argsort(descending=True, stable=True)
-    while order.numel():
-        best, rest = order[0], order[1:]
-        yield int(best)
-        low = torch.maximum(boxes[best, :2], boxes[rest, :2])
-        high = torch.minimum(boxes[best, 2:], boxes[rest, 2:])
-        shared = (high - low).clamp(min=0).prod(dim=1)
-        order = rest[shared / (areas[best] + areas[rest] - shared) <= threshold]

@@ -25,7 +25,7 @@ from harness.model import (
     Coordinates,
     LearningSettings,
 )
-from harness.models.backends import adapters, continuous_batching
+from harness.models.backends import adapters, checkpoint_part, continuous_batching
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder
 from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
@@ -324,11 +324,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
 
     @property
     def _device(self) -> str:
-        if self.device != "auto":
-            return self.device
-        import torch
-
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return checkpoint_part.place(self.device)
 
     @cached_property
     def penalty(self) -> float:

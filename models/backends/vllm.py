@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from harness.models.backends.sampling import given_settings
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.options import with_options
+from harness.provenance import installed_version
 
 ROUNDS = 8
 MAX_MEDIA = 64  # images, or clips, of one request
@@ -72,10 +73,7 @@ class VllmChat(VllmOptions, Chat):
     )
     """Results of a call in which a response was broken: the others are not requested again."""
 
-    @property
-    def coordinates(self) -> Coordinates:
-        """Meaning of the numbers in its responses."""
-        return self.network.coordinates
+    coordinates = property(attrgetter("network.coordinates"))
 
     @property
     def why_not_adaptable(self) -> str:
@@ -110,7 +108,7 @@ class VllmChat(VllmOptions, Chat):
             "max_model_len": self.max_model_len,
             "gpu_memory_utilization": self.gpu_memory_utilization,
             "tensor_parallel_size": self.tensor_parallel_size,
-            "vllm": _version(),
+            "vllm": installed_version("vllm"),
         }
 
     @cached_property
@@ -201,7 +199,12 @@ class VllmChat(VllmOptions, Chat):
                 max_tokens=request.max_new_tokens,
                 seed=seed_of(request.key, self.seed),
                 repetition_penalty=self.network.penalty,
-                **_stopping(request),
+                # The stop string is left in the response, to be cut by our rule.
+                **(
+                    {"stop": [*request.stop], "include_stop_str_in_output": True}
+                    if request.stop
+                    else {}
+                ),
             )
             for request in requests
         ]
@@ -263,20 +266,6 @@ class VllmChat(VllmOptions, Chat):
             canvases=(self.canvas(request),) if request.media else (),
         )
         return until_stop(response, request)
-
-
-def _stopping(request: ChatRequest) -> dict[str, object]:
-    """Settings that end a response early; the stop string is left in it, to be cut by our rule."""
-    if not request.stop:
-        return {}
-    return {"stop": list(request.stop), "include_stop_str_in_output": True}
-
-
-def _version() -> str | None:
-    try:
-        return version("vllm")
-    except PackageNotFoundError:
-        return None
 
 
 @with_options(VllmOptions)

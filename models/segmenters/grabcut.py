@@ -16,8 +16,7 @@ from harness.masks import BoolArray
 from harness.media import Frame
 from harness.model import ObjectPrompt, Segmenter
 from harness.models.factory import at_least
-from harness.models.segmenters.box import Rectangle, rectangle
-from harness.models.segmenters.places import points_inside
+from harness.models.segmenters.places import Rectangle, points_inside, rectangle
 from harness.types import Point
 
 Trimap = NDArray[np.uint8]

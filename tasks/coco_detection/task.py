@@ -43,7 +43,6 @@ def coco_detection(
     """One sample an image and category.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: COCO's val2017.
         protocol: `coco/visionreasoner` or `coco/scores`; see the card.
         layout: Questions from COCO's own files, or VisionReasoner's; `auto` takes the latter if

@@ -6,13 +6,12 @@ from pathlib import Path
 from harness.tasks.refer.tables import image, write_table
 from harness.tasks.refer.world import (
     category,
-    edges,
     instances,
     number_of,
     write_images,
 )
 from harness.tasks.refer.writer import write_json
-from harness.world.raster import visible_masks
+from harness.world.raster import edges, visible_masks
 from harness.world.scene import SHAPES, Scene
 from harness.world.shapes import World
 

@@ -18,14 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import folder, path_inside, rows
-from harness.media import Media, image_bytes, open_image, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.metrics.averages import Numbers
 from harness.metrics.counting import absolute_error, exact, squared_error
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.task import Ceiling, Problem, Protocol, Task, choose, single_answer
 from harness.tasks.counting.captions import without_number
+from harness.tasks.qa.tables import check_each, sound
+from harness.tasks.refer.copies import parquet_files
 from harness.types import Answer, AnswerForm, Point, Prediction, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks counting` says where the data is had."
@@ -146,21 +148,12 @@ def counting(
     """One sample a question.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Which list; the card tells them apart.
-        protocol: `count/exact`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     listing = LISTS[split]
     place = folder(data / "counting" / listing.folder, fix=FIX)
-    files = sorted((place / "data").glob(f"{listing.hub_split}-*.parquet"))
-    if not files:
-        raise DataError(
-            f"folder {place / 'data'}",
-            expected=f"{listing.hub_split}-*.parquet",
-            found="no such file",
-            fix=FIX,
-        )
+    files = parquet_files(place, listing.hub_split, fix=FIX)
     return Task(
         name="counting",
         version=1,
@@ -202,26 +195,15 @@ def _records(files: Sequence[Path], listing: Listing) -> Iterator[Record | DataE
 
 
 def _media(record: Record) -> Media:
-    if isinstance(record.image, Path):
-        return open_image(record.image)
     assert record.image is not None, "rows without an image are left out"
-    return image_bytes(record.image, f"of record {record.id!r}")
-
-
-def _media_or_lost(record: Record) -> Media:
-    try:
-        return _media(record)
-    except MediaError as error:
-        return placeholder_media(error, size=(1, 1))
+    return image_or_placeholder(record.image, f"of record {record.id!r}")
 
 
 def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
-    for record in _records(files, listing):
-        if isinstance(record, DataError):
-            raise record
+    for record in sound(_records(files, listing)):
         if record.image is None:
             continue
-        media = _media_or_lost(record)
+        media = _media(record)
         yield Sample(
             id=record.id,
             query=Query(
@@ -237,17 +219,11 @@ def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
 
 
 def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
-    try:
-        for record in _records(files, listing):
-            if isinstance(record, DataError):
-                yield Problem(str(files[0].parent), str(record))
-            elif record.image is not None:
-                try:
-                    _media(record)
-                except DataError as error:
-                    yield Problem(f"record {record.id!r}", str(error))
-    except DataError as error:
-        yield Problem(str(files[0].parent), str(error))
+    def look(record: Record) -> Iterator[Problem]:
+        if record.image is not None and (fault := _media(record).fault):
+            yield Problem(f"record {record.id!r}", fault)
+
+    return check_each(_records(files, listing), str(files[0].parent), look)
 
 
 def predicted_count(answer: Answer | None) -> int:
@@ -262,9 +238,9 @@ def predicted_count(answer: Answer | None) -> int:
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Accuracy, MAE and mean squared error of calculate_counting.py (VisionReasoner, a455092)."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None and sample.target.answer.count is not None
-    ground_truth, predicted = sample.target.answer.count, predicted_count(prediction.answer)
+    _, target, prediction = single_answer(unit, predictions)
+    assert target.answer.count is not None, "the readers give one"
+    ground_truth, predicted = target.answer.count, predicted_count(prediction.answer)
     return {
         "accuracy": Mean(exact(ground_truth, predicted)),
         "MAE": Mean(absolute_error(ground_truth, predicted)),

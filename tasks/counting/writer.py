@@ -6,24 +6,20 @@ training, whose images lie in files named by their SHA-256.
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from harness.tasks.refer.tables import image, write_table
 from harness.world.encode import encode_png
 from harness.world.language import NUMBER_WORDS
 from harness.world.raster import owners, render
 from harness.world.scene import Split
 from harness.world.shapes import Example, World
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Image: TypeAlias = dict[str, bytes | str]
 """An image inside a table: its file's bytes and its name."""
 
-PART = "-00000-of-00001.parquet"
 ADDRESS = "https://shapes.invalid"  # a domain that can never exist: nothing is to be fetched
 
 REASONER_COPIES: tuple[tuple[str, str, Split], ...] = (
@@ -32,6 +28,24 @@ REASONER_COPIES: tuple[tuple[str, str, Split], ...] = (
     ("counting_countbench", "countbench", "test"),
 )
 """Folder, and the family and split of its scenes."""
+COPY = {
+    "image": "image",
+    "text": "string",
+    "image_id": "string",
+    "ann_id": "string",
+    "img_height": "int64",
+    "img_width": "int64",
+    "count": "int64",
+}
+QUESTIONS = {"image": "image", "text": "string", "question": "string", "number": "int32"}
+CAPTIONS = {"image_url": "string", "text": "string", "number": "int64", "image": "image"}
+TRAINING = {
+    "image_url": "string",
+    "image_sha256": "string",
+    "count": "int32",
+    "points": "points",
+    "label": "string",
+}
 
 
 def write(world: World, root: Path) -> None:
@@ -41,12 +55,12 @@ def write(world: World, root: Path) -> None:
         rows = [
             _reasoner_row(example, _image(example)) for example in world.examples_of(family, split)
         ]
-        _write_table(folder / name, "test", rows, _reasoner_schema())
+        write_table(folder / name, "test", rows, COPY)
     examples = [(example, _image(example)) for example in world.examples_of("countbench", "test")]
     rows = [_question_row(example, image) for example, image in examples]
-    _write_table(folder / "CountBenchQA", "test", rows, _question_schema())
+    write_table(folder / "CountBenchQA", "test", rows, QUESTIONS)
     rows = [_caption_row(example, image) for example, image in examples]
-    _write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], _caption_schema())
+    write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], CAPTIONS)
     _write_training(world.examples_of("count", "train"), folder / "pixmo-count")
 
 
@@ -59,7 +73,7 @@ def _write_training(examples: Sequence[Example], folder: Path) -> None:
         digest = hashlib.sha256(data).hexdigest()
         (images / digest).write_bytes(data)
         rows.append(_training_row(example, digest))
-    _write_table(folder, "train", rows, _training_schema())
+    write_table(folder, "train", rows, TRAINING)
 
 
 def _reasoner_row(example: Example, image: Image) -> dict[str, object]:
@@ -134,103 +148,4 @@ def _address(example: Example) -> str:
 
 
 def _image(example: Example) -> Image:
-    """Return an image as Hugging Face datasets stores it inside a table."""
-    scene = example.scene
-    return {"bytes": encode_png(render(scene)), "path": f"{scene.index:05d}.png"}
-
-
-def _reasoner_schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    return _schema(
-        {
-            "image": _image_type(),
-            "text": pa.string(),
-            "image_id": pa.string(),
-            "ann_id": pa.string(),
-            "img_height": pa.int64(),
-            "img_width": pa.int64(),
-            "count": pa.int64(),
-        }
-    )
-
-
-def _question_schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    return _schema(
-        {
-            "image": _image_type(),
-            "text": pa.string(),
-            "question": pa.string(),
-            "number": pa.int32(),
-        }
-    )
-
-
-def _caption_schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    return _schema(
-        {
-            "image_url": pa.string(),
-            "text": pa.string(),
-            "number": pa.int64(),
-            "image": _image_type(),
-        }
-    )
-
-
-def _training_schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    side = pa.list_(pa.float32())
-    return _schema(
-        {
-            "image_url": pa.string(),
-            "image_sha256": pa.string(),
-            "count": pa.int32(),
-            "points": pa.struct([("x", side), ("y", side)]),
-            "label": pa.string(),
-        }
-    )
-
-
-def _image_type() -> "pa.DataType":
-    import pyarrow as pa
-
-    return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-
-
-def _schema(columns: "dict[str, pa.DataType]") -> "pa.Schema":
-    """Return a schema whose metadata mark the column of images for Hugging Face datasets."""
-    import pyarrow as pa
-
-    features = {name: _feature(kind) for name, kind in columns.items()}
-    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    return pa.schema(list(columns.items()), metadata=metadata)
-
-
-def _feature(kind: "pa.DataType") -> object:
-    import pyarrow as pa
-
-    if kind == _image_type():
-        return {"_type": "Image"}
-    if pa.types.is_list(kind):
-        return {"feature": _feature(kind.value_type), "_type": "List"}
-    if pa.types.is_struct(kind):
-        return {field.name: _feature(field.type) for field in kind}
-    name = {"float": "float32"}.get(str(kind), str(kind))
-    return {"dtype": name, "_type": "Value"}
-
-
-def _write_table(
-    folder: Path, split: str, rows: Sequence[dict[str, object]], schema: "pa.Schema"
-) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    data = folder / "data"
-    data.mkdir(parents=True)
-    table = pa.Table.from_pylist(list(rows), schema=schema)
-    parquet.write_table(table, data / f"{split}{PART}", compression="zstd")
+    return image(example.scene, f"{example.scene.index:05d}.png")

@@ -26,8 +26,6 @@ from harness.tasks.refer.referents import Listing, Referent, find_referents
 from harness.tasks.refer.source import media_of, problems, query_sample
 from harness.types import Answer, AnswerForm, Sample
 
-__all__ = ["PROTOCOLS", "grefcoco"]
-
 FIX = "`harness list tasks grefcoco` says where the data is had."
 
 
@@ -41,8 +39,6 @@ def grefcoco(
     """One sample an expression.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: Which expressions.
         protocol: `res/rela`, `res/rela_pixels`, `res/visionreasoner-nonobj` or `rec/grec`; see the
             card.
         answer: `box` asks for boxes, one an object: `rec/grec`.

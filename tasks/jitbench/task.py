@@ -9,8 +9,6 @@ from typing import Literal
 from harness.task import Task, choose
 from harness.tasks.rvtbench.segmentation import PROTOCOLS, segmentation_task
 
-__all__ = ["PROTOCOLS", "jitbench"]
-
 DEFAULT = Path(__file__).parent / "mapping.toml"
 
 
@@ -24,9 +22,6 @@ def jitbench(
     """One sample a question.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: All of it.
-        protocol: `rvos/mevis`.
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)

@@ -21,8 +21,6 @@ from harness.task import Protocol, Task, choose
 from harness.tasks.llm_seg40k.scoring import PROTOCOLS
 from harness.tasks.segmentation.task import Phrase, Phrases, read_mask_image, segmentation_task
 
-__all__ = ["PROTOCOLS", "llm_seg40k"]
-
 FIX = "`harness list tasks llm_seg40k` says where the data is had."
 FOLDERS = {"coco": "coco/train2017", "ego_objects": "ego_objects/images"}
 """Folders of the images below the benchmark's folder, by `from_dataset`."""
@@ -38,7 +36,6 @@ def llm_seg40k(
     """One sample a question.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Which file of `LLMSeg-40K`.
         protocol: `seg/lisa` or `seg/llmseg`; see the card.
     """

@@ -50,7 +50,6 @@ def long_video_bench(
     """One sample a question; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: `test` has no ground truth: evaluating it writes the file that the organisers take.
         subtitles: `none`; `interleave`: between the frames that `frames` chooses, as officially;
             `all`: all of them before the question.

@@ -23,14 +23,13 @@ from harness.masks import Rle
 from harness.media import Media, frame_files
 from harness.scores import Mean, Metric, Scores
 from harness.task import Problem, Task, choose
-from harness.tasks.mevis.submission import write_submission
 from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, predicted_masks, score
+from harness.tasks.rvos.submission import write_submission
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
 from harness.tasks.rvos.videos import (
     VideoList,
     check_videos,
     expression_sample,
-    faults_of,
     film,
     of_each,
     videos_of,
@@ -60,7 +59,6 @@ def mevis(
     """One sample an expression.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: `valid` has no ground truth: evaluating it writes the server's submission.zip.
         protocol: `rvos/mevis`, or `rvos/mevis_no_target` with the two accuracies of no target.
         version: Of the data set. The second, in `mevis/v2`, has expressions that mean nothing.
@@ -156,15 +154,11 @@ def _check(layout: Layout) -> Iterator[Problem]:
     except DataError as error:
         yield Problem(str(layout.place / "mask_dict.json"), str(error))
         return
-    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
+    yield from of_each(layout, partial(_check_video, layout))
 
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    paths = layout.paths(name, video)
-    if faults := faults_of(paths):
-        yield from faults
-        return
-    media = frame_files(paths)
+    media = frame_files(layout.paths(name, video))
     for number, expression in field(video, "expressions", dict, f"video {name!r}").items():
         try:
             _target(layout, expression, media, f"{name}/{number}")

@@ -21,8 +21,6 @@ from harness.tasks.rvos.writing import (
 from harness.world.scene import Split
 from harness.world.shapes import Example, World
 
-__all__ = ["SPLIT_NAMES", "frame_name", "mask_tracks", "video_entry", "video_name", "write"]
-
 SPLIT_NAMES: Mapping[str, Split] = MappingProxyType(
     {"train": "train", "valid_u": "val", "valid": "test"}
 )

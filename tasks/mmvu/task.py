@@ -22,8 +22,6 @@ from harness.tasks.qa.tables import text
 from harness.tasks.qa.task import Videos, table_task
 from harness.types import AnswerForm
 
-__all__ = ["PROTOCOLS", "mmvu"]
-
 FIELDS = Fields(
     id="{id}",
     media="{video}",

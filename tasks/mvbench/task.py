@@ -84,7 +84,6 @@ def mvbench(
     """One sample a question; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         clips: `clipped`: only the part of a video that a question is about, as officially; `whole`:
             all of it, by which scores differ by several points; only of the branch `main`.
         frames: A rule for the frames that a video consists of; all, without.

@@ -9,7 +9,7 @@ import numpy as np
 from harness.masks import BoolArray
 from harness.world.encode import encode_png
 from harness.world.language import Question
-from harness.world.raster import render, visible_masks
+from harness.world.raster import edges, render, visible_masks
 from harness.world.scene import Scene, Split
 from harness.world.shapes import World
 
@@ -30,8 +30,7 @@ class Pointed:
     @property
     def box(self) -> tuple[int, int, int, int]:
         """The region's first column and row, and those behind its last."""
-        rows, columns = (np.flatnonzero(self.region.any(axis)) for axis in (1, 0))
-        return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+        return edges(self.region)
 
     def write_image(self, path: Path) -> None:
         """Write the scene as a PNG file; its folder is made."""

@@ -67,7 +67,8 @@ class Fields:
     """Field of the true answer; empty where there is none."""
     form: Literal["letter", "marked", "place", "option", "number", "text"] = "letter"
     """Form of the ground truth: the letter of an option, alone or as in `(A)` or `A. left`; its
-    place from 0, its text; a number, or any text."""
+    place from 0, its text (of equal options the first is right, as in lmms-eval's MVBench); a
+    number, or any text."""
     options: str | tuple[str, ...] = ()
     """Field of the list of options, or the fields of one each, of which those at the end may be
     null; empty where there is none."""
@@ -237,13 +238,13 @@ class Fields:
         if form == "marked" and (marked := MARKED.match(str(value))):
             value = marked[1]
         if form == "option":
-            if options.count(value) != 1:  # of two equal options neither is the right one alone
+            if not isinstance(value, str) or value not in options:
                 raise DataError(
                     where,
-                    expected=f"one of the options, and once: {', '.join(map(repr, options))}"[:200],
+                    expected=f"one of the options: {', '.join(map(repr, options))}"[:200],
                     found=repr(value)[:60],
                 )
-            return Answer(choice=letters[options.index(value)])
+            return Answer(choice=letters[options.index(value)])  # the first of equal ones
         if form == "place":
             value = int(value) if isinstance(value, str) and value.isdecimal() else value
             if type(value) is not int or not 0 <= value < len(letters):

@@ -1,17 +1,20 @@
 """Records of a benchmark, a few at a time, from Parquet, from lines of JSON, or from a list."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import read_text
 from harness.layout import JsonFile, path_inside, read_lines, rows
 from harness.responses import refuse_duplicate_keys
+from harness.task import Problem
 
 MAX_LINE = 2**24  # bytes of one record
 SUFFIXES = (".parquet", ".jsonl", ".json")
 """Suffixes of files that `records` reads."""
+T = TypeVar("T")
 
 
 def records(
@@ -46,11 +49,9 @@ def records(
 def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, object]:
     if len(line) > MAX_LINE:
         raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="more")
-    try:
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         plain = json.loads(line.decode("utf-8"), object_pairs_hook=refuse_duplicate_keys)
         json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
-    except (ValueError, RecursionError) as error:
-        raise DataError(where, expected="one JSON object", found=str(error)) from error
     return _complete(plain, columns, where)
 
 
@@ -60,6 +61,27 @@ def _complete(plain: object, columns: Mapping[str, str], where: str) -> dict[str
     if missing := [name for name in columns if name not in plain]:
         raise DataError(where, expected=", ".join(columns), found=f"no {', '.join(missing)}")
     return plain
+
+
+def sound(found: Iterable[T | DataError]) -> Iterator[T]:
+    """Yield what was read, up to the first error, which is raised."""
+    for one in found:
+        if isinstance(one, DataError):
+            raise one
+        yield one
+
+
+def check_each(
+    found: Iterable[T | DataError], place: str, look: Callable[[T], Iterable[Problem]]
+) -> Iterator[Problem]:
+    """Yield every error of what was read as a problem of `place`, and what `look` finds in the
+    rest.
+    """
+    try:
+        for one in found:
+            yield from (Problem(place, str(one)),) if isinstance(one, DataError) else look(one)
+    except DataError as error:
+        yield Problem(place, str(error))
 
 
 def text(row: Mapping[str, object], name: str, where: str) -> str:
@@ -116,10 +138,8 @@ def listed_ids(path: Path) -> frozenset[str]:
     Raises:
         DataError: it cannot be read, or has none.
     """
-    try:
+    with raised_as(DataError, f"file {path}", "ids, one a line", OSError, UnicodeDecodeError):
         ids = frozenset(read_text(path).split())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"file {path}", expected="ids, one a line", found=str(error)) from error
     if not ids:
         raise DataError(f"file {path}", expected="ids, one a line", found="none")
     return ids

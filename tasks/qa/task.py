@@ -14,7 +14,7 @@ from harness.task import Problem, Protocol, Task, choose, lost_media
 from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Fields, Question, read_records
-from harness.tasks.qa.tables import SUFFIXES
+from harness.tasks.qa.tables import SUFFIXES, sound
 from harness.tasks.qa.videos import (
     Choose,
     Clip,
@@ -88,7 +88,8 @@ def plain_text(question: Question, media: Media) -> str:
 
 
 def wording_of(package: str, prompt: str) -> Callable[[Question, Media], str]:
-    """The wording of a package's `prompts.toml`, with the fields `question` and `options`.
+    """The wording of a package's `prompts.toml`, with the fields `question`, `options` and those of
+    the record.
 
     The file's `option`, such as `({letter}) {text}`, is how an option is written; without it
     `A. left` is.
@@ -99,7 +100,8 @@ def wording_of(package: str, prompt: str) -> Callable[[Question, Media], str]:
         written = wordings.get("option", "{letter}. {text}")
         pairs = zip(ascii_uppercase, question.options, strict=False)
         options = "\n".join(written.format(letter=letter, text=text) for letter, text in pairs)
-        return wordings[prompt].format(question=question.text, options=options)
+        fields = {**question.row, "question": question.text, "options": options}
+        return wordings[prompt].format_map(fields)
 
     return text
 
@@ -131,10 +133,7 @@ class QuestionFormat:
         Raises:
             DataError: a record is not as it should be.
         """
-        for question in self.read():
-            if isinstance(question, DataError):
-                raise question
-            yield self._sample(question)
+        return map(self._sample, sound(self.read()))
 
     def check(self) -> Iterator[Problem]:
         """Everything that is wrong with the records, and with each video or clip of one once."""

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
-from harness.media import Media, header_size, open_image, placeholder_media
+from harness.media import Media, header_size, image_or_placeholder
 from harness.metrics.fill_poly import FillVersion
 from harness.metrics.polygons import rasterise
 from harness.task import Problem, Task, choose, lost_media
@@ -45,8 +45,6 @@ def reason_seg(
     """One sample for each image, with the first of its texts.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: Which images.
         protocol: `seg/lisa`, `seg/lisa@cv4.11`, `seg/visionreasoner` or `seg/segzero`; see the
             card.
         layout: LISA's files, or VisionReasoner's copy on the hub; `auto` takes the copy only where
@@ -87,10 +85,7 @@ def reason_seg(
 def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sample]:
     for stem in stems:
         text, is_sentence, shapes = read_annotation(place / f"{stem}.json")
-        try:
-            media = open_image(place / f"{stem}.jpg")
-        except MediaError as error:
-            media = placeholder_media(error, size=_extent(shapes))
+        media = image_or_placeholder(place / f"{stem}.jpg", size=_extent(shapes))
         yield Sample(
             id=stem,
             query=Query(

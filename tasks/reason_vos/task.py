@@ -9,7 +9,7 @@ grey. Grey of 16 bits, and transparency that may hold the object, are refused.
        {"obj_id": 1, "exp_id": 0, "exp_text": "the one that gets away", "is_sent": false}]}}}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -29,7 +29,6 @@ from harness.tasks.rvos.videos import (
     VideoList,
     check_videos,
     expression_sample,
-    faults_of,
     film,
     first_size_of,
     of_each,
@@ -163,18 +162,15 @@ def _object(path: Path) -> Rle:
 
 
 def _check(layout: VideoList) -> Iterator[Problem]:
-    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
+    yield from of_each(layout, partial(_check_video, layout))
 
 
-def _check_video(layout: VideoList, name: str, video: object) -> Iterator[Problem]:
-    images = layout.paths(name, video)
-    if faults := faults_of(images):
-        yield from faults
-        return
+def _check_video(layout: VideoList, name: str, video: object) -> Iterable[Problem]:
     frames = layout.frames(name, video)
-    media = film(images, size=lambda: (1, 1))
+    media = film(layout.paths(name, video), size=lambda: (1, 1))
     for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
         target(_labels(layout, key), frames, media)
+    return ()
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:

@@ -27,7 +27,6 @@ from harness.tasks.rvos.videos import (
     VideoList,
     check_videos,
     expression_sample,
-    faults_of,
     film,
     first_size_of,
     of_each,
@@ -35,8 +34,6 @@ from harness.tasks.rvos.videos import (
     videos_of,
 )
 from harness.types import Answer, AnswerForm, Sample, Target
-
-__all__ = ["PROTOCOLS", "ref_davis17"]
 
 FIX = "`harness list tasks ref_davis17` says where the data is had."
 
@@ -50,8 +47,6 @@ def ref_davis17(
     """One sample an expression, annotator by annotator.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: Which videos.
         protocol: `rvos/davis_unsup_4anno`, which scores a video's expressions of one annotator
             together, or `rvos/visa_davis`, which scores each by itself; see the card.
     """
@@ -208,16 +203,13 @@ def ground_truth_of_video(paths: Sequence[Path], media: Media) -> VideoGroundTru
 
 
 def _check(layout: VideoList) -> Iterator[Problem]:
-    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
+    yield from of_each(layout, partial(_check_video, layout), partial(_labels, layout))
 
 
 def _check_video(layout: VideoList, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
-    images, labels = layout.paths(name, video), _labels(layout, name, video)
-    if faults := faults_of(images, labels):
-        yield from faults
-        return
-    media = film(images, size=partial(first_size_of, labels))
+    labels = _labels(layout, name, video)
+    media = film(layout.paths(name, video), size=partial(first_size_of, labels))
     ground_truth = ground_truth_of_video(labels, media)
     where = layout.where(name)
     for chosen in by_annotator(video, where):

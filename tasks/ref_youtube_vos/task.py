@@ -28,7 +28,6 @@ from harness.tasks.rvos.videos import (
     VideoList,
     check_videos,
     expression_sample,
-    faults_of,
     film,
     first_size_of,
     of_each,
@@ -67,10 +66,8 @@ def ref_youtube_vos(
     """One sample an expression.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: `train_dev` is one video of `train` in ten, `train_fit` the others; `valid` has no
             ground truth: evaluating it writes the server's submission.zip.
-        protocol: `rvos/mevis`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     layout = _layout(data / "ref_youtube_vos", split)
@@ -188,17 +185,12 @@ def _check(layout: Layout) -> Iterator[Problem]:
     except DataError as error:
         yield Problem(str(layout.others[0]), str(error))
         return
-    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
+    labels = () if layout.objects is None else (partial(_labels, layout),)
+    yield from of_each(layout, partial(_check_video, layout), *labels)
 
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
-    paths = layout.paths(name, video)
-    hidden = layout.objects is None
-    labels = [] if hidden else _labels(layout, name, video)
-    if faults := faults_of(paths, labels):
-        yield from faults
-        return
     tracks = None
     if layout.objects is not None:
         tracks = _tracks(layout, name, video, _film(layout, name, video))

@@ -24,7 +24,6 @@ def refcoco(
     """One sample an expression.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Which expressions; `testA` and `testB` with `unc`, `test` with `google`.
         protocol: One of the card's; those of `rec/` ask for boxes.
         answer: `box` turns a protocol of `res/` into the one of `rec/`.

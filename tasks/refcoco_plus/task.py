@@ -26,7 +26,6 @@ def refcoco_plus(
     """One sample an expression.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Which expressions: `testA` is about people, `testB` is not.
         protocol: One of the card's; those of `rec/` ask for boxes.
         answer: `box` turns a protocol of `res/` into the one of `rec/`.

@@ -24,7 +24,6 @@ def refcocog(
     """One sample an expression.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Which expressions; `google` has no `test`.
         protocol: One of the card's; those of `rec/` ask for boxes.
         answer: `box` turns a protocol of `res/` into the one of `rec/`.

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.files import refuse_other
 from harness.layout import rows
 from harness.masks import BoolArray, Rle, check_size
-from harness.media import Media, image_bytes, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.types import Box
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ class Copy:
         Raises:
             DataError: its size is not the one that the row says.
         """
-        try:
-            media = image_bytes(self.encoded, f"of {self.where}")
-        except MediaError as error:
-            return placeholder_media(error, size=self.size)
+        media = image_or_placeholder(self.encoded, f"of {self.where}", size=self.size)
         if media.size != self.size:
             raise DataError(
                 f"{self.where}: 'image'",
@@ -96,8 +93,7 @@ def read_copies(
         masks = read_masks(path) if mask else None
         for number, row in enumerate(rows(path, {**COLUMNS, **extra})):
             where = f"{path}, row {number}"
-            copy = _copy(row, where, None if masks is None else next(masks))
-            yield copy
+            yield _copy(row, where, None if masks is None else next(masks))
 
 
 def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:

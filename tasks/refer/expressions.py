@@ -9,7 +9,7 @@ from harness.media import Media
 from harness.metrics.referring import referring_mask
 from harness.task import Problem
 from harness.tasks.refer.annotations import ImageInfo, Thing, union
-from harness.tasks.refer.referents import Listing, Referent, find_referents, query_sentences
+from harness.tasks.refer.referents import Listing, Referent, find_referents
 from harness.tasks.refer.source import Source, media_of, problems, query_sample
 from harness.types import Answer, AnswerForm, Sample
 
@@ -35,7 +35,7 @@ def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
         thing, image = _resolve(listing, referent)
         media, answer = media_of(image, listing.images), ground_truth(thing, image, protocol)
         category = instances.categories.get(thing.category_id)
-        for sentence in query_sentences(referent, first_only=protocol.endswith("/instance")):
+        for sentence in referent.sentences[: 1 if protocol.endswith("/instance") else None]:
             yield query_sample(
                 str(sentence.id),
                 sentence.text.strip().lower(),

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import rows
-from harness.media import Media, image_bytes, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import check_by_reading, lost_media
 from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import Source, query_sample
@@ -110,7 +110,4 @@ def _lmms_media(row: Mapping[str, object], where: str) -> Media:
     encoded = row["image"].get("bytes") if isinstance(row["image"], dict) else None
     if not isinstance(encoded, bytes):
         raise DataError(f"{where}: 'image'", expected="an image's bytes", found=repr(encoded)[:40])
-    try:
-        return image_bytes(encoded, f"of {where}")
-    except MediaError as error:
-        return placeholder_media(error, size=(1, 1))
+    return image_or_placeholder(encoded, f"of {where}")

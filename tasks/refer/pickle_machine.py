@@ -5,6 +5,7 @@ truth values and None.
 """
 
 import math
+import pickletools
 import struct
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
@@ -14,29 +15,6 @@ from harness.errors import DataError
 MAX_DEPTH = 16  # of containers in containers
 MAX_MARKS = 4 * MAX_DEPTH  # that wait at once
 MAX_DIGITS = 20  # of a whole number written as text
-
-REFUSED = {
-    b"c": "GLOBAL",
-    b"\x93": "STACK_GLOBAL",
-    b"R": "REDUCE",
-    b"b": "BUILD",
-    b"i": "INST",
-    b"o": "OBJ",
-    b"\x81": "NEWOBJ",
-    b"\x92": "NEWOBJ_EX",
-    b"P": "PERSID",
-    b"Q": "BINPERSID",
-    b"\x82": "EXT1",
-    b"\x83": "EXT2",
-    b"\x84": "EXT4",
-    b"\x97": "NEXT_BUFFER",
-    b"\x98": "READONLY_BUFFER",
-    b"\x96": "BYTEARRAY8",
-    b"\x8f": "EMPTY_SET",
-    b"\x90": "ADDITEMS",
-    b"\x91": "FROZENSET",
-}
-"""Instructions that no benchmark's file needs; most of them can run code."""
 
 T = TypeVar("T")
 
@@ -347,4 +325,10 @@ NAMED: dict[bytes, Step] = {
     b"\x80": lambda machine: machine.take(1),
     b"\x95": lambda machine: machine.take(8),
 }
+REFUSED = {
+    code: one.name
+    for one in pickletools.opcodes
+    if (code := one.code.encode("latin-1")) not in {*NAMED, b"."}
+}
+"""Instructions that no benchmark's file needs; most of them can run code."""
 STEPS: tuple[Step | None, ...] = tuple(NAMED.get(bytes([code])) for code in range(256))

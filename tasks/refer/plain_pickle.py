@@ -55,15 +55,13 @@ def loads(raw: bytes) -> object:
     try:
         value = machine.run()
     except (IndexError, struct.error, TypeError) as error:
-        raise machine.refusal("a complete pickle", _cut(error)) from error
+        cut = not isinstance(error, TypeError)
+        found = "one that was cut" if cut else "a key that is a container"
+        raise machine.refusal("a complete pickle", found) from error
     except ValueError as error:
         raise machine.refusal("plain data", str(error)[:80]) from error
     _check_tree(value, MAX_SHARING * len(raw) + 64)
     return value
-
-
-def _cut(error: Exception) -> str:
-    return "a key that is a container" if isinstance(error, TypeError) else "one that was cut"
 
 
 def _check_tree(value: object, limit: int) -> None:

@@ -9,7 +9,7 @@ read as well, as gRefCOCO has it. In gRefCOCO `ann_id` is a list, and [-1] means
 target. `file_name` carries the object's number and names no file.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -203,8 +203,3 @@ def read_referent(plain: object, where: str) -> Referent:
         sentences=tuple(sentence),
         where=where,
     )
-
-
-def query_sentences(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
-    """Return the expressions that become questions: all of them, or the first."""
-    return referent.sentences[:1] if first_only else referent.sentences

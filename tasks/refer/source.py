@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import path_inside
-from harness.media import Media, open_image, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import Problem
 from harness.tasks.refer.annotations import ImageInfo
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -29,10 +29,7 @@ def media_of(image: ImageInfo, folder: Path) -> Media:
         DataError: its name leaves the folder, or it is not of the annotated size.
     """
     path, size = path_inside(folder, image.file_name), (image.width, image.height)
-    try:
-        media = open_image(path)
-    except MediaError as error:
-        return placeholder_media(error, size=size)
+    media = image_or_placeholder(path, size=size)
     if media.size != size:
         raise DataError(
             f"image {path}",

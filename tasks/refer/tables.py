@@ -28,7 +28,8 @@ def write_table(
         split: The name that its file begins with.
         rows: The cells of each row by column.
         columns: The type of each column: `image`, `string`, `int64`, `int32`, `int8`, `masks`
-            (rows of booleans), `strings`, `floats`, `box` (whole numbers) or `boxes`.
+            (rows of booleans), `strings`, `floats`, `points` (a list x and a list y of numbers),
+            `box` (whole numbers) or `boxes`.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -54,6 +55,7 @@ def _types() -> "dict[str, tuple[pa.DataType, object]]":
     def list_type(inner: object) -> dict[str, object]:
         return {"feature": inner, "_type": "List"}
 
+    side = (pa.list_(pa.float32()), list_type(value("float32")))
     return {
         "image": (pa.struct([("bytes", pa.binary()), ("path", pa.string())]), {"_type": "Image"}),
         "string": (pa.string(), value("string")),
@@ -61,7 +63,8 @@ def _types() -> "dict[str, tuple[pa.DataType, object]]":
         "int32": (pa.int32(), value("int32")),
         "int8": (pa.int8(), value("int8")),
         "strings": (pa.list_(pa.string()), list_type(value("string"))),
-        "floats": (pa.list_(pa.float32()), list_type(value("float32"))),
+        "floats": side,
+        "points": (pa.struct([("x", side[0]), ("y", side[0])]), {"x": side[1], "y": side[1]}),
         "box": (pa.list_(pa.int32()), list_type(value("int32"))),
         "boxes": (pa.list_(pa.list_(pa.float64())), list_type(list_type(value("float64")))),
         "masks": (pa.list_(pa.list_(pa.bool_())), list_type(list_type(value("bool")))),

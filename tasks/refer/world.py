@@ -6,14 +6,12 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
-
 from harness.masks import BoolArray
 from harness.tasks.refer.borders import borders
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
 from harness.world.language import Generator
-from harness.world.raster import render, visible_masks
+from harness.world.raster import edges, render, visible_masks
 from harness.world.scene import SHAPES, Scene, Split
 from harness.world.shapes import World
 
@@ -84,12 +82,6 @@ def annotation(scene: Scene, index: int, mask: BoolArray) -> dict[str, object]:
 def category(scene: Scene, index: int) -> int:
     """The number of a thing's shape."""
     return 1 + SHAPES.index(scene.things[index].shape)
-
-
-def edges(mask: BoolArray) -> tuple[int, int, int, int]:
-    """Left, top, right, bottom of a mask, the last two exclusive."""
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
 def write_images(scenes: Sequence[Scene], folder: Path, *, named: Callable[[Scene], str]) -> None:

@@ -12,7 +12,6 @@ from harness.tasks.refer.world import (
     Mention,
     Part,
     category,
-    edges,
     file_name,
     instances,
     mentions,
@@ -21,7 +20,7 @@ from harness.tasks.refer.world import (
     write_images,
 )
 from harness.world.language import Generator
-from harness.world.raster import visible_masks
+from harness.world.raster import edges, visible_masks
 from harness.world.shapes import World
 
 GAME: Mapping[str, Part] = {

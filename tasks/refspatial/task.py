@@ -37,7 +37,6 @@ def refspatial(
     """One sample a question, without the official request for a format of coordinates.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: An object (`location`), free space (`placement`), or relations that RefSpatial's
             training set does not have (`unseen`).
         protocol: `refspatial/official` or `refspatial/white`.

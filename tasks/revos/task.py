@@ -28,14 +28,11 @@ from harness.tasks.rvos.videos import (
     VideoList,
     check_videos,
     expression_sample,
-    faults_of,
     film,
     of_each,
     videos_of,
 )
 from harness.types import Answer, AnswerForm, Sample, Target
-
-__all__ = ["PROTOCOLS", "revos"]
 
 FIX = "`harness list tasks revos` says where the data is had."
 FOREGROUND = "mask_dict_foreground.json"
@@ -49,8 +46,6 @@ class Layout(VideoList):
     """Tracks of run-lengths by annotation id."""
     foreground: TrackFile | None
     """Masks of all objects by video; None where the file is not there."""
-    images: str = "JPEGImages"
-    """Folder of the videos' folders of frames."""
     types: tuple[str, ...] = TYPES
     """Types of expressions, by their `type_id`."""
 
@@ -64,8 +59,6 @@ def revos(
     """One sample an expression.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: Which videos.
         protocol: `revos/visa255` or `revos/binary`, which differ in A and R; see the card.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -126,7 +119,7 @@ def _film(layout: Layout, name: str, video: object) -> Media:
     where = layout.where(name)
     height, width = (field(video, side, int, where) for side in ("height", "width"))
     check_size(height, width, f"{where}:")
-    return film(layout.paths(name, video, layout.images), size=lambda: (width, height))
+    return film(layout.paths(name, video), size=lambda: (width, height))
 
 
 def _categories(layout: Layout, expression: Mapping[str, object], where: str) -> dict[str, str]:
@@ -222,14 +215,10 @@ def check_files(layout: Layout) -> Iterator[Problem]:
         except DataError as error:
             yield Problem(str(tracks.file.path), str(error))
             return
-    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
+    yield from of_each(layout, partial(_check_video, layout))
 
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    paths = layout.paths(name, video, layout.images)
-    if faults := faults_of(paths):
-        yield from faults
-        return
     ground_truth = GroundTruth(layout, name, video, _film(layout, name, video))
     for number, expression in field(video, "expressions", dict, ground_truth.where).items():
         where = f"{ground_truth.where}, expression {number!r}"

@@ -59,7 +59,6 @@ def revsi(
     """One sample a question; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: How many frames the videos have. The right answers differ between splits, so a model
             has to see all frames of its split, and there is no `frames=`.
         protocol: `revsi/official` or `revsi/strict`.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from harness.errors import DataError, MaskError
+from harness.errors import DataError
 from harness.files import open_regular
 from harness.masks import Rle, check_size
 
@@ -43,8 +43,6 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
             return np.array(image, dtype=np.uint8)
     except FileNotFoundError as error:
         raise DataError(f"{what} {path}", expected="a file", found="none") from error
-    except MaskError as error:
-        raise DataError(str(error)) from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
         found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
         raise DataError(

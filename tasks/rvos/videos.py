@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ class VideoList:
     """The file, whose `videos` have `frames`."""
     videos: Mapping[str, Any]
     """Its entries by the videos' names."""
+    _: KW_ONLY
+    images: str = "JPEGImages"
+    """Folder of the videos' folders of frames, below `place`."""
 
     def where(self, name: str) -> str:
         """Return the place of a video, for messages."""
@@ -35,11 +38,9 @@ class VideoList:
         where = self.where(name)
         return frame_names(field(video, "frames", list, where), where)
 
-    def paths(
-        self, name: str, video: object, kind: str = "JPEGImages", suffix: str = ".jpg"
-    ) -> list[Path]:
-        """The files of a video's frames, below the folder `kind`."""
-        folder = path_inside(self.place / kind, name)
+    def paths(self, name: str, video: object, kind: str = "", suffix: str = ".jpg") -> list[Path]:
+        """The files of a video's frames, below the folder `kind`, by default `images`."""
+        folder = path_inside(self.place / (kind or self.images), name)
         return frame_paths(folder, self.frames(name, video), suffix=suffix)
 
 
@@ -129,24 +130,28 @@ def faults_of(images: Sequence[Path], labels: Iterable[Path] = ()) -> list[Probl
 
 
 def of_each(
-    videos: Mapping[str, object], listed: Path, look: Callable[[str, object], Iterable[Problem]]
+    layout: VideoList,
+    look: Callable[[str, object], Iterable[Problem]],
+    labels: Callable[[str, object], Iterable[Path]] = lambda name, video: (),
 ) -> Iterator[Problem]:
-    """Yield the problems that `look` finds in each video, its errors, and a file that cannot be
-    read.
+    """Yield the problems of each video's files or else those that `look` finds, its errors, and a
+    file that cannot be read.
 
     Args:
-        videos: Entries by name, read as they are needed.
-        listed: The file that lists the videos.
+        layout: The videos, read as they are needed.
         look: Takes a video's name and entry.
+        labels: The annotations of a video, by its name and entry.
     """
+    listed = str(layout.meta)
     try:
-        for name, video in videos.items():
+        for name, video in layout.videos.items():
             try:
-                yield from look(name, video)
+                faults = faults_of(layout.paths(name, video), labels(name, video))
+                yield from faults or look(name, video)
             except DataError as error:
-                yield Problem(str(listed), str(error))
+                yield Problem(listed, str(error))
     except DataError as error:
-        yield Problem(str(listed), str(error))
+        yield Problem(listed, str(error))
 
 
 def check_videos(

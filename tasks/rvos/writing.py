@@ -135,6 +135,13 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
+def write_lines(path: Path, rows: Iterable[object]) -> None:
+    """Write plain data, a line of JSON each; the folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
 def write_json(path: Path, plain: object) -> None:
     """Write plain data in one line, as the official files are."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,18 +5,19 @@ papers say: levels, categories, tasks. `mapping.toml` beside this module documen
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Plain
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
 from typing import Any, TypeAlias
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import read_text
 
 BOXES = {"form": ("frames", "track"), "order": ("xyxy", "xywh"), "inclusive": (True, False)}
 FORMS = ("records", "frames", "track")
+MASKS = ("form", "frame", "rle")
 FIELDS = (
     "id",
     "task",
@@ -74,10 +75,8 @@ def read_mapping(path: Path) -> Mapping:
     Raises:
         DataError: it is no TOML, lacks a key, has one that is not known, or a wrong value.
     """
-    try:
+    with raised_as(DataError, f"mapping {path}", "a TOML file", OSError, ValueError):
         plain = tomllib.loads(read_text(path))
-    except (OSError, ValueError) as error:
-        raise DataError(f"mapping {path}", expected="a TOML file", found=str(error)) from error
     if problem := next(_problems(plain), None):
         key, expected, found = problem
         raise DataError(
@@ -111,7 +110,7 @@ def _problems(plain: Plain[str, Any]) -> Iterator[Fault]:
         if name not in plain:
             yield f"[{name}]", "this table", "none"
     yield from _files(plain["files"])
-    yield from _fields(plain["fields"])
+    yield from _texts("fields", plain["fields"], FIELDS, NEEDED)
     for name in ("tasks", "levels", "categories"):
         for key, words in plain[name].items():
             if not isinstance(words, list) or not words:
@@ -126,15 +125,8 @@ def _problems(plain: Plain[str, Any]) -> Iterator[Fault]:
 
 
 def _files(files: Plain[str, Any]) -> Iterator[Fault]:
-    for key, value in files.items():
-        if key not in ("annotations", "frames", "records"):
-            yield f"files.{key}", "annotations, frames or records", key
-        elif not isinstance(value, str):
-            yield f"files.{key}", "text", repr(value)[:40]
+    yield from _texts("files", files, (*PLACES, "records"), tuple(PLACES))
     for key, places in PLACES.items():
-        if not files.get(key):
-            yield f"files.{key}", "a path below the benchmark's folder", "none"
-            continue
         try:
             held = {name for _, name, _, _ in Formatter().parse(files[key]) if name is not None}
         except ValueError as error:
@@ -145,26 +137,22 @@ def _files(files: Plain[str, Any]) -> Iterator[Fault]:
             yield f"files.{key}", f"a path with {wanted}", repr(files[key])[:60]
 
 
-def _fields(fields: Plain[str, object]) -> Iterator[Fault]:
-    for key, value in fields.items():
-        if key not in FIELDS:
-            yield f"fields.{key}", f"one of {', '.join(FIELDS)}", key
+def _texts(
+    name: str, table: Plain[str, object], known: Sequence[str], needed: Sequence[str]
+) -> Iterator[Fault]:
+    """Faults of a table of texts under known keys, some of which are needed."""
+    for key, value in table.items():
+        if key not in known:
+            yield f"{name}.{key}", f"one of {', '.join(known)}", key
         elif not isinstance(value, str):
-            yield f"fields.{key}", "the name of a field", repr(value)[:40]
-    for key in NEEDED:
-        if not fields.get(key):
-            yield f"fields.{key}", "the name of a field", "none"
+            yield f"{name}.{key}", "text", repr(value)[:40]
+    for key in needed:
+        if not table.get(key):
+            yield f"{name}.{key}", "text", "none"
 
 
 def _masks(masks: Plain[str, object]) -> Iterator[Fault]:
-    for key, value in masks.items():
-        if key not in ("form", "frame", "rle"):
-            yield f"masks.{key}", "form, frame or rle", key
-        elif not isinstance(value, str):
-            yield f"masks.{key}", "text", repr(value)[:40]
-    if masks and masks.get("form") not in FORMS:
-        yield "masks.form", " or ".join(map(repr, FORMS)), repr(masks.get("form"))
-    if masks.get("form") == "records":
-        for key in ("frame", "rle"):
-            if not masks.get(key):
-                yield f"masks.{key}", "the name of a field", "none"
+    form = masks.get("form")
+    yield from _texts("masks", masks, MASKS, MASKS[1:] if form == "records" else ())
+    if masks and form not in FORMS:
+        yield "masks.form", " or ".join(map(repr, FORMS)), repr(form)

@@ -1,6 +1,7 @@
 """Records of an annotation file, read by a mapping; errors name record and key of the mapping."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError, MaskError, ParseError
+from harness.errors import DataError, MaskError, ParseError, raised_as
 from harness.layout import JsonFile, path_inside, read_lines
 from harness.masks import Rle
 from harness.responses import finite_numbers, refuse_duplicate_keys
@@ -106,10 +107,8 @@ def _lines(path: Path) -> Iterator[tuple[object, str]]:
 def _line(line: bytes, where: str) -> object:
     if len(line) > MAX_LINE:
         raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line")
-    try:
+    with raised_as(DataError, where, "one complete JSON object", ValueError, RecursionError):
         return json.loads(line.decode("utf-8-sig"), object_pairs_hook=refuse_duplicate_keys)
-    except (ValueError, RecursionError) as error:
-        raise DataError(where, expected="one complete JSON object", found=str(error)) from error
 
 
 def _iter_records(path: Path, mapping: Mapping) -> Iterator[tuple[object, str]]:
@@ -154,14 +153,19 @@ def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tup
 
 
 def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
-    """Return (width, height) of a record's first mask, where no image can be read; 1 × 1 without
-    one.
+    """Return (width, height) of a record's first mask, where no image can be read; without masks
+    what its boxes reach, at least 1 × 1.
     """
     if record.mapping.fields.get("masks"):
         with suppress(DataError):
             for _, plain, what in _iter_frames(record, "masks", names):
                 if plain is not None:
                     return Rle.from_json(plain, what).size
+    if record.mapping.fields.get("boxes"):
+        with suppress(DataError):
+            boxes = [box for box in boxes_of(record, names) if box is not None]
+            width, height = (max((box[side] for box in boxes), default=1) for side in (2, 3))
+            return max(math.ceil(width), 1), max(math.ceil(height), 1)
     return 1, 1
 
 

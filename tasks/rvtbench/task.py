@@ -74,7 +74,6 @@ def build(
     """The task of one kind of questions.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         name: The task's name.
         kind: Key of the task in the mapping's [tasks].
         form: The form of answer.

@@ -11,7 +11,7 @@ from string import ascii_uppercase
 from harness.metrics.caption_tokens import Tokenizer
 from harness.metrics.captions import Name, caption, caption_metrics
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol
+from harness.task import Ceiling, Protocol, single_answer
 from harness.tasks.rvtbench.records import Record
 from harness.tasks.rvtbench.task import Film
 from harness.types import Answer, Prediction, Sample, Target
@@ -67,10 +67,9 @@ def score_text(
 
 def score_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """1 for the right letter, 0 for another one and for a failure."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None
+    _, target, prediction = single_answer(unit, predictions)
     predicted = prediction.answer.choice if prediction.answer is not None else None
-    return {"accuracy": Mean(float(predicted == sample.target.answer.choice))}
+    return {"accuracy": Mean(float(predicted == target.answer.choice))}
 
 
 def by_text(name: str, tokenizer: Tokenizer, about: str) -> Protocol:

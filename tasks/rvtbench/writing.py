@@ -1,11 +1,8 @@
 """Video scenes as records of RVTBench and JiTBench, by the default mapping."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
-
-import numpy as np
 
 from harness.masks import BoolArray, Rle
 from harness.tasks.rvos.writing import (
@@ -13,10 +10,12 @@ from harness.tasks.rvos.writing import (
     joint_masks,
     some_frames,
     video_name,
+    write_lines,
     write_some,
 )
 from harness.world.draws import Draws
 from harness.world.language import SIZE_WORDS, Question
+from harness.world.raster import edges
 from harness.world.scene import COMBINATIONS, Combination, Scene, Thing
 from harness.world.shapes import World
 
@@ -45,9 +44,7 @@ def records_writer(
         for scene in world.scenes("video", "test"):
             write_some(scene, folder / "videos" / video_name(scene))
         path = folder / (annotations or f"annotations/{kind}.jsonl")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(one) + "\n" for one in records(world, kind, levels=levels)]
-        path.write_text("".join(lines), encoding="utf-8", newline="\n")
+        write_lines(path, records(world, kind, levels=levels))
 
     return write
 
@@ -87,9 +84,8 @@ def _masks(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
 def _boxes(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     boxes = {}
     for frame, mask in zip(some_frames(scene), _referents(scene, question), strict=True):
-        rows, columns = (np.flatnonzero(mask.any(axis=axis)).tolist() for axis in (1, 0))
-        if rows:
-            boxes[frame_name(frame)] = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+        if mask.any():
+            boxes[frame_name(frame)] = list(edges(mask))
     return question.text, {"gt": {"boxes": boxes}}
 
 

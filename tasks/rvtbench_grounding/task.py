@@ -11,8 +11,6 @@ from harness.tasks.rvtbench.boxes import PROTOCOLS, boxes_target
 from harness.tasks.rvtbench.task import build
 from harness.types import AnswerForm
 
-__all__ = ["PROTOCOLS", "rvtbench_grounding"]
-
 
 def rvtbench_grounding(
     data: Path,
@@ -24,9 +22,6 @@ def rvtbench_grounding(
     """One sample a question that asks for boxes.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: All of it.
-        protocol: `rvtbench/boxes`.
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)

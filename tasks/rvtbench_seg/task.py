@@ -9,8 +9,6 @@ from typing import Literal
 from harness.task import Task, choose
 from harness.tasks.rvtbench.segmentation import PROTOCOLS, segmentation_task
 
-__all__ = ["PROTOCOLS", "rvtbench_seg"]
-
 
 def rvtbench_seg(
     data: Path,
@@ -22,9 +20,6 @@ def rvtbench_seg(
     """One sample a question that asks for masks.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: All of it.
-        protocol: `rvos/mevis`.
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)

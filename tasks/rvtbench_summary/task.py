@@ -12,8 +12,6 @@ from harness.tasks.rvtbench.text import TEXT as PROTOCOLS
 from harness.tasks.rvtbench.text import text_target
 from harness.types import AnswerForm
 
-__all__ = ["PROTOCOLS", "rvtbench_summary"]
-
 
 def rvtbench_summary(
     data: Path,
@@ -25,8 +23,6 @@ def rvtbench_summary(
     """One sample a request for a summary.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: All of it.
         protocol: `rvtbench/text`, or `rvtbench/text_simple` without Java.
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.
     """

@@ -24,8 +24,6 @@ def rvtbench_vqa(
     """One sample a question that is answered in words.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: All of it.
         protocol: `rvtbench/text`, `rvtbench/text_simple` without Java, or `rvtbench/choice`, which
             shows the records' options and asks for a letter.
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.

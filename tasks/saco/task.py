@@ -15,15 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from harness.errors import DataError, MaskError, ParseError
+from harness.errors import DataError
 from harness.layout import JsonFile, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media, image_or_placeholder
 from harness.task import Task, check_by_reading, choose, lost_media
 from harness.tasks.saco.scoring import PROTOCOLS, Track
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
-
-__all__ = ["PROTOCOLS", "saco"]
 
 FIX = "`harness list tasks saco` says where the data is had."
 ANNOTATORS = "abc"
@@ -61,7 +59,6 @@ def saco(
     """One sample a pair of a picture and a phrase; statistics cluster by picture.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Gold has three annotators, Silver one.
         domain: One of seven of Gold, or of ten of Silver; a board's number is their mean.
         protocol: `saco/official` or `saco/strict`; see the card.
@@ -176,17 +173,7 @@ def _complete(path: Path) -> Iterator[int]:
 
 def _mask_of(plain: dict[str, object], where: str) -> tuple[int, Track]:
     """The pair that an annotation is of, and its mask as a track of one frame."""
-    mask = () if plain.get("iscrowd") else (mask_of(plain.get("segmentation"), where),)
-    return field(plain, "image_id", int, where), mask
-
-
-def mask_of(value: object, where: str) -> Rle:
-    """A mask of a file.
-
-    Raises:
-        DataError: it is no run-length.
-    """
-    try:
-        return Rle.from_json(value, f"{where}: 'segmentation'")
-    except (MaskError, ParseError) as error:
-        raise DataError(str(error)) from error
+    pair, place = field(plain, "image_id", int, where), f"{where}: 'segmentation'"
+    if plain.get("iscrowd"):
+        return pair, ()
+    return pair, (Rle.from_json(plain.get("segmentation"), place),)

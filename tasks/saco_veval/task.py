@@ -23,7 +23,7 @@ from harness.scores import Corpus, Metric, Scores
 from harness.task import Task, check_by_reading, choose, lost_media, single_answer
 from harness.tasks.rvos.videos import film, frame_names, frame_paths
 from harness.tasks.saco.scoring import METRICS, Track, predicted_instances, protocols, score
-from harness.tasks.saco.task import entries, instance_sample, mask_of, tracks_of
+from harness.tasks.saco.task import entries, instance_sample, tracks_of
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks saco_veval` says where the data is had."
@@ -45,7 +45,6 @@ def saco_veval(
     """One sample a pair of a video and a phrase; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: One of two.
         domain: One of three; a board's number is of one.
         protocol: `veval/official` or `veval/strict`; see the card.
@@ -105,7 +104,8 @@ def _track_of(
     video, pair = _video_of(videos, plain, where)
     nothing = Rle.empty(*(field(video, one, int, where) for one in ("height", "width")))
     masks = [] if plain.get("iscrowd") else field(plain, "segmentations", list, where)
-    return pair, tuple(nothing if one is None else mask_of(one, where) for one in masks)
+    where = f"{where}: 'segmentation'"
+    return pair, tuple(nothing if one is None else Rle.from_json(one, where) for one in masks)
 
 
 def score_tracks(

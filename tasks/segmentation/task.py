@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from harness.errors import DataError
 from harness.masks import Rle
 from harness.media import Media, decode_image, image_or_placeholder
 from harness.task import Problem, Protocol, Task, lost_media
+from harness.tasks.qa.tables import check_each, sound
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 
@@ -51,24 +53,14 @@ class Phrases:
         Raises:
             DataError: a phrase cannot be read, or its mask is not one of its image.
         """
-        for phrase in self.read():
-            if isinstance(phrase, DataError):
-                raise phrase
-            yield self._sample(phrase)
+        return map(self._sample, sound(self.read()))
 
     def check(self) -> Iterator[Problem]:
         """Everything that is wrong with the phrases and the images' headers."""
         listed = str(self.files[0])
-        try:
-            for phrase in self.read():
-                if isinstance(phrase, DataError):
-                    yield Problem(listed, str(phrase))
-                else:
-                    yield from self._problems(phrase, listed)
-        except DataError as error:
-            yield Problem(listed, str(error))
+        return check_each(self.read(), listed, partial(self._problems, listed))
 
-    def _problems(self, phrase: Phrase, listed: str) -> Iterator[Problem]:
+    def _problems(self, listed: str, phrase: Phrase) -> Iterator[Problem]:
         try:
             if fault := self._media(phrase).fault:
                 where = phrase.where if isinstance(phrase.image, bytes) else str(phrase.image)

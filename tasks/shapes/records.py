@@ -1,11 +1,11 @@
 """Reader of `questions.jsonl`: one question for each line, read line by line."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError, MediaError, raised_as
 from harness.layout import field, path_inside, read_lines
 from harness.media import Media, frame_files, header_size, open_image, placeholder_media
 from harness.responses import refuse_duplicate_keys
@@ -35,13 +35,11 @@ def parse(line: bytes, where: str) -> dict[str, Any]:
     Raises:
         DataError: it is none.
     """
-    try:
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         plain = json.loads(
             line.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys
         )
         json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
-    except (ValueError, RecursionError) as error:
-        raise DataError(where, expected="one JSON object", found=str(error)) from error
     read_text(plain, "id", where)
     assert isinstance(plain, dict), "it has a field"
     return plain
@@ -60,7 +58,6 @@ def read_text(plain: object, key: str, where: str) -> str:
     text = field(plain, key, str, where)
     if not text.strip():
         raise DataError(f"{where}: {key!r}", expected="text", found="blanks")
-    assert isinstance(text, str), "field saw its type"
     return text
 
 
@@ -111,6 +108,23 @@ def unreadable(files: Sequence[Path]) -> Iterator[Problem]:
             yield Problem(str(path), str(error) if path.exists() else "is missing")
     if len(sizes) > 1:
         yield Problem(str(files[0].parent), f"holds frames of different sizes: {sorted(sizes)}")
+
+
+def check(place: Path, look: Callable[[bytes, str], Iterator[Problem]]) -> Iterator[Problem]:
+    """Yield what is wrong with each line, by `look` or its DataError; and that there is none."""
+    path, empty = str(place / QUESTIONS), True
+    try:
+        for where, line in lines(place):
+            empty = False
+            try:
+                yield from look(line, where)
+            except DataError as error:
+                yield Problem(path, str(error))
+    except DataError as error:
+        yield Problem(path, str(error))
+    else:
+        if empty:
+            yield Problem(path, "holds no questions")
 
 
 def categories(plain: Mapping[str, object], keys: Sequence[str], where: str) -> dict[str, str]:

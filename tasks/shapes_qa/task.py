@@ -21,7 +21,7 @@ from harness.errors import DataError
 from harness.layout import field, folder
 from harness.metrics.numeric import mean_relative_accuracy
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.task import Ceiling, Problem, Protocol, Task, choose, single_answer
 from harness.tasks.shapes import records
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
@@ -81,12 +81,10 @@ def shapes_qa(
     """Task with one sample per question; statistics cluster by video or image.
 
     Args:
-        data: The folder that holds one folder per benchmark.
         split: Which scenes; those of `train` never show a combination that is held out.
         part: All questions; by form, those with options (`choices`) or for numbers; by kind, those
             of SPATIAL_AND_TEMPORAL_KINDS (`relations`); by media, those on one image (`still`) or
             on videos.
-        protocol: `qa/within_10`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "shapes_qa" / split, fix=FIX)
@@ -171,23 +169,14 @@ def _answer(plain: dict[str, object], options: tuple[str, ...], where: str) -> s
 
 def _check(place: Path) -> Iterator[Problem]:
     seen: set[tuple[Path, ...]] = set()
-    empty = True
-    try:
-        for where, line in records.lines(place):
-            empty = False
-            try:
-                record = _record(place, line, where)
-            except DataError as error:
-                yield Problem(str(place / records.QUESTIONS), str(error))
-                continue
-            if record.frames not in seen:
-                seen.add(record.frames)
-                yield from records.unreadable(record.frames)
-    except DataError as error:
-        yield Problem(str(place / records.QUESTIONS), str(error))
-    else:
-        if empty:
-            yield Problem(str(place / records.QUESTIONS), "holds no questions")
+
+    def look(line: bytes, where: str) -> Iterator[Problem]:
+        record = _record(place, line, where)
+        if record.frames not in seen:
+            seen.add(record.frames)
+            yield from records.unreadable(record.frames)
+
+    return records.check(place, look)
 
 
 def number_of(answer: Answer | None) -> float | None:
@@ -214,9 +203,8 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
 
     A failure, and an answer that is no choice or no number, is wrong and counts.
     """
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None
-    ground_truth = sample.target.answer
+    _, target, prediction = single_answer(unit, predictions)
+    ground_truth = target.answer
     if ground_truth.choice is not None:
         predicted = prediction.answer.choice if prediction.answer else None
         right = float(predicted is not None and predicted.strip().upper() == ground_truth.choice)

@@ -25,8 +25,6 @@ from harness.tasks.shapes import records
 from harness.tasks.shapes_referring.scoring import PROTOCOLS
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 
-__all__ = ["PROTOCOLS", "shapes_referring"]
-
 Asks: TypeAlias = Literal["all", "single", "several", "reasoning"]
 
 FIX = "`harness list tasks shapes_referring` says how the data is made."
@@ -56,10 +54,8 @@ def shapes_referring(
     """One sample a question.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: Which scenes; those of `train` never show a combination that is held out.
         asks: All questions, or those for a single thing, for several, or that need reasoning.
-        protocol: `shapes/referring`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "shapes_referring" / split, fix=FIX)
@@ -153,22 +149,11 @@ def _check_size(record: Record, image: Media, where: str) -> None:
 
 
 def _check(place: Path) -> Iterator[Problem]:
-    path = str(place / records.QUESTIONS)
-    empty = True
-    try:
-        for where, line in records.lines(place):
-            empty = False
-            try:
-                record = _record(place, line, where)
-                problems = list(records.unreadable([record.image]))
-                if not problems:
-                    _check_size(record, records.media([record.image]), where)
-            except DataError as error:
-                yield Problem(path, str(error))
-            else:
-                yield from problems
-    except DataError as error:
-        yield Problem(path, str(error))
-    else:
-        if empty:
-            yield Problem(path, "holds no questions")
+    def look(line: bytes, where: str) -> Iterator[Problem]:
+        record = _record(place, line, where)
+        problems = list(records.unreadable([record.image]))
+        if not problems:
+            _check_size(record, records.media([record.image]), where)
+        yield from problems
+
+    return records.check(place, look)

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
-from harness.masks import BoolArray, Rle
+from harness.masks import Rle
 from harness.tasks.shapes.writing import write_images, write_questions
 from harness.world.questions import ask_kind
-from harness.world.raster import visible_masks
+from harness.world.raster import edges, visible_masks
 from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
 
@@ -39,12 +37,6 @@ def records(example: Example, image: str) -> Iterator[dict[str, object]]:
             "kind": question.kind,
             "level": scene.level,
             "asks": ask_kind(question),
-            "boxes": [_box(mask) for mask in target],
+            "boxes": [list(edges(mask)) for mask in target],
             "masks": [Rle.from_array(mask).to_json() for mask in target],
         }
-
-
-def _box(mask: BoolArray) -> list[int]:
-    """Left, top, right and bottom, the latter two exclusive."""
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return [int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1]

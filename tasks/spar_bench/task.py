@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError
 from harness.layout import folder
 from harness.media import Media
 from harness.metrics import spar
@@ -24,6 +23,7 @@ from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, form_of, question_task
+from harness.tasks.refer.copies import parquet_files
 from harness.tasks.spar_bench.records import BOXES, read_questions
 from harness.types import AnswerForm, Prediction, Sample
 
@@ -45,7 +45,6 @@ def spar_bench(
     """One sample a question; statistics cluster by its first image.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: `full`, or `tiny` with fifty questions a task.
         protocol: `spar/official` or `spar/strict`.
         prompt: `question`: the question, which holds its options; `official`: all of the
@@ -53,11 +52,7 @@ def spar_bench(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "spar_bench" / FOLDERS[split], fix=FIX)
-    files = tuple(sorted((place / "data").glob("test-*.parquet")))
-    if not files:
-        raise DataError(
-            f"folder {place / 'data'}", expected="test-*.parquet", found="no such file", fix=FIX
-        )
+    files = tuple(parquet_files(place, "test", fix=FIX))
     layout = QuestionFormat(
         files=files,
         read=partial(read_questions, files),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from harness.errors import UsageError
 from harness.metrics.numeric import mean_relative_accuracy, relative_accuracy
 from harness.scores import Mean, Scores
-from harness.task import Protocol, choose
+from harness.task import Protocol, choose, single_answer
 from harness.types import Prediction, Sample
 
 
@@ -38,9 +38,8 @@ def scoring_of_form(
 
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    ground_truth = sample.target.answer.number
+    _, target, prediction = single_answer(unit, predictions)
+    ground_truth = target.answer.number
     assert ground_truth is not None, "numeric samples have a number"
     predicted = None if prediction.answer is None else prediction.answer.number
     return {

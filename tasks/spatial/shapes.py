@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from harness.world.mp4 import write_mp4
 from harness.world.qa_video import visible_frames
-from harness.world.quiz import QA, Named, called, choice
+from harness.world.quiz import QA, Named, called, choice, pick
 from harness.world.raster import render
 from harness.world.scene import Scene
 
@@ -117,29 +117,14 @@ def route(scene: Scene) -> QA:
     right = f"{sideways}, then {along}"
     ways = [f"{first}, then {then}" for first in ("left", "right") for then in ("up", "down")]
     text = f"You are at the {one[1]} and go to the {other[1]}. Which way do you go?"
-    return choice(
-        scene,
-        "route",
-        text,
-        answer=right,
-        others=[way for way in ways if way != right],
-        named=(one, other),
-    )
+    return choice(scene, "route", text, answer=right, others=ways, named=(one, other))
 
 
 def nearer_question(scene: Scene) -> QA:
     """Ask for the one of two things that is nearer to the middle of the image at the start."""
     one, other = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
     text = "Which of these objects is closest to the middle of the picture at the start?"
-    return choice(
-        scene,
-        "nearer",
-        text,
-        answer=one[1],
-        others=(other[1],),
-        named=(),
-        shown={one[1]: one[0], other[1]: other[0]},
-    )
+    return pick(scene, "nearer", text, answer=one[1], group=(one, other))
 
 
 def appearance(scene: Scene) -> QA:
@@ -162,8 +147,8 @@ def trajectory(scene: Scene) -> QA:
     """Ask for the direction in which a thing moves."""
     index, words = pair(scene)[0]
     thing = scene.things[index]
-    across = {-1: "left", 0: "", 1: "right"}[_sign(thing.dx)]
-    along = {-1: "up", 0: "", 1: "down"}[_sign(thing.dy)]
+    across = ("", "right", "left")[thing.heading[0]]
+    along = ("", "down", "up")[thing.heading[1]]
     right = " and ".join(filter(None, (across, along))) or "not at all"
     ways = ("left", "right", "up", "down", "not at all", "left and up", "right and down")
     others = [way for way in ways if way != right][:4]
@@ -211,11 +196,8 @@ def camera(scene: Scene) -> QA:
 def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) -> QA:
     """A number as a choice among five with the same unit."""
     right = max(1, round(value))
-    others = dict.fromkeys(round(right * part) for part in OTHER_NUMBERS)
-    wrong = [number for number in others if number != right]
-    return choice(
-        scene, kind, text, answer=f"{right} {unit}", others=[f"{number} {unit}" for number in wrong]
-    )
+    others = dict.fromkeys(f"{round(right * part)} {unit}" for part in OTHER_NUMBERS)
+    return choice(scene, kind, text, answer=f"{right} {unit}", others=others)
 
 
 def _side_question(scene: Scene, options: Sequence[str], value: Callable[[int, int], str]) -> QA:
@@ -223,14 +205,7 @@ def _side_question(scene: Scene, options: Sequence[str], value: Callable[[int, i
     dx, dy = _displacement(scene, one, other)
     right = value(dx, dy)
     text = f"Seen from the {other[1]}, where is the {one[1]} at the start?"
-    return choice(
-        scene,
-        "side",
-        text,
-        answer=right,
-        named=(one, other),
-        others=[option for option in options if option != right],
-    )
+    return choice(scene, "side", text, answer=right, named=(one, other), others=options)
 
 
 def _displacement(scene: Scene, one: Named, other: Named) -> tuple[int, int]:
@@ -249,10 +224,6 @@ def _from_middle(scene: Scene, named: Named) -> int:
 
 def _speed(scene: Scene, index: int) -> int:
     return max(abs(scene.things[index].dx), abs(scene.things[index].dy))
-
-
-def _sign(value: int) -> int:
-    return (value > 0) - (value < 0)
 
 
 Asked = Callable[[Scene], QA]

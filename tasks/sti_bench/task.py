@@ -14,16 +14,14 @@ from typing import Literal
 
 from harness.errors import DataError, UsageError
 from harness.layout import file, folder
-from harness.media import Media
-from harness.metrics.choices import FIVE_LETTERS, sti_bench_choice
+from harness.metrics.choices import sti_bench_choice
 from harness.scores import Metric
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task
 from harness.tasks.qa.answer_text import has_number
 from harness.tasks.qa.letters import letter_protocols
-from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
-from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.spatial.numeric import score_numeric, scoring_of_form
 from harness.tasks.sti_bench.records import in_numbers, read_questions
 from harness.types import AnswerForm
@@ -51,8 +49,6 @@ def sti_bench(
     """One sample a question; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         protocol: `sti/official` or `sti/strict`; with `form=numeric` always `sti/numeric`.
         form: `choice`, or `numeric`: only questions whose options are numbers of one unit, asked
             without the options.
@@ -78,7 +74,7 @@ def sti_bench(
         open=videos.open,
         problems=videos.problems,
         apart=prompt == "question",
-        text=_numeric_text if form == "numeric" else partial(_choice_text, prompt),
+        text=wording_of("harness.tasks.sti_bench", "numeric" if form == "numeric" else prompt),
     )
     return question_task(
         layout,
@@ -97,24 +93,6 @@ def _questions_of_form(path: Path, form: Form) -> Iterator[Question | DataError]
         found = one if form == "choice" or isinstance(one, DataError) else in_numbers(one)
         if found is not None:
             yield found
-
-
-def _choice_text(prompt: Prompt, question: Question, media: Media) -> str:
-    words, row = templates("harness.tasks.sti_bench"), question.row
-    options = "\n".join(
-        words["option"].format(letter=letter, text=text)
-        for letter, text in zip(FIVE_LETTERS, question.options, strict=False)
-    )
-    return words[prompt].format(
-        start=row["time_start"], end=row["time_end"], question=question.text, options=options
-    )
-
-
-def _numeric_text(question: Question, media: Media) -> str:
-    row = question.row
-    return templates("harness.tasks.sti_bench")["numeric"].format(
-        start=row["time_start"], end=row["time_end"], question=question.text, unit=row["unit"]
-    )
 
 
 PROTOCOLS = {

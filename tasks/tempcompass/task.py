@@ -22,8 +22,6 @@ from harness.tasks.tempcompass.records import FORMATS, Format, Listing, Record, 
 from harness.tasks.tempcompass.scoring import PROTOCOLS, option_text, right_caption
 from harness.types import Answer, AnswerForm
 
-__all__ = ["PROTOCOLS", "tempcompass"]
-
 FIX = "`harness list tasks tempcompass` says where the data is had."
 
 Split = Literal["multi-choice", "yes_no", "caption_matching", "captioning", "all"]
@@ -41,7 +39,6 @@ def tempcompass(
     """One sample a question; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: One of the four formats, or `all`.
         prompt: `official`: the official text, answered by text; `question`: multiple-choice
             questions with their options apart, answered by a letter.

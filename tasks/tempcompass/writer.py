@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from harness.metrics.tempcompass import ASPECTS
 from harness.tasks.qa.options import lettered
+from harness.tasks.tempcompass.records import FORMATS
 from harness.tasks.video_qa.writing import choose_questions, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.shapes import World
@@ -32,12 +33,7 @@ def write(world: World, root: Path) -> None:
     """Write questions, meta data and videos below `root/tempcompass`."""
     folder = root / "tempcompass"
     examples = choose_questions(world, "test")
-    formats: dict[str, Questions] = {
-        "multi-choice": {},
-        "yes_no": {},
-        "caption_matching": {},
-        "captioning": {},
-    }
+    formats: dict[str, Questions] = {format: {} for format in FORMATS}
     meta = {}
     for number, (scene, questions) in enumerate(examples):
         video = name(scene)

@@ -4,29 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import path_inside
-from harness.media import Media, open_image, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import Problem
+from harness.tasks.qa.tables import check_each
 from harness.tasks.qa.videos import FrameSelection, find, video_or_lost
 from harness.tasks.training.questions import TrainingQuestion, read_questions
-from harness.tasks.training.subsets import RandomSubset, at_places
+from harness.tasks.training.subsets import RandomSubset
 from harness.types import AnswerForm, Query, Sample, Target, query_id
-
-
-def _no_extra(question: TrainingQuestion) -> Mapping[str, object]:
-    del question
-    return {}
-
-
-def _no_objects(question: TrainingQuestion) -> tuple[str, ...]:
-    del question
-    return ()
-
-
-def _every_question(question: TrainingQuestion) -> bool:
-    del question
-    return True
 
 
 def _written_number(question: TrainingQuestion) -> dict[str, str]:
@@ -44,10 +30,10 @@ class QuestionSet:
     """The folder that the paths of images and videos are below."""
     selection: FrameSelection
     sampled: RandomSubset
-    is_selected: Callable[[TrainingQuestion], bool] = _every_question
-    more: Callable[[TrainingQuestion], Mapping[str, object]] = _no_extra
+    is_selected: Callable[[TrainingQuestion], bool] = lambda question: True
+    more: Callable[[TrainingQuestion], Mapping[str, object]] = lambda question: {}
     """Function that returns additions to a target's `extra`."""
-    objects: Callable[[TrainingQuestion], tuple[str, ...]] = _no_objects
+    objects: Callable[[TrainingQuestion], tuple[str, ...]] = lambda question: ()
     """Function that returns the objects that a query names beside its text."""
 
     def questions(self) -> Iterator[TrainingQuestion]:
@@ -56,8 +42,7 @@ class QuestionSet:
         `check` names those: among some hundred thousand of other people's records, one that says
         nothing is not the end of a training.
         """
-        places = self.sampled.places(sum(1 for _ in self._all_questions()), self.name)
-        return at_places(self._all_questions(), places)
+        return self.sampled.choose(self._all_questions, self.name)
 
     def _all_questions(self) -> Iterator[TrainingQuestion]:
         for question in read_questions(self.path):
@@ -99,23 +84,18 @@ class QuestionSet:
     def _media(self, question: TrainingQuestion) -> Media:
         if question.video:
             return video_or_lost((self.root,), question.path, self.selection.choose)
-        try:
-            return open_image(path_inside(self.root, question.path))
-        except MediaError as error:
-            return placeholder_media(error, size=(1, 1))
+        return image_or_placeholder(path_inside(self.root, question.path))
 
     def check(self) -> Iterator[Problem]:
         """Malformed records, and images and videos that are not there."""
         looked_at: set[str] = set()
-        try:
-            for question in read_questions(self.path):
-                if isinstance(question, DataError):
-                    yield Problem(str(self.path), str(question))
-                elif self.is_selected(question) and question.path not in looked_at:
-                    looked_at.add(question.path)
-                    yield from self._check_question(question)
-        except DataError as error:
-            yield Problem(str(self.path), str(error))
+
+        def look(question: TrainingQuestion) -> Iterator[Problem]:
+            if self.is_selected(question) and question.path not in looked_at:
+                looked_at.add(question.path)
+                yield from self._check_question(question)
+
+        return check_each(read_questions(self.path), str(self.path), look)
 
     def _check_question(self, question: TrainingQuestion) -> Iterator[Problem]:
         try:

@@ -9,7 +9,6 @@ A file is one JSON list, or one object a line. STV-205k's lines have `frames` an
 `path`, and two more types of problem.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +17,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import DataError, ParseError
-from harness.files import read_text
-from harness.layout import field
-from harness.responses import finite_numbers, loads_strict, refuse_duplicate_keys, tag_text
+from harness.layout import JsonFile, field
+from harness.responses import finite_numbers, loads_strict, tag_text
 from harness.tasks.qa.options import texts
 from harness.tasks.qa.tables import records, text
 from harness.types import Answer, AnswerForm, Box, Box3D
@@ -101,53 +99,8 @@ def _read_plain(path: Path) -> Iterator[tuple[str, object]]:
     if path.suffix == ".jsonl":
         yield from records(path, {})
     else:
-        yield from iter_list(path)
-
-
-def iter_list(path: Path) -> Iterator[tuple[str, object]]:
-    """Yield (place, value) for each entry of a JSON list, one parsed at a time.
-
-    Raises:
-        DataError: the file is missing, cut off, or no JSON list.
-    """
-    try:
-        whole = read_text(path).removeprefix("\ufeff")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"file {path}", expected="a readable JSON list", found=str(error)
-        ) from error
-    decoder = json.JSONDecoder(object_pairs_hook=refuse_duplicate_keys)
-    place, number = _blanks(whole, 0), 0
-    if whole[place : place + 1] != "[":
-        raise DataError(f"file {path}", expected="one JSON list", found=repr(whole[:20]))
-    place = _blanks(whole, place + 1)
-    while whole[place : place + 1] != "]":
-        where = f"{path}, entry {number}"
-        try:
-            value, place = decoder.raw_decode(whole, place)
-        except (ValueError, RecursionError) as error:
-            raise DataError(
-                where,
-                expected="complete JSON",
-                found=str(error),
-                fix="It may have been cut while it was copied: fetch it again.",
-            ) from error
-        yield where, value
-        number, place = number + 1, _blanks(whole, place)
-        if whole[place : place + 1] == ",":
-            place = _blanks(whole, place + 1)
-        elif whole[place : place + 1] != "]":
-            raise DataError(
-                f"{path}, after entry {number - 1}",
-                expected="',' or ']'",
-                found=repr(whole[place : place + 20]),
-            )
-
-
-def _blanks(whole: str, place: int) -> int:
-    while place < len(whole) and whole[place] in " \t\r\n":
-        place += 1
-    return place
+        found = JsonFile(path).items()
+        yield from ((f"{path}, entry {entry.key}", entry.parse()) for entry in found)
 
 
 def read_question(

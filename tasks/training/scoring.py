@@ -14,7 +14,7 @@ from harness.metrics.boxes import box_iou, box_iou_inclusive
 from harness.metrics.boxes3d import box_iou_3d
 from harness.metrics.numeric import relative_accuracy
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol
+from harness.task import Ceiling, Protocol, single_answer
 from harness.types import Answer, Box, Prediction, Sample
 
 MIN_IOU = 0.5
@@ -49,12 +49,11 @@ def found_objects(
 
 def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Share of objects found and mean IoU; a failure scores 0 and 0."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "training ground truth is public"
+    _, target, prediction = single_answer(unit, predictions)
     if prediction.answer is None:
         return {"found@0.5": Mean(0.0), "mIoU": Mean(0.0)}
     found, iou = found_objects(
-        sample.target.answer.boxes or (), prediction.answer.boxes or (), inclusive=True
+        target.answer.boxes or (), prediction.answer.boxes or (), inclusive=True
     )
     return {"found@0.5": Mean(found), "mIoU": Mean(iou)}
 
@@ -96,9 +95,8 @@ def _normalize(text: str) -> str:
 
 def score_answers(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`value` over all questions, and over those of each kind of answer."""
-    (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "training ground truth is public"
-    kind, right = value(sample.target.answer, prediction.answer)
+    _, target, prediction = single_answer(unit, predictions)
+    kind, right = value(target.answer, prediction.answer)
     return {"score": Mean(right), kind: Mean(right)}
 
 

@@ -15,7 +15,7 @@ from harness.world.draws import Draws
 from harness.world.encode import encode_png
 from harness.world.language import Question
 from harness.world.questions import every_question
-from harness.world.raster import render, visible_masks
+from harness.world.raster import edges, render, visible_masks
 from harness.world.scene import Background, Scene
 from harness.world.shapes import World
 
@@ -56,9 +56,8 @@ def to_840(x: int, y: int, scene: Scene) -> list[int]:
 
 def box_of(mask: BoolArray, scene: Scene) -> list[int]:
     """[x1, y1, x2, y2] of a mask: its first and its last column and row, in the table's frame."""
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    first = to_840(int(columns[0]), int(rows[0]), scene)
-    return first + to_840(int(columns[-1]), int(rows[-1]), scene)
+    left, top, right, bottom = edges(mask)
+    return to_840(left, top, scene) + to_840(right - 1, bottom - 1, scene)
 
 
 def circles(mask: BoolArray, scene: Scene, count: int) -> list[list[int]]:
@@ -106,6 +105,18 @@ def scene_question(scene: Scene, *, plural: bool) -> Question:
     questions = list(every_question(scene))
     wanted = [one for one in questions if (one.count > 1) == plural]
     return Draws(scene.seed, scene.id, "840").choice(wanted or questions)
+
+
+def row(scene: Scene, name: str, question: Question, solution: str) -> dict[str, object]:
+    """A row of either table."""
+    return {
+        "id": name,
+        "problem": question.text,
+        "image": image(scene, f"{name}.png"),
+        "solution": solution,
+        "img_height": scene.height,
+        "img_width": scene.width,
+    }
 
 
 def write_rows(place: Path, rows: Iterator[dict[str, object]]) -> None:

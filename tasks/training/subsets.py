@@ -1,6 +1,6 @@
 """Random part of a training set, drawn by a seed: the same whatever else is read."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,14 +25,13 @@ class RandomSubset:
                 found=f"{self.number} and {self.seed}",
             )
 
-    def places(self, total: int, name: str) -> frozenset[int]:
-        """Return the places, of `total`, that belong to the sample of the set of this name."""
-        if self.number is None or self.number >= total:
-            return frozenset(range(total))
-        shuffled = Draws(self.seed, "training", name).shuffle(range(total))
-        return frozenset(shuffled[: self.number])
+    def choose(self, read: Callable[[], Iterable[T]], name: str) -> Iterator[T]:
+        """The items that belong to the sample of the set of this name, in order.
 
-
-def at_places(items: Iterable[T], places: frozenset[int]) -> Iterator[T]:
-    """The items at these places, in order."""
-    return (item for place, item in enumerate(items) if place in places)
+        `read` is called for each pass over all items, of which there are two if some are left out.
+        """
+        if self.number is None:
+            return iter(read())
+        every = range(sum(1 for _ in read()))
+        kept = frozenset(Draws(self.seed, "training", name).shuffle(every)[: self.number])
+        return (item for place, item in enumerate(read()) if place in kept)

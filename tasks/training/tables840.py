@@ -10,15 +10,14 @@ column of the mask. `img_height` and `img_width` are those of the image before.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import folder
-from harness.media import Media, image_bytes, placeholder_media
+from harness.media import Media, image_or_placeholder
 from harness.task import Problem, Protocol, Task
-from harness.tasks.qa.tables import records, text
+from harness.tasks.qa.tables import check_each, records, sound, text
 from harness.tasks.refer.copies import parquet_files
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target, query_id
 
@@ -63,10 +62,7 @@ class Row:
         Raises:
             DataError: it is not 840 × 840.
         """
-        try:
-            media = image_bytes(self.encoded, f"of {self.where}")
-        except MediaError as error:
-            return placeholder_media(error, size=(SIDE, SIDE))
+        media = image_or_placeholder(self.encoded, f"of {self.where}", size=(SIDE, SIDE))
         if media.size != (SIDE, SIDE):
             raise DataError(
                 f"{self.where}: 'image'",
@@ -91,9 +87,9 @@ def table_task(
         split=split,
         forms=(AnswerForm.BOXES,),
         protocol=protocol,
-        samples=partial(_samples, files, parse),
+        samples=lambda: map(_sample, sound(read_table(files, parse))),
         annotations=tuple(files),
-        check=partial(_check, files, parse),
+        check=lambda: check_each(read_table(files, parse), str(files[0].parent), _problems),
         arguments={"split": split, "protocol": protocol.name},
     )
 
@@ -116,11 +112,7 @@ def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]
                 continue
             seen[row.id] += 1
             again = seen[row.id]
-            yield (
-                row
-                if again == 1
-                else Row(f"{row.id}#{again}", row.problem, row.solution, row.encoded, row.where)
-            )
+            yield row if again == 1 else replace(row, id=f"{row.id}#{again}")
 
 
 def _row(plain: Mapping[str, object], where: str, parse: Parse) -> Row:
@@ -137,13 +129,6 @@ def _row(plain: Mapping[str, object], where: str, parse: Parse) -> Row:
     )
 
 
-def _samples(files: Sequence[Path], parse: Parse) -> Iterator[Sample]:
-    for row in read_table(files, parse):
-        if isinstance(row, DataError):
-            raise row
-        yield _sample(row)
-
-
 def _sample(row: Row) -> Sample:
     media = row.media()
     boxes = row.solution.answer.boxes or ()
@@ -158,23 +143,13 @@ def _sample(row: Row) -> Sample:
     )
 
 
-def _check(files: Sequence[Path], parse: Parse) -> Iterator[Problem]:
-    try:
-        for row in read_table(files, parse):
-            if isinstance(row, DataError):
-                yield Problem(str(files[0].parent), str(row))
-            elif problem := _check_row(row):
-                yield problem
-    except DataError as error:
-        yield Problem(str(files[0].parent), str(error))
-
-
-def _check_row(row: Row) -> Problem | None:
+def _problems(row: Row) -> Iterator[Problem]:
     try:
         fault = row.media().fault
     except DataError as error:
         fault = str(error)
-    return Problem(f"sample {row.id!r}", fault) if fault else None
+    if fault:
+        yield Problem(f"sample {row.id!r}", fault)
 
 
 def whole_numbers(numbers: object, count: int, where: str) -> list[int]:

@@ -25,6 +25,7 @@ from harness.layout import file, folder, path_inside
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.qa.prompts import templates
+from harness.tasks.qa.tables import check_each, sound
 from harness.tasks.qa.videos import open_video, video_or_lost
 from harness.tasks.v_star.boxes import boxes_response
 from harness.tasks.v_star.masks import box_mask
@@ -63,8 +64,6 @@ def v_star(
     """Five samples an item, which are scored together; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         protocol: `vstar/official` or `vstar/strict`.
         prompt: `question`: what the official texts tell, without the form of the answer;
             `official`: those texts.
@@ -99,9 +98,7 @@ def v_star(
 
 def _samples(source: Source) -> Iterator[Sample]:
     files = Files(source.videos)
-    for record in read_records(source.path):
-        if isinstance(record, DataError):
-            raise record
+    for record in sound(read_records(source.path)):
         media = _media(record, files, source.videos)
         for step in STEPS:
             yield _sample(record, step, media, source)
@@ -204,14 +201,12 @@ def _text(record: Record, step: str, source: Source) -> str:
 
 def _check(source: Source) -> Iterator[Problem]:
     files = Files(source.videos)
-    try:
-        for record in read_records(source.path):
-            if isinstance(record, DataError):
-                yield Problem(str(source.path), str(record))
-            elif wrong := _fault(record, files, source.videos):
-                yield Problem(record.video, wrong)
-    except DataError as error:
-        yield Problem(str(source.path), str(error))
+
+    def look(record: Record) -> Iterator[Problem]:
+        if wrong := _fault(record, files, source.videos):
+            yield Problem(record.video, wrong)
+
+    return check_each(read_records(source.path), str(source.path), look)
 
 
 def _fault(record: Record, files: Files, videos: Path) -> str | None:

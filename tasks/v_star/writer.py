@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.tasks.spatial.shapes import RATE, write_video
 from harness.world.qa_video import interval, visible_frames
 from harness.world.quiz import called
-from harness.world.raster import visible_masks
+from harness.world.raster import edges, visible_masks
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
@@ -52,12 +52,6 @@ def _item(scene: Scene, place: int) -> dict[str, object]:
 
 
 def _box(scene: Scene, index: int, frame: int) -> dict[str, int]:
-    rows, columns = visible_masks(scene, frame)[index].nonzero()
-    return {
-        "timestamp": frame // RATE,
-        "frame_index": frame,
-        "xmin": int(columns.min()),
-        "ymin": int(rows.min()),
-        "xmax": int(columns.max()) + 1,
-        "ymax": int(rows.max()) + 1,
-    }
+    sides = edges(visible_masks(scene, frame)[index])
+    box = dict(zip(("xmin", "ymin", "xmax", "ymax"), sides, strict=True))
+    return {"timestamp": frame // RATE, "frame_index": frame, **box}

@@ -51,8 +51,6 @@ def video_mme(
     """One sample a question; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         duration: `all`, or only the short, medium or long videos.
         subtitles: `none`; `shown`: of the frames that `frames` chooses, as officially; `all`.
         prompt: `question`: options apart; `official`: all of the official text, which asks for

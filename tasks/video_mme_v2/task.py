@@ -27,8 +27,6 @@ from harness.tasks.qa.tables import records, text
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.video_mme_v2.scoring import CHAINS, GROUP, PROTOCOLS
 
-__all__ = ["PROTOCOLS", "video_mme_v2"]
-
 FIX = "`harness list tasks video_mme_v2` says where the data is had."
 PACKAGE = "harness.tasks.video_mme_v2"
 FIELDS = Fields(
@@ -54,7 +52,6 @@ def video_mme_v2(
     """One sample a question; the four of a video are a unit, which is scored together.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         subtitles: `none`, or `all` words before the question.
         prompt: `question`: options apart; `official`: all of the official text.
         frames: A rule for the frames that a video consists of; all, without.

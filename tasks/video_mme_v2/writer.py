@@ -1,9 +1,9 @@
 """Videos of the generated world in the layout of Video-MME-v2, four questions each."""
 
-import json
 from pathlib import Path
 
 from harness.tasks.qa.options import lettered
+from harness.tasks.rvos.writing import write_lines
 from harness.tasks.video_mme_v2.scoring import CHAINS, GROUP
 from harness.tasks.video_qa.writing import choose_questions, write_table, write_videos
 from harness.world.qa import QA
@@ -20,13 +20,12 @@ def write(world: World, root: Path) -> None:
     groups = [one for one in found if len(one[1]) == GROUP]
     if not groups:  # the world is too small
         return
-    (place / "subtitle").mkdir(parents=True)
     rows = []
     for number, (scene, questions) in enumerate(groups, start=1):
         write_videos(place / "data", [scene], names=[f"{number:03d}"])
         rows += [_row(number, place_, one) for place_, one in enumerate(questions, start=1)]
         if number % 2:
-            (place / "subtitle" / f"{number:03d}.jsonl").write_text(_words(scene), "utf-8")
+            write_lines(place / "subtitle" / f"{number:03d}.jsonl", _words(scene))
     write_table(place / "test.parquet", rows)
 
 
@@ -49,10 +48,9 @@ def _row(number: int, place: int, question: QA) -> dict[str, object]:
     }
 
 
-def _words(scene: Scene) -> str:
+def _words(scene: Scene) -> list[dict[str, object]]:
     """Words without hints at the answers: the number of every second."""
-    lines = (
+    return [
         {"text": f"second-{k}", "start_time": float(k), "end_time": k + 0.5}
         for k in range(scene.frames)
-    )
-    return "".join(json.dumps(line) + "\n" for line in lines)
+    ]

@@ -24,8 +24,6 @@ from harness.tasks.qa.task import QuestionFormat, Videos, parts, question_task
 from harness.tasks.video_mmmu.scoring import PROTOCOLS, TRACKS
 from harness.types import AnswerForm
 
-__all__ = ["PROTOCOLS", "video_mmmu"]
-
 SUBJECTS = {
     "Art": "Art Art_Theory Design Music",
     "Business": "Accounting Economics Finance Manage Marketing",
@@ -60,7 +58,6 @@ def video_mmmu(
     """One sample a question; statistics cluster by lecture.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: A track; `all` three; `knowledge`: the questions of `adaptation` with their lectures
             and once more without, for the gain that papers call Δknowledge.
         frames: A rule for the frames that a video consists of; all, without.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import read_text
 from harness.layout import field, read_json
 
@@ -53,14 +53,11 @@ def srt(path: Path) -> list[Line]:
 
 
 def _text(path: Path) -> str:
-    try:
+    what = f"subtitles {path}"
+    with raised_as(DataError, what, "a SubRip file", OSError, UnicodeDecodeError):
         if path.stat().st_size > MAX_BYTES:
-            raise DataError(
-                f"subtitles {path}", expected=f"at most {MAX_BYTES} bytes", found="more"
-            )
+            raise DataError(what, expected=f"at most {MAX_BYTES} bytes", found="more")
         return read_text(path, "utf-8-sig").replace("\r\n", "\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"subtitles {path}", expected="a SubRip file", found=str(error)) from error
 
 
 def _clock(text: str, where: str) -> float:

@@ -48,7 +48,6 @@ def vsi_bench(
     """One sample a question; statistics cluster by video.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: `full`, `debiased`, `pruned` (the questions that were taken out of it) or `tiny`.
         protocol: `vsi/official`, `vsi/lmms2026` or `vsi/strict`; with `form=numeric` always
             `vsi/numeric`.

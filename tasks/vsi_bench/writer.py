@@ -4,12 +4,12 @@ All questions are there twice: as `test.jsonl`, and in the table that the hub ha
 `test-00000-of-00001.parquet`. The reader takes the former first.
 """
 
-import json
 from pathlib import Path
 
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
 from harness.tasks.qa.answer_text import digits
 from harness.tasks.qa.options import lettered
+from harness.tasks.rvos.writing import write_lines
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import Asked, write_video
 from harness.tasks.video_qa.writing import write_table
@@ -43,8 +43,7 @@ def write(world: World, root: Path) -> None:
     rows = [_row(scenes[number % len(scenes)], number) for number in range(max(world.size, TWICE))]
     for scene in scenes:
         write_video(folder / DATASET / f"{scene.index:08d}.mp4", scene)
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "test.jsonl").write_text(lines, encoding="utf-8", newline="\n")
+    write_lines(folder / "test.jsonl", rows)
     write_table(folder / "test-00000-of-00001.parquet", rows)
     pruned = [row for number, row in enumerate(rows) if number // len(TYPES) % 2]
     (folder / "pruned_ids.txt").write_text("".join(f"{row['id']}\n" for row in pruned))

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import judge as judges
+from harness.cli.checkpoints import with_checkpoint
 from harness.cli.main import build_parser, main
-from harness.cli.train import with_checkpoint
 from harness.errors import UsageError
 from harness.judging import rubric as find_rubric
 from harness.run.checkpoint_provenance import read_origins

@@ -13,9 +13,10 @@ from harness.errors import UsageError
 from harness.media import pixels
 from harness.models.saliency.model import saliency
 from harness.record import Run
-from harness.run.batching import select, survey
+from harness.run.batching import select
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
+from harness.run.preflight import survey
 from harness.spec import Spec
 from harness.types import AnswerForm, Query
 

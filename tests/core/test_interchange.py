@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from harness.errors import DataError, UsageError
 from harness.interchange import (
-    answer_from_json,
     answer_to_json,
     as_requested,
     prediction_from_json,
@@ -21,6 +20,7 @@ from harness.interchange import (
 )
 from harness.masks import Rle, SoftMask
 from harness.media import pixels
+from harness.plain import from_plain
 from harness.types import (
     Answer,
     AnswerForm,
@@ -78,7 +78,7 @@ answers = st.builds(
 
 @given(answers)
 def test_an_answer_survives_json(answer):
-    assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
+    assert from_plain(Answer, json.loads(json.dumps(answer_to_json(answer)))) == answer
 
 
 @given(answers)

@@ -26,13 +26,13 @@ description: >-
 
 # harness
 
-- First: `harness doctor`, `harness list tasks`, `harness list models`; `harness list tasks NAME` is
-  a benchmark's card, which says how its data is had.
+- First: `harness doctor`, `harness list tasks`, `harness list models`; `harness list tasks NAME`
+  says how a benchmark's data is had.
+- Below are the names of options; `harness COMMAND --help` says what they take.
 - A SPEC is `name` or `name(key=value,…)`; quote it in a shell. Unknown names and keys are refused
   with those that exist.
 - Without a GPU and a download: `harness data make shapes --out data`, then `--model pocket`.
-- `--json` prints one JSON value and nothing else. Errors say what was expected, what was found and
-  what to do.
+- `--json`, which most commands take, prints one JSON value and nothing else. Errors say what to do.
 - The same command goes on where a killed one was. Run folders are records: do not edit them.
 - A number counts with its interval; `harness board check` says whether two runs differ.
 - `--subset first20` tries a command; its score is none of the full set.
@@ -52,21 +52,22 @@ def leaves(
 
 
 def usage(name: str, parser: argparse.ArgumentParser) -> str:
-    """One line of a command's arguments, the required ones first, the same in every Python."""
-    shown = []
-    actions = [one for one in parser._actions if "--help" not in one.option_strings]
-    needed = [  # those that may stand in a `--config` are named by the command's own usage
-        one.required or bool({*one.option_strings} & {*(parser.usage or "").split()})
-        for one in actions
-    ]
-    for place in sorted(range(len(actions)), key=lambda place: not needed[place]):
-        action = actions[place]
+    """One line of a command's arguments, then its options, the same in every Python."""
+    shown, options = [], []
+    for action in parser._actions:
+        if {"--help", "--json"} & {*action.option_strings}:
+            continue
+        # Those that may stand in a `--config` are named by the command's own usage.
+        needed = action.required or {*action.option_strings} & {*(parser.usage or "").split()}
+        if action.option_strings and not needed:
+            options.append(action.option_strings[-1])
+            continue
         given = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
         values = " | ".join(map(str, action.choices)) if action.choices else given
         values = values if isinstance(values, str) else " ".join(values)
         text = " ".join(filter(None, (*action.option_strings[-1:], values)))
-        shown.append(text if needed[place] else f"[{text}]")
-    return " ".join([name, *shown])
+        shown.append(text if needed else f"[{text}]")
+    return " ".join([name, *shown, *([f"[{' '.join(options)}]"] if options else [])])
 
 
 def described() -> Iterator[tuple[str, list[tuple[str, argparse.ArgumentParser]]]]:
@@ -83,12 +84,14 @@ def skill() -> str:
     """The skill: what to know, and every command with its arguments and an example."""
     parts = [HEAD.strip(), WRITTEN]
     for title, commands in described():
-        parts.append(f"## {title[0].upper()}{title[1:]}")
+        lines = []
         for name, parser in commands:
-            about = " ".join((parser.description or "").split())
-            example = re.findall(r"^example: (.*)", parser.epilog or "", re.MULTILINE)
-            code = [f"usage: {usage(name, parser)}", *(f"example: {one}" for one in example)]
-            parts.append("\n".join([f"**`{name}`**: {about}\n", "```", *code, "```"]))
+            lines.append(
+                f"- `{usage(name, parser)}`: {' '.join((parser.description or '').split())}"
+            )
+            found = re.findall(r"^example: (.*)", parser.epilog or "", re.MULTILINE)
+            lines += [f"  Example: `{one}`" for one in found]
+        parts.append(f"## {title[0].upper()}{title[1:]}\n\n" + "\n".join(lines))
     codes = re.findall(r"^ +(\d+)  (.*)$", EXIT_CODES, re.MULTILINE)
     parts.append("## Exit codes\n\n" + "\n".join(f"- {code}: {what}" for code, what in codes))
     parts.append(f"Pages: [llms.txt]({SOURCE}/llms.txt).")

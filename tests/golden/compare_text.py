@@ -47,7 +47,7 @@ def tokens(modules: Any) -> Comparison:
             different += sum(map(str.__ne__, references, true["references"]))
             different += abs(len(references) - len(true["references"]))
             texts += 1 + len(references)
-    return _line("captions: PTB tokens", "PTBTokenizer", texts, float(different))
+    return _line("captions: PTB tokens", texts, float(different))
 
 
 def metric(modules: Any, *, name: str) -> Comparison:
@@ -60,13 +60,13 @@ def metric(modules: Any, *, name: str) -> Comparison:
         pairs = [(found.value, true["value"]), *zip(found.each, true["each"], strict=True)]
         worst = max(worst, *(gap(ours, theirs) for ours, theirs in pairs))
         cases += len(pairs)
-    return _line(f"captions: {name}", name.partition("-")[0], cases, worst)
+    return _line(f"captions: {name}", cases, worst)
 
 
-def _line(what: str, tool: str, cases: int, deviation: float) -> Comparison:
+def _line(what: str, cases: int, deviation: float) -> Comparison:
     return Comparison(
         what,
-        f"pycocoevalcap {tool}",
+        "pycocoevalcap",
         read("captions/pycocoevalcap.json")["commit"],
         cases,
         deviation,

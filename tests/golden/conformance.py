@@ -22,14 +22,11 @@ PAGE = HERE.parents[1] / "docs" / "conformance.md"
 LIMIT = 1e-6  # float32 sums of some official tools; everything else is equal to the last bit
 HEAD = """# Conformance
 
-Our numbers against the official tools' on the same inputs, which are ours and lie under
-`tests/golden/`; each file names the tool, its commit and the libraries that it was made with. The
-number behind a comparison is that of its cases. Equal to the last bit, but for the deviations in
-the last column, the largest of each. `python tests/golden/conformance.py` writes the page, and a
-test fails when it is out of date.
-
-| official tool, commit | what is compared, cases | not equal |
-| --- | --- | --- |"""
+Our numbers against the official tools', on inputs of ours under `tests/golden/`. A line has the
+tool, its commit, and what is compared with the number of cases; all is equal to the last bit, but
+for the largest deviations, which are named. `python tests/golden/conformance.py` writes the page; a
+test keeps it up to date.
+"""
 PINS = """
 ## Versions that a number depends on
 
@@ -108,7 +105,7 @@ def comparisons() -> Iterator[list[Comparison]]:
 
 
 def rows(found: Iterable[Comparison]) -> Iterator[tuple[str, list[Comparison]]]:
-    """Yield each line of a family's table up to its deviations, and what it compares.
+    """Yield each line of a family's list up to its deviations, and what it compares.
 
     A line holds all that is compared with one tool; a protocol is named once.
     """
@@ -121,12 +118,13 @@ def rows(found: Iterable[Comparison]) -> Iterator[tuple[str, list[Comparison]]]:
             protocol, colon, part = one.protocol.partition(": ")
             of_protocol.setdefault(protocol + colon, []).append(f"{part} {one.cases}".strip())
         cell = "; ".join(f"{name.strip()} {', '.join(of)}" for name, of in of_protocol.items())
-        yield f"| {tool} `{commit}` | {cell} |", compared
+        yield f"- {tool} `{commit}`: {cell}.", compared
 
 
 def deviations(compared: Iterable[Comparison]) -> str:
     """The comparisons that are not equal to the last bit, with their deviations."""
-    return "; ".join(f"{_part(one)} {shown(one.deviation)}" for one in compared if one.deviation)
+    off = "; ".join(f"{_part(one)} {shown(one.deviation)}" for one in compared if one.deviation)
+    return f" Not equal: {off}." if off else ""
 
 
 def _part(one: Comparison) -> str:
@@ -161,12 +159,12 @@ def main() -> int:
         wrong = [line for family in comparisons() for line in check(family)]
         print("\n".join(wrong))
         return int(bool(wrong))
-    table = [
-        f"{line} {deviations(compared)} |"
+    listed = [
+        f"{line}{deviations(compared)}"
         for family in comparisons()
         for line, compared in rows(family)
     ]
-    lines = [HEAD, *table, PINS, *dependencies()]
+    lines = [HEAD, *listed, PINS, *dependencies()]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 

@@ -126,9 +126,7 @@ def seg_zero(official: Path, seed: int) -> Iterator[Finding]:
             ours = (
                 one_object.thinking_format(response),
                 one_object.answer_format(response, semantics=name),
-                one_object.box_iou(response, target, semantics=name),
-                one_object.box_l1(response, target, semantics=name),
-                one_object.points_l1(response, target, semantics=name),
+                *one_object.place_terms(response, target, semantics=name).values(),
             )
             yield (
                 [response, alone],

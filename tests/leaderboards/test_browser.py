@@ -15,7 +15,7 @@ from harness import plugins
 from harness.leaderboards.board import build
 from harness.leaderboards.grid import Cell, Grid
 from harness.leaderboards.published_results import PublishedResult, PublishedRow
-from harness.leaderboards.render import rollouts
+from harness.leaderboards.render.pages import fill
 from harness.leaderboards.rollouts import groups_of
 from harness.leaderboards.site.live import LiveSite
 from harness.leaderboards.site.server import SiteServer
@@ -522,7 +522,9 @@ def test_rollouts_of_several_turns_are_drawn_without_a_complaint(opened, tmp_pat
     log = Curve(tmp_path / "rollouts.jsonl")
     log.append(1, {**row, "components": {"total": 2.75}, "facts": {"spans": spans}})
     path = tmp_path / "rollouts.html"
-    path.write_text(rollouts.render("Rollouts", groups_of(log.path), summary="x"), "utf-8")
+    styles = ("page.css", "rollouts.css", "transcripts.css")
+    given = {"groups": groups_of(log.path), "summary": "x", "notes": ()}
+    path.write_text(fill("rollouts.html", *styles, title="Rollouts", **given), "utf-8")
     here = opened(start=path.as_uri())
     page = here.at("")
     assert here.complaints == []

@@ -74,7 +74,7 @@ def test_equal_models_rarely_differ_or_fail_and_p_never_contradicts_the_interval
         assert decided == (got.p_value <= 0.05)
         shown += decided
         failed += is_significant(got, got.p_value) or got.loss > limit(got, 0.02) + SLACK
-        rates.append(false_alarms([got], [0.02]))
+        rates.append(false_alarms([(got, 0.02)]))
     # 5 % and 2.5 % or less are expected; more than this is seen once in 1,000.
     assert shown <= 15 and failed <= 10
     assert np.mean(rates) <= 0.05 and abs(np.mean(rates) - failed / 120) < 0.05
@@ -103,7 +103,7 @@ def test_unreadable_responses_of_equal_models_rarely_fail(groups):
             for one in made
             if one is not None
         )
-        rates.append(1 - np.prod([1 - false_alarms([one], [0.02]) for one in made if one]))
+        rates.append(1 - np.prod([1 - false_alarms([(one, 0.02)]) for one in made if one]))
     assert failed <= 14  # 5 % or less are expected; more than this is seen once in 1,000
     assert np.mean(rates) <= 0.05 and abs(np.mean(rates) - failed / 120) < 0.05
 
@@ -122,7 +122,7 @@ def test_many_tasks_do_not_make_losses_that_are_not_significant_fail():
     a, b = clustered(np.random.default_rng(0), 12)
     got = compare((M,), a, b, name="m", resamples=1999)
     assert limit(got, 0.0, tasks=20) > limit(got, 0.0) == pytest.approx(got.detectable)
-    assert false_alarms([got] * 20, [0.0] * 20) <= 0.05
+    assert false_alarms([(got, 0.0)] * 20) <= 0.05
 
 
 def test_more_tasks_do_not_make_more_false_alarms():

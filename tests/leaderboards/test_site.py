@@ -21,7 +21,7 @@ from harness.errors import StoreError, UsageError
 from harness.interchange import prediction_from_json
 from harness.leaderboards.board import build
 from harness.leaderboards.site import chunks
-from harness.leaderboards.site.details import QUESTION, Texts, shortened
+from harness.leaderboards.site.details import QUESTION, chunk
 from harness.leaderboards.site.history import history, steps
 from harness.leaderboards.site.index import start_page
 from harness.leaderboards.site.keys import keys
@@ -141,16 +141,15 @@ def test_thumbnails_fill_sheets_of_a_hundred():
 
 
 def test_a_prompt_is_stored_once_whatever_was_asked():
-    texts = Texts()
+    odd = f"odd {QUESTION} a dog"  # the sign itself is kept as it is
     plain = [
-        {"usage": [0, 0, 0, 0], "calls": [{"request": {"text": f"Find {q}!"}, "response": "x"}]}
-        for q in ("a dog", "a cat")
+        {"usage": [0, 0, 0, 0], "calls": [{"request": {"text": text}, "response": "x"}]}
+        for text in ("Find a dog!", "Find a cat!", odd)
     ]
-    made = [shortened(one, q, texts) for one, q in zip(plain, ("a dog", "a cat"), strict=True)]
-    assert texts.listed == [f"Find {QUESTION}!"]
-    assert [one["calls"][0]["request"]["text"] for one in made] == [0, 0]
-    assert texts.number(f"odd {QUESTION} a dog", "a dog") == 1  # the sign itself is kept as it is
-    assert texts.listed[1] == f"odd {QUESTION} a dog"
+    made = chunk([*plain, None], ("a dog", "a cat", "a dog", "?"))
+    assert made["texts"] == [f"Find {QUESTION}!", odd]
+    *given, missing = made["samples"]
+    assert [one["calls"][0]["request"]["text"] for one in given] == [0, 0, 1] and missing is None
 
 
 def test_half_a_character_is_written(tmp_path):

@@ -12,6 +12,8 @@ import pytest
 
 import harness.metrics
 
+pytestmark = pytest.mark.slow
+
 ORDER = (
     "operands",
     "bits",
@@ -263,7 +265,6 @@ MUTATIONS = {
     "boxes: negative sides": ("boxes", "np.maximum(0.0, high - low + rim)", "(high - low + rim)"),
     "boxes: IoU at the threshold": ("boxes", "predicted) > threshold", "predicted) >= threshold"),
     "boxes: all for any": ("boxes", "> threshold).any()", "> threshold).all()"),
-    "Acc: at the threshold": ("boxes", "values > threshold", "values >= threshold"),
     "counts: at least": (
         "counting",
         "int(ground_truth == predicted)",

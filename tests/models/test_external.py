@@ -15,7 +15,7 @@ from harness.masks import Rle
 from harness.models.external.model import external
 from harness.models.external.program import environment
 from harness.run.predict import check_predictions, predict
-from harness.run.stage_timing import Stage
+from harness.run.timing import Stage
 from harness.spec import parse as parse_spec
 from harness.types import AnswerForm, FailureKind, Query, query_id
 

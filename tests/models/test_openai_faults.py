@@ -24,7 +24,7 @@ from harness.models.backends.rate_limiter import CallCancelled
 from harness.models.qwen_vl.model import qwen_vl
 from harness.responses import MAX_TEXT
 from harness.run.predict import predict
-from harness.run.stage_timing import Stage
+from harness.run.timing import Stage
 from harness.spec import Spec
 from harness.types import AnswerForm, FailureKind
 
@@ -256,24 +256,30 @@ def test_a_crowded_server_is_asked_less_at_once():
         assert chat.session.pace.limit < before
 
 
+def session_of():
+    made = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels", concurrency=1)
+    return made.session
+
+
 def test_what_begins_while_all_is_halted_is_given_up_until_another_run_begins():
-    session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
+    session = session_of()
     requested = []
 
     def ask(request):
         requested.append(request)
         return Scripted().generate([request])[0]
 
+    session.ask = ask
     session.halt()  # between a run's look whether it ends, and the request that it then begins
     with pytest.raises(CallCancelled):
-        session.responses([REQUEST], ask, limit=1)
+        session.responses([REQUEST])
     assert requested == []
     session.with_retries(lambda: {}, threading.Event())
-    assert session.responses([REQUEST], ask, limit=1) == Scripted().generate([REQUEST])
+    assert session.responses([REQUEST]) == Scripted().generate([REQUEST])
 
 
 def test_what_one_run_remembers_is_asked_again_by_the_next():
-    session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
+    session = session_of()
     one, other = (contract.replace(REQUEST, key=key) for key in ("one", "other"))
     requested = []
 
@@ -283,17 +289,18 @@ def test_what_one_run_remembers_is_asked_again_by_the_next():
             raise ModelError("request", expected="one that it takes", found="status 400")
         return Scripted().generate([request])[0]
 
+    session.ask = ask
     for run in (1, 2):
         session.with_retries(lambda: {}, threading.Event())
         with pytest.raises(ModelError):
-            session.responses([one, other], ask, limit=1)
+            session.responses([one, other])
         assert requested.count(one) == run
-    assert session.responses([one], ask, limit=1)
+    assert session.responses([one])
     assert requested.count(one) == 2  # within a run it is remembered
 
 
 def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
-    session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
+    session = session_of()
     tries = []
 
     def ask(request):
@@ -301,8 +308,9 @@ def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
         session.halt()
         raise RetryableError("busy")
 
+    session.ask = ask
     with pytest.raises(CallCancelled):
-        session.responses([REQUEST], ask, limit=1)
+        session.responses([REQUEST])
     assert len(tries) == 1
 
 

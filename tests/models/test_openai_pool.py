@@ -17,7 +17,7 @@ from harness import evaluate, load_task
 from harness.errors import MissingDependency, UsageError
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import Endpoint
-from harness.models.backends.openai_pool import EndpointPool
+from harness.models.backends.openai_pool import REST, EndpointPool
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -69,13 +69,14 @@ def test_a_key_or_an_address_that_one_server_refuses_ends_the_run(fault):
 
 
 def test_a_server_that_is_back_is_asked_again(monkeypatch):
-    monkeypatch.setattr("harness.models.backends.openai_pool.REST", 0.05)
+    now = [0.0]
+    monkeypatch.setattr("harness.models.backends.openai_pool.monotonic", lambda: now[0])
     faults = chain(["500"], repeat(""))
     with serving(Scripted(), faults=faults) as ill, serving(Scripted()) as good:
         chat = reached(ill.url, good.url, concurrency=1)
         chat.generate(REQUESTS[:4])
         assert len(ill.moments) == 1
-        time.sleep(0.06)
+        now[0] = REST + 1.0
         chat.generate(REQUESTS[4:])
         assert len(ill.moments) > 1
 

@@ -18,7 +18,7 @@ from harness.models.retry import response_start
 from harness.models.visionreasoner import grammar
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.run.predict import predict
-from harness.run.stage_timing import Stage
+from harness.run.timing import Stage
 from harness.types import AnswerForm, Query
 
 BOX = '[{"bbox_2d": [1, 2, 30, 40], "point_2d": [10, 20]}]'

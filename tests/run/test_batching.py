@@ -7,7 +7,8 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.media import pixels
-from harness.run.batching import WINDOW, batches, select, survey
+from harness.run.batching import WINDOW, batches, select
+from harness.run.preflight import survey
 from harness.types import AnswerForm, Query, Sample
 
 

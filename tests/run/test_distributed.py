@@ -25,8 +25,7 @@ from harness.run.distributed import (
     rendezvous,
     share,
 )
-from harness.run.stage_timing import sum_stages
-from harness.run.timing import add_attempt
+from harness.run.timing import add_attempt, sum_stages
 from harness.run.workers import LocalWorker
 from harness.store.journal import Journal
 

@@ -20,10 +20,11 @@ from harness.errors import (
 )
 from harness.interchange import prediction_to_json
 from harness.record import Run, config_hash, differences, runs_below
-from harness.run.batching import batches, select, survey
+from harness.run.batching import batches, select
 from harness.run.evaluate import evaluate
 from harness.run.judging import TaskSource
 from harness.run.options import NullProgress, Options
+from harness.run.preflight import survey
 from harness.run.score import Submission, rescore, score_file
 from harness.run.worker_pool import WorkerStartFailed
 from harness.scores import Mean

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness.run.memory_budget import ANSWERED
+from harness.run.memory import ANSWERED
 from harness.store.journal import Journal, files, number, parse_line
 
 COUNT = 480

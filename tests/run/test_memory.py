@@ -10,14 +10,14 @@ import pytest
 from harness.plain import from_plain, to_plain
 from harness.run import memory
 from harness.run.memory import PeakMemory, StageMemory
-from harness.run.stage_timing import (
+from harness.run.timing import (
     Stage,
+    add_attempt,
     of_process,
     process_peaks,
     sum_stages,
     to_json,
 )
-from harness.run.timing import add_attempt
 
 LARGE = 64 << 20
 

@@ -17,10 +17,10 @@ from harness.masks import Rle
 from harness.media import pixels
 from harness.model import StagedModel as Contract
 from harness.run.batching import Batch
-from harness.run.memory_budget import ANSWERED, BEGUN, MemoryBudget
+from harness.run.memory import ANSWERED, BEGUN, MemoryBudget
 from harness.run.pipeline import Predictor
 from harness.run.predict import call_guarded
-from harness.run.stage_timing import Stage, sum_stages, to_json
+from harness.run.timing import Stage, sum_stages, to_json
 from harness.run.workers import LocalWorker, worker_info
 from harness.types import Answer, AnswerForm, Call, FailureKind, Prediction, Query, Request
 

@@ -16,7 +16,7 @@ from harness.errors import (
 )
 from harness.masks import Rle
 from harness.media import pixels, placeholder_media
-from harness.run.batching import Batch
+from harness.run.batching import Batch, is_done, remaining_batches
 from harness.run.predict import (
     call_guarded,
     check_predictions,
@@ -24,8 +24,7 @@ from harness.run.predict import (
     records,
     split_readable,
 )
-from harness.run.resume import is_done, remaining_batches
-from harness.run.stage_timing import Stage
+from harness.run.timing import Stage
 from harness.store.journal import JournalPosition
 from harness.types import (
     Answer,

@@ -1,5 +1,6 @@
 """Annotation files are parsed once a run; samples are kept on disk, within bounds."""
 
+import os
 import threading
 import tracemalloc
 from collections import Counter
@@ -11,12 +12,13 @@ import pytest
 
 from harness import plugins
 from harness.errors import DataError
+from harness.files import ReadHashes, content_hash, open_regular
 from harness.layout import json_file
 from harness.masks import Rle
+from harness.run.batching import select
 from harness.run.evaluate import evaluate
 from harness.run.options import NullProgress, Options
-from harness.run.preflight import preflight
-from harness.run.sample_cache import SampleCache, read_once
+from harness.run.preflight import SampleCache, preflight, read_once, survey
 from harness.spec import parse
 from harness.task import Problem
 from harness.tasks.reason_seg import task as reason_seg
@@ -76,6 +78,59 @@ def test_each_annotation_of_reason_seg_is_parsed_once_a_run(shapes, tmp_path, mo
     task = plugins.build("tasks", parse("reason_seg"), shapes)
     evaluate(task, parse("whole_frame"), tmp_path / "run", Options(subset="first2"))
     assert set(parsed.values()) == {1} and len(parsed) == len(task.annotations)
+
+
+@pytest.mark.parametrize("spec", ["reason_seg", "mmvu", "mvbench", "vsi_bench", "robospatial"])
+def test_each_annotation_file_is_opened_once_a_run(spec, shapes, tmp_path, monkeypatch):
+    opened, real = Counter(), os.open
+
+    def counted(path, *arguments, **named):
+        opened[str(path)] += 1
+        return real(path, *arguments, **named)
+
+    task = plugins.build("tasks", parse(spec), shapes)
+    monkeypatch.setattr(os, "open", counted)
+    run = evaluate(task, parse("random"), tmp_path / "run", Options())
+    assert {opened[str(path)] for path in task.annotations} == {1}
+    monkeypatch.undo()
+    anew = survey(task, select(task, None))
+    assert run.manifest["data"]["fingerprint"] == anew.fingerprint, "hashed apart from reading"
+
+
+@pytest.mark.parametrize("how", ["whole", "lines", "chunks", "from its middle", "not to its end"])
+def test_a_hash_is_that_of_the_file_however_it_is_read(how, tmp_path):
+    path, hashes = tmp_path / "a.json", ReadHashes()
+    path.write_bytes(b"0123456789abcde\n" * 10_000)
+    with hashes.recorded(), open_regular(path) as file:
+        if how == "whole":
+            file.read()
+        elif how == "lines":
+            assert sum(1 for _ in file) == 10_000
+        elif how == "chunks":
+            while file.read(70_000):
+                pass
+        elif how == "from its middle":
+            file.seek(80_000)
+            file.read()
+            file.seek(0)
+            file.read(80_000)
+        else:
+            file.read(100_000)
+    assert hashes.content_hash(path) == content_hash(path)
+    path.write_bytes(path.read_bytes()[::-1])
+    assert hashes.content_hash(path) == content_hash(path), "it has changed since"
+
+
+def test_an_error_of_the_reader_is_raised_by_the_survey(shapes):
+    task = plugins.build("tasks", parse("reason_seg"), shapes)
+
+    def torn():
+        yield from islice(task.samples(), 1)
+        raise DataError("c.json", expected="JSON", found="something else")
+
+    cut = read_once(replace(task, samples=torn))
+    with pytest.raises(DataError, match=r"c\.json"):
+        survey(cut, select(cut, None))
 
 
 def test_each_mask_of_mevis_is_parsed_once_for_each_expression(shapes, tmp_path, monkeypatch):

@@ -18,9 +18,16 @@ from hypothesis import strategies as st
 from harness.errors import Locked, StoreError
 from harness.store import checksums
 from harness.store.atomic import read_json, write_json
-from harness.store.journal import Journal, Writer, line, parse_line
+from harness.store.journal import (
+    Journal,
+    Writer,
+    line,
+    parse_line,
+    references,
+    with_references,
+    with_texts,
+)
 from harness.store.lease import lease
-from harness.store.texts import references, with_references, with_texts
 
 
 def record(name, text="x"):
@@ -264,7 +271,6 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(tmp_path):
 HOLD = """
 import sys, time, pathlib
 from harness.store.lease import lease
-from harness.store.texts import references, with_references, with_texts
 with lease(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

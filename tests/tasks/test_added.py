@@ -11,8 +11,9 @@ from PIL import Image
 
 from harness.errors import DataError, UsageError
 from harness.plugins import build as build_plugin
-from harness.run.batching import select, survey
+from harness.run.batching import select
 from harness.run.evaluate import preflight
+from harness.run.preflight import survey
 from harness.run.verify import verify
 from harness.types import Answer, Prediction
 from harness.world.mp4 import write_mp4

@@ -320,6 +320,11 @@ def test_without_any_image_the_size_is_that_of_the_masks(build, root):
         path.unlink()
     sample = one(build("rvtbench_seg", root))
     assert sample.query.size == (9, 6) and sample.query.media[0].fault
+    boxed = {**RECORD, "task": "grounding", "gt": {"boxes": {"00005": [2, 1, 6, 4]}}}
+    put(root, "grounding", [boxed])
+    sample = one(build("rvtbench_grounding", root))
+    assert sample.query.size == (6, 4)
+    assert sample.target.answer.box_track == (None, Box(2, 1, 6, 4))
 
 
 def test_without_any_image_a_record_without_a_mask_does_not_size_the_next_one(build, root):

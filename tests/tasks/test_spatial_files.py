@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from harness.errors import DataError
-from harness.run.batching import select, survey
+from harness.run.batching import select
+from harness.run.preflight import survey
 from harness.run.verify import verify
 from harness.types import AnswerForm
 

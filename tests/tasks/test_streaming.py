@@ -78,11 +78,11 @@ class Spy:
     [
         ("reason_seg(split=train)", reason_seg, "read_json"),
         ("reason_seg(split=train)", reason_seg, "rasterise"),
-        ("reason_seg(split=train)", reason_seg, "open_image"),
+        ("reason_seg(split=train)", reason_seg, "image_or_placeholder"),
         ("mevis(split=train)", videos, "frame_files"),
         ("mevis(split=train)", mevis, "_target"),
-        ("counting(split=pixmo_val)", counting, "image_bytes"),
-        ("counting(split=pixmo_train)", counting, "open_image"),
+        ("counting(split=pixmo_val)", counting, "image_or_placeholder"),
+        ("counting(split=pixmo_train)", counting, "image_or_placeholder"),
     ],
 )
 def test_a_sample_is_given_before_the_next_one_is_read(

@@ -20,7 +20,7 @@ from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
-from harness.tasks.mevis.submission import write_submission
+from harness.tasks.rvos.submission import write_submission
 from harness.types import Answer, FailureKind, Prediction, failed_prediction
 
 

@@ -265,7 +265,7 @@ def test_the_rows_of_a_table_with_sam_3_differ_in_their_rewards_alone():
     }
     assert rows[0] == rows[1] == last
     trainer = built(folder / "table7_sam3_visionreasoner.toml")
-    assert trainer.describe()["form"] == "sam3" and not trainer.reward.describes
+    assert trainer.describe()["form"] == "sam3" and not trainer.reward.r_desc
 
 
 def test_the_few_shot_3b_of_both_methods_sees_the_same_samples_as_often():

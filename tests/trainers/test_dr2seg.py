@@ -210,13 +210,13 @@ def test_a_second_reasoning_that_was_not_asked_for_has_no_length():
 
 def test_zero_shot_is_without_length_and_the_baseline_without_both():
     pair = [said(80)], [said(100)]
-    assert totals(DR2SegReward(shortens=False), *pair) == [10.0]
-    assert totals(DR2SegReward(shortens=False, describes=False), *pair) == [7.0]
-    assert totals(DR2SegReward(shortens=False, describes=False), pair[0]) == [7.0]
+    assert totals(DR2SegReward(r_len=False), *pair) == [10.0]
+    assert totals(DR2SegReward(r_len=False, r_desc=False), *pair) == [7.0]
+    assert totals(DR2SegReward(r_len=False, r_desc=False), pair[0]) == [7.0]
 
 
 def test_the_baseline_is_visionreasoners_reward_but_for_the_seam_of_the_description():
-    ours = DR2SegReward(shortens=False, describes=False)
+    ours = DR2SegReward(r_len=False, r_desc=False)
     text = said(12, OBJECT, ELSEWHERE)
     plain = text.replace("<description>the cup</description>", "")
     assert totals(ours, [text]) == totals(VisionReasonerReward(), [plain])

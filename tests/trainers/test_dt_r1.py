@@ -89,13 +89,12 @@ def test_the_truth_table():
 
 def test_weights_and_ablations_leave_terms_out_of_the_total_alone():
     whole = rewarded(facts())
-    assert rewarded(facts(), alpha=2, beta=3)["total"] == 2 * 1.5 + 3 * 1.25
-    for name, worth in (("token", 1), ("dag", 0.5), ("code", 0), ("task", 0.25), ("result", 1)):
-        found = rewarded(facts(), **{name: False})
+    assert rewarded(facts(), alpha=2, beta_accuracy=3)["total"] == 2 * 1.5 + 3 * 1.25
+    for name, worth in (("token", 1), ("dag", 0.5), ("exec", 0), ("task", 0.25), ("result", 1)):
+        found = rewarded(facts(), **{f"r_{name}": False})
         assert found["total"] == whole["total"] - worth
-        key = "exec" if name == "code" else name
-        assert found[key] == whole[key]
-    assert rewarded(facts(failed=True), code=False)["total"] == whole["total"]
+        assert found[name] == whole[name]
+    assert rewarded(facts(failed=True), r_exec=False)["total"] == whole["total"]
 
 
 def test_a_rollout_that_was_cut_before_its_end_has_the_least_of_everything_but_code():

@@ -31,7 +31,7 @@ from harness.trainers.video_str.extra import extra_of
 from harness.trainers.video_str.graphs import categories, extend_task, graphs_of
 from harness.trainers.video_str.nodes import node_reward
 from harness.trainers.video_str_sft.graphs import middle, with_graph
-from harness.trainers.video_str_sft.trainer import GraphSft, video_str_sft
+from harness.trainers.video_str_sft.trainer import video_str_sft
 
 LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
 sys.path.insert(0, str(LEARNING))
@@ -170,7 +170,7 @@ def test_no_graph_is_drawn_where_none_is_asked_for(data):
 
 
 def test_the_supervised_baseline_draws_graphs_only_when_it_is_told_to():
-    assert not isinstance(video_str_sft(), GraphSft)
+    assert not video_str_sft().own
     taught = video_str_sft(graphs="shapes", reasoning="short", text_source="shapes")
     assert taught.describe()["graphs"] == "shapes"
     assert taught.complete.keywords == {"in_reasoning": False}

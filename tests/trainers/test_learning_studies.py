@@ -116,7 +116,7 @@ def test_the_warm_up_of_spacer_teaches_what_earns_all_of_its_reward(data):
     )
     taught = extend_task(
         with_descriptions("shapes", task_of(warm.tasks, data)),
-        extra_of(sft.graphs),
+        extra_of(sft.own["graphs"]),
         listed=lambda one: categories(graphs_of(one)),
     )
     made = list(examples_of(model, [taught], reasoning="short", complete=sft.complete))

@@ -36,9 +36,7 @@ def bits(response, meant, semantics):
     return [
         rewards.thinking_format(response),
         rewards.answer_format(response, **given),
-        rewards.box_iou(response, meant, **given),
-        rewards.box_l1(response, meant, **given),
-        rewards.points_l1(response, meant, **given),
+        *rewards.place_terms(response, meant, **given).values(),
     ]
 
 
@@ -91,7 +89,7 @@ def test_points_are_right_below_a_hundred_pixels_on_average():
             Box(0, 0, 800, 800), (Point(200 + moved, 200), Point(200, 400 + moved))
         )
         value = {"bbox": [0, 0, 800, 800], "points_1": [200, 200], "points_2": [200, 400]}
-        assert rewards.points_l1(said(value), target) == right
+        assert rewards.place_terms(said(value), target)["points_l1"] == right
 
 
 def test_ten_thousand_malformed_responses_never_raise(huge):

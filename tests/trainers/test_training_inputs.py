@@ -35,7 +35,7 @@ from harness.trainers.seg_zero import rewards as seg_zero
 from harness.trainers.videoseg_r1 import trainer as videoseg_trainer
 from harness.trainers.videoseg_r1.difficulty import ChatRater
 from harness.trainers.videoseg_r1.rewards import answer_format
-from harness.trainers.visionreasoner.objects import TargetObjects
+from harness.trainers.visionreasoner.objects import ground_truth
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 
 GENERAL = (
@@ -385,16 +385,16 @@ def test_a_box_around_a_mask_ends_on_its_last_pixel(edges):
     last = np.array([columns.min(), rows.min(), columns.max(), rows.max()])
     expected = tuple(int(edge * side + 0.5) for edge, side in zip(last, (2, 4, 2, 4), strict=True))
     one = masked(mask)
-    (item,) = TargetObjects(one)[0]  # of VisionReasoner, DR2Seg and VideoSeg-R1
+    (item,) = ground_truth(one)  # of VisionReasoner, DR2Seg and VideoSeg-R1
     assert isinstance(item, Item) and item.box == expected
     assert seg_zero.ground_truth(one).box == expected
-    assert TargetObjects(masked(mask, mask))[1][0].box == expected  # of a video
+    assert ground_truth(masked(mask, mask), 1)[0].box == expected  # of a video
 
 
 def test_a_box_that_the_benchmark_gives_is_kept():
     one = masked(square(10, 20, 60, 90))
     answer = replace(one.target.answer, boxes=(Box(10, 20, 60, 90),))
-    (item,) = TargetObjects(replace(one, target=Target(answer=answer)))[0]
+    (item,) = ground_truth(replace(one, target=Target(answer=answer)))
     assert item.box == (20, 80, 120, 360)
 
 

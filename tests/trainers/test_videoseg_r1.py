@@ -241,7 +241,9 @@ def test_boxes_stand_for_masks_that_are_not_there():
 
 
 def test_the_switch_leaves_negative_points_out():
-    assert terms(said(BOX), rewards.VideoSegR1Reward(negative=False))["total"] == pytest.approx(7)
+    assert terms(said(BOX), rewards.VideoSegR1Reward(negative_points=False))[
+        "total"
+    ] == pytest.approx(7)
 
 
 def test_nothing_meant_is_near_nothing():
@@ -294,7 +296,7 @@ def test_more_reasoning_is_never_worth_more(used, budget):
 @pytest.mark.parametrize(("penalty", "total"), [("clipped", 0), ("literal", 8 * -0.2), ("none", 8)])
 def test_the_penalty_multiplies_the_whole_reward(penalty, total):
     response = said(BOX, think=" ".join(f"word{index}" for index in range(696)))
-    easy = rewards.VideoSegR1Reward(penalty=penalty, scores={key_of(ONE): 1.0})
+    easy = rewards.VideoSegR1Reward(length_penalty=penalty, scores={key_of(ONE): 1.0})
     found = terms(response, easy)
     assert (found["used"], found["budget"], found["over_budget"]) == (696, 96, 600)
     assert found["total"] == pytest.approx(total)
@@ -710,7 +712,7 @@ def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypa
     requested = {}
 
     def trains(trainer, run):
-        budgets = trainer.reward.budgets
+        budgets = trainer.reward.levels
         for one in (one for task in run.tasks for one in samples_of(task)):
             frame = trainer.request.frame(one)
             requested[one.id] = budgets.budget(trainer.reward.scores[key_of(one, frame)])

@@ -23,7 +23,7 @@ from harness.spec import parse
 from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.sft.examples import examples_of
 from harness.trainers.visionreasoner import rewards
-from harness.trainers.visionreasoner.objects import TargetObjects, check, ground_truth, objects
+from harness.trainers.visionreasoner.objects import check, ground_truth, objects, target_objects
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
@@ -393,8 +393,8 @@ def test_what_is_meant_is_found_once_a_frame(monkeypatch):
         "harness.trainers.visionreasoner.objects.ground_truth",
         lambda sample, frame: requested.append(frame) or [],
     )
-    target = TargetObjects(one)
-    assert target[0] is target[0]
+    target = target_objects(one)
+    assert target(0) is target(0)
     assert requested == [0]
 
 

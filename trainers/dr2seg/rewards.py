@@ -7,9 +7,10 @@ second one. Every function is pure and takes whatever a network writes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from harness.errors import UsageError
 from harness.models.dr2seg.grammar import TAGS, Form, description, reasoning_text
 from harness.models.grammar import split_frame, well_formed
 from harness.models.visionreasoner.scoring import (
@@ -21,7 +22,8 @@ from harness.models.visionreasoner.scoring import (
 )
 from harness.trainers.dr2seg.second_pass import LONGEST, description_of
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
-from harness.trainers.visionreasoner.objects import TargetObjects
+from harness.trainers.grpo.settings import refuse_unused
+from harness.trainers.visionreasoner.objects import target_objects
 from harness.trainers.visionreasoner.rewards import location_accuracy
 
 ANCHOR = 45
@@ -44,7 +46,7 @@ class LocationAccuracy:
 
     def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
         """Three parts and their sum, one mapping a response."""
-        target = TargetObjects(group.sample)
+        target = target_objects(group.sample)
         found = [
             location_accuracy(group, text, target, semantics=self.semantics) for text in responses
         ]
@@ -112,95 +114,106 @@ def gate_lengths(
     return list(lengths) if solved else [1.0] * len(lengths)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DR2SegReward:
     """The reward of a group; its settings are those of the plugin `dr2seg`."""
 
     form: Form = "sam2"
-    accuracy: Accuracy = field(default_factory=LocationAccuracy)
-    describes: bool = True
-    """True if R_desc is part of the reward."""
-    shortens: bool = True
-    """True if R_len is part of the reward: not in the zero-shot setting."""
-    anchor: int = ANCHOR
+    """`sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter makes of
+    boxes and description."""
+    r_desc: bool = True
+    """Reward descriptions from which the same model finds the objects again."""
+    r_len: bool = True
+    """Multiply by the reward of short reasoning. The paper's zero-shot setting does not."""
+    n0: int = ANCHOR
+    """Tokens of reasoning that cost nothing."""
     gamma: float = GAMMA
+    """Cost of each further token."""
     gate_threshold: float = 0.0
+    """The length counts only in groups where some accuracy is above this. The paper's is 0, which
+    in the `sam3` form one overlapping pixel passes; 0.5 is sensible."""
     len_floor: float = 0.0
-    """Minimum factor of the length reward, of a right answer's or a wrong one's, in a group that
-    passes the gate; the paper's is 0."""
-    longest: int = LONGEST
+    """The least that length leaves of a reward. The paper's is 0; more than that is a deviation,
+    for models whose reasoning begins at N0 + 1 / γ tokens or more."""
+    longest_description: int = LONGEST
+    """Tokens; a longer one earns nothing."""
+    second_temperature: float | None = None
+    """Temperature of the second pass; 0 is greedy, which halves the noise of its reward. None: as
+    the first pass, which keeps that reward a chance."""
+    semantics: Semantics = "official"
+    """Metric of the accuracy in the `sam2` form, as of `visionreasoner`."""
+    accuracy: Accuracy | None = None
+    """R_acc; None: `LocationAccuracy`."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, (int, float)) and not value >= 0:
+                raise UsageError(f"dr2seg({name}=…)", expected="at least 0", found=str(value))
+        if self.len_floor > 1:
+            raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(self.len_floor))
+        if self.form == "sam3":
+            refuse_unused("dr2seg", "form=sam3", semantics=(self.semantics, "official"))
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """RewardComponents of every rollout; `total` is the product of Eq. 7."""
-        firsts = [split_frame(rollout.text)[1] for rollout in group.rollouts]
+        accuracy = self.accuracy or LocationAccuracy(self.semantics)
         seconds = self._seconds(group)
-        right = self.accuracy(group, [rollout.text for rollout in group.rollouts])
-        again = self._second_pass_rewards(group, seconds)
-        counts = [self._tokens(group, first) for first in firsts]
-        counts_again = [
-            None if one is None else self._tokens(group, split_frame(one.text)[1])
-            for one in seconds
-        ]
-        lengths = [
-            length_reward(one, other, anchor=self.anchor, gamma=self.gamma)
-            for one, other in zip(counts, counts_again, strict=True)
-        ]
-        factors = self._factors(lengths, [one["accuracy"] for one in right])
-        return [
-            self._terms(response, terms, desc, count, other, length, factor)
-            for response, terms, desc, count, other, length, factor in zip(
-                firsts, right, again, counts, counts_again, lengths, factors, strict=True
+        right = accuracy(group, [rollout.text for rollout in group.rollouts])
+        again = iter(accuracy(group, [one.text for one in seconds if one is not None]))
+        # R_desc (Eq. 2) is the accuracy of the second responses.
+        found = [
+            self._terms(
+                group, first, terms, second, 0.0 if second is None else next(again)["accuracy"]
             )
+            for first, terms, second in zip(group.rollouts, right, seconds, strict=True)
         ]
-
-    def _factors(self, lengths: Sequence[float], accuracies: Sequence[float]) -> list[float]:
-        if not self.shortens:
-            return [1.0] * len(lengths)
-        floored = [max(length, self.len_floor) for length in lengths]
-        return gate_lengths(floored, accuracies, threshold=self.gate_threshold)
+        factors = [1.0] * len(found)
+        if self.r_len:
+            floored = [max(terms["length"], self.len_floor) for _, terms in found]
+            accuracies = [one["accuracy"] for one in right]
+            factors = gate_lengths(floored, accuracies, threshold=self.gate_threshold)
+        return [
+            {**terms, "length_factor": factor, TOTAL: base * factor}
+            for (base, terms), factor in zip(found, factors, strict=True)
+        ]
 
     def _terms(
         self,
-        response: str,
+        group: Group,
+        first: Rollout,
         right: RewardComponents,
+        second: Rollout | None,
         desc: float,
-        first: int,
-        second: int | None,
-        length: float,
-        factor: float,
-    ) -> RewardComponents:
-        formats = format_terms(response, form=self.form)
-        unrepeated = non_repeat(response)
+    ) -> tuple[float, RewardComponents]:
+        """Return the reward of one rollout but for its length, and the terms."""
+        response = split_frame(first.text)[1]
+        formats, unrepeated = format_terms(response, form=self.form), non_repeat(response)
+        count = self._tokens(group, first)
+        # Where nothing was described there was no second pass, of no length.
+        other = None if second is None else self._tokens(group, second)
         base = sum(formats.values()) + unrepeated + right["accuracy"]
-        return {
+        return base + (desc if self.r_desc else 0.0), {
             **formats,
             **right,
             "non_repeat": unrepeated,
             "description": desc,
             "described": float(second is not None),
-            "length": length,
-            "length_factor": factor,
-            "tokens_first": float(first),
-            # Where nothing was described there was no second pass, of no length.
-            **({} if second is None else {"tokens_second": float(second)}),
-            TOTAL: (base + (desc if self.describes else 0.0)) * factor,
+            "length": length_reward(count, other, anchor=self.n0, gamma=self.gamma),
+            "tokens_first": float(count),
+            **({} if other is None else {"tokens_second": float(other)}),
         }
 
     def _seconds(self, group: Group) -> list[Rollout | None]:
         """The second responses that count: those to a description that is one."""
         if not group.seconds:
             return [None] * len(group.rollouts)
+        form, longest = self.form, self.longest_description
         return [
             after
-            if description_of(first.text, group.count_tokens, form=self.form, longest=self.longest)
+            if description_of(first.text, group.count_tokens, form=form, longest=longest)
             else None
             for first, after in zip(group.rollouts, group.seconds, strict=True)
         ]
 
-    def _second_pass_rewards(self, group: Group, seconds: Sequence[Rollout | None]) -> list[float]:
-        """R_desc (Eq. 2): the accuracy of the second responses, 0 where there is none."""
-        found = iter(self.accuracy(group, [one.text for one in seconds if one is not None]))
-        return [0.0 if one is None else next(found)["accuracy"] for one in seconds]
-
-    def _tokens(self, group: Group, response: str) -> int:
-        return group.count_tokens(reasoning_text(response, form=self.form))
+    def _tokens(self, group: Group, rollout: Rollout) -> int:
+        return group.count_tokens(reasoning_text(split_frame(rollout.text)[1], form=self.form))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import HarnessError, ParseError
+from harness.errors import HarnessError, ParseError, UsageError
 from harness.judging import Case, judgement, rubric, same_words
 from harness.masks import BoolArray, Rle
 from harness.model import Judge
@@ -20,6 +20,7 @@ from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task
 from harness.plugins import plugin_errors
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.settings import refuse_unused
 from harness.types import Answer, AnswerForm, Box, Sample
 
 RUBRIC = "same_meaning"
@@ -37,25 +38,6 @@ def token_reward(facts: Mapping[str, Any], *, require_execute: bool = False) -> 
     """R_token: 1 if all tags are there in their legal order, else -1."""
     legal = facts.get("fault") == "" and (not require_execute or bool(facts.get("blocks")))
     return 1.0 if legal else -1.0
-
-
-def dag_reward(facts: Mapping[str, Any]) -> float:
-    """R_dag: 0.5 if the plan is a DAG over nodes that are there and fit, else -0.5."""
-    return 0.5 if facts.get("plan") else -0.5
-
-
-def exec_reward(facts: Mapping[str, Any]) -> float:
-    """R_exec: -0.5 if some block of code failed, else 0, also where there is none.
-
-    A block that the sandbox could not run counts as none.
-    """
-    failed = any(block["error"] is not None for block in facts.get("blocks", ()))
-    return -0.5 if failed else 0.0
-
-
-def task_reward(facts: Mapping[str, Any], task: Task) -> float:
-    """R_task: 0.25 if the response's task is the sample's, else 0."""
-    return 0.25 if facts.get("task") == task else 0.0
 
 
 def task_of(sample: Sample, name: str = "") -> Task:
@@ -108,9 +90,13 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     ground_truth = target.answer
     if task is Task.SEGMENTATION and ground_truth.masks is not None and "masks" in given:
         found = [Rle.from_json(one).to_array() for one in given["masks"]]
-        return mean_iou(
-            *_counted(found, [one.to_array() for one in ground_truth.masks], target.ignore)
-        )
+        true = [one.to_array() for one in ground_truth.masks]
+        if target.ignore is not None:  # pixels that do not count
+            kept = [~one.to_array() for one in target.ignore]
+            found, true = (
+                [one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, true)
+            )
+        return mean_iou(found, true)
     if task is Task.GROUNDING and "boxes" in given:
         instances = [
             Instance(one["name"], box=Box(*one["bbox"]), frame=one["frame"])
@@ -128,33 +114,37 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     return 0.0
 
 
-def _counted(
-    found: list[BoolArray], ground_truth: list[BoolArray], ignore: Sequence[Rle] | None
-) -> tuple[list[BoolArray], list[BoolArray]]:
-    """Leave out the pixels that do not count."""
-    if ignore is None:
-        return found, ground_truth
-    kept = [~one.to_array() for one in ignore]
-    both = (
-        [one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, ground_truth)
-    )
-    return next(both), next(both)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DTR1Reward:
     """The reward of a group; its settings are those of the plugin `dt_r1`."""
 
     alpha: float = 1.0
-    beta: float = 1.0
-    token: bool = True
-    dag: bool = True
-    code: bool = True
-    task: bool = True
-    result: bool = True
+    """α, the weight of R_token + R_dag."""
+    beta_accuracy: float = 1.0
+    """β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)"""
+    r_token: bool = True
+    """Reward tags in their legal order (Table 7)."""
+    r_dag: bool = True
+    """Reward a valid plan."""
+    r_exec: bool = True
+    """Punish code that fails."""
+    r_task: bool = True
+    """Reward the right task."""
+    r_result: bool = True
+    """Reward the right answer."""
     require_execute: bool = False
+    """R_token wants a block of code, as the paper's list of tags read literally."""
     judge: Judge | None = None
     """Judge of free answers; None: they must be in the words of a reference."""
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta_accuracy"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                found = str(getattr(self, name))
+                raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=found)
+        if not self.r_token:
+            idle = {"require_execute": (self.require_execute, False)}
+            refuse_unused("dt_r1", "r_token=false", **idle)
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Return the terms of every rollout, and numbers beside them that are logged."""
@@ -163,13 +153,15 @@ class DTR1Reward:
 
     def _components(self, group: Group, rollout: Rollout, task: Task) -> dict[str, float]:
         facts, sample = rollout.facts, group.sample
-        token = token_reward(facts, require_execute=self.require_execute)
-        dag, ran = dag_reward(facts), exec_reward(facts)
-        named = task_reward(facts, task)
-        result, beside = self._result(sample, facts, task)
-        style = token * self.token + dag * self.dag
-        right = ran * self.code + named * self.task + result * self.result
         blocks = facts.get("blocks", ())
+        token = token_reward(facts, require_execute=self.require_execute)
+        dag = 0.5 if facts.get("plan") else -0.5  # a DAG over nodes that are there and fit
+        # A block that the sandbox could not run counts as none.
+        ran = -0.5 if any(block["error"] is not None for block in blocks) else 0.0
+        named = 0.25 if facts.get("task") == task else 0.0
+        result, beside = self._result(sample, facts, task)
+        style = token * self.r_token + dag * self.r_dag
+        right = ran * self.r_exec + named * self.r_task + result * self.r_result
         return {
             "token": token,
             "dag": dag,
@@ -183,7 +175,7 @@ class DTR1Reward:
             "infrastructure": float(bool(facts.get("infrastructure"))),
             "format": style,
             "accuracy": right,
-            TOTAL: self.alpha * style + self.beta * right,
+            TOTAL: self.alpha * style + self.beta_accuracy * right,
         }
 
     def _result(

@@ -5,7 +5,7 @@ harness train --method dt_r1 --config r1_distill_qwen_7b_16x24gb_lora
     --data ROOT --out DIR
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from harness import plugins
@@ -48,45 +48,10 @@ def as_written(model: Any) -> Any:
     return model
 
 
-@dataclass(frozen=True, kw_only=True)
-class DTR1Options:
-    """Options of the rewards."""
-
-    alpha: float = 1.0
-    """α, the weight of R_token + R_dag."""
-    beta_accuracy: float = 1.0
-    """β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)"""
-    r_token: bool = True
-    """Reward tags in their legal order (Table 7)."""
-    r_dag: bool = True
-    """Reward a valid plan."""
-    r_exec: bool = True
-    """Punish code that fails."""
-    r_task: bool = True
-    """Reward the right task."""
-    r_result: bool = True
-    """Reward the right answer."""
-    require_execute: bool = False
-    """R_token wants a block of code, as the paper's list of tags read literally."""
-    judge: Spec | None = None
-    """Judge of summaries and free answers, such as `chat(backend=openai(…))`; None: they must be in
-    the words of a reference."""
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "beta_accuracy"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                found = str(getattr(self, name))
-                raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=found)
-        if not self.r_token:
-            idle = {"require_execute": (self.require_execute, False)}
-            refuse_unused("dt_r1", "r_token=false", **idle)
-        if not self.r_result:
-            refuse_unused("dt_r1", "r_result=false", judge=(self.judge, None))
-
-
 @with_options(
-    DTR1Options,
+    DTR1Reward,
     Settings,
+    without=("judge",),
     finetune="lora",
     lora_r=16,
     lora_alpha=32,
@@ -95,29 +60,26 @@ class DTR1Options:
     num_generations=8,
     max_completion_length=8192,
 )
-def dt_r1(options: DTR1Options, settings: Settings) -> DTR1Trainer:
+def dt_r1(own: DTR1Reward, settings: Settings, *, judge: Spec | None = None) -> DTR1Trainer:
     """DT-R1 (Shen and Unberath 2025) with GRPO: rewards of format and of accuracy.
 
     Rank, batch and group are the paper's; it states no learning rate, divergence, temperature,
     lengths, α or β: those are ours. Beside these, every setting of the GRPO engine can be given;
     docs/training.md lists them.
+
+    Args:
+        own: What is rewarded.
+        settings: Of the engine.
+        judge: Judge of summaries and free answers, such as `chat(backend=openai(…))`; None: they
+            must be in the words of a reference.
     """
-    judge = options.judge
+    if not own.r_result:
+        refuse_unused("dt_r1", "r_result=false", judge=(judge, None))
     by: Judge | None = None if judge is None else plugins.build("judges", judge)
     return DTR1Trainer(
         name="dt_r1",
         settings=settings,
-        reward=DTR1Reward(
-            alpha=options.alpha,
-            beta=options.beta_accuracy,
-            token=options.r_token,
-            dag=options.r_dag,
-            code=options.r_exec,
-            task=options.r_task,
-            result=options.r_result,
-            require_execute=options.require_execute,
-            judge=by,
-        ),
-        own={**asdict(options), "judge": None if by is None else by.name},
+        reward=replace(own, judge=by),
+        own={**vars(own), "judge": None if by is None else by.name},
         with_prompt=as_written,
     )

@@ -85,15 +85,10 @@ def log_rollouts(
     advantages: Sequence[float],
     parse: Callable[[str], ParseResult],
 ) -> None:
-    """Add a row for each rollout of groups.
+    """Add a row for each rollout of groups, from which the optimiser's `step` (from 1) learns.
 
-    Args:
-        file: The log.
-        step: The optimiser step that learns from them, from 1.
-        groups: Groups to keep.
-        rewards: Components of each rollout of at least these groups.
-        advantages: Advantage of each rollout of at least these groups.
-        parse: The method's grammar, with the repairs of inference.
+    `rewards` and `advantages` are of at least these groups; `parse` is the method's grammar, with
+    the repairs of inference.
     """
     learned = iter(advantages)
     for group, several in zip(groups, rewards, strict=False):

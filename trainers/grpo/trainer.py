@@ -61,7 +61,7 @@ class GrpoTrainer(GrpoMethod):
         from harness.trainers.grpo.rewards import ROLLOUTS, log_rollouts
         from harness.trainers.learner import train
         from harness.trainers.policy import accelerator_of
-        from harness.trainers.session import Session, finite
+        from harness.trainers.session import Session, last
 
         self._check(chat)
         settings, accelerator = self.settings, accelerator_of(self.settings, chat.device)
@@ -84,11 +84,9 @@ class GrpoTrainer(GrpoMethod):
                 (row.get("num_tokens", 0.0) for row in run.curve.read()), default=0
             )
         facts = train(learner, examples, session)
-        rows = run.curve.read() if run.main else []
-        rewards = [row["reward"] for row in rows if "reward" in row]  # of steps that began a round
         return {
             **facts,
-            "reward": finite(rewards[-1]) if rewards else None,
+            "reward": last(run, "reward"),  # of the last step that began a round
             **training_facts(examples, dropped, learner.network),
         }
 

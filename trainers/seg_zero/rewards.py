@@ -8,7 +8,8 @@ keys that contain `bbox` and `point`; `strict` takes `bbox`, `points_1` and `poi
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -111,52 +112,29 @@ def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pa
     return first, second
 
 
-def box_iou(
+def place_terms(
     response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
-) -> float:
-    """1 if the box overlaps the true one by more than half."""
-
-    def right(value: Mapping[str, Any]) -> bool:
-        return inclusive_iou(scale_box(_box_of(value, semantics), scale), target.box) > IOU
-
-    return _bit(response, right)
-
-
-def box_l1(
-    response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
-) -> float:
-    """1 if the box's edges are near the true ones, on average."""
-
-    def right(value: Mapping[str, Any]) -> bool:
+) -> dict[str, float]:
+    """Three bits: the box overlaps the true one by more than half; its edges are near the true
+    ones, on average; both points are in it and near the true two.
+    """
+    terms = dict.fromkeys(("bbox_iou", "bbox_l1", "points_l1"), 0.0)
+    value = answer_value(response) or {}
+    try:
         box = scale_box(_box_of(value, semantics), scale)
+    except UNREADABLE:
+        return terms
+    with suppress(*UNREADABLE):
+        terms["bbox_iou"] = float(inclusive_iou(box, target.box) > IOU)
+    with suppress(*UNREADABLE):
         apart = [abs(edge - true) for edge, true in zip(box, target.box, strict=True)]
-        return bool((apart[0] + apart[1] + apart[2] + apart[3]) / 4 < BOX_DISTANCE)
-
-    return _bit(response, right)
-
-
-def points_l1(
-    response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
-) -> float:
-    """1 if both points are in the predicted box and near the true two."""
-
-    def right(value: Mapping[str, Any]) -> bool:
-        box = scale_box(_box_of(value, semantics), scale)
+        terms["bbox_l1"] = float((apart[0] + apart[1] + apart[2] + apart[3]) / 4 < BOX_DISTANCE)
+    with suppress(*UNREADABLE):
         found = tuple((x * scale[0], y * scale[1]) for x, y in _points_of(value, semantics))
         inside = all(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in found)
-        return inside and points_apart(found, target.points) < POINT_DISTANCE
-
-    return _bit(response, right)
-
-
-def _bit(response: str, right: Callable[[Mapping[str, Any]], bool]) -> float:
-    value = answer_value(response)
-    if value is None:
-        return 0.0
-    try:
-        return float(right(value))
-    except UNREADABLE:
-        return 0.0
+        near = points_apart(found, target.points) < POINT_DISTANCE
+        terms["points_l1"] = float(inside and near)
+    return terms
 
 
 def scale_box(box: Sequence[float], scale: Pair) -> Sequence[float]:
@@ -206,9 +184,7 @@ class SegZeroReward:
         terms = {
             "thinking_format": thinking_format(response),
             "answer_format": answer_format(response, semantics=self.semantics),
-            "bbox_iou": box_iou(response, target, semantics=self.semantics, scale=scale),
-            "bbox_l1": box_l1(response, target, semantics=self.semantics, scale=scale),
-            "points_l1": points_l1(response, target, semantics=self.semantics, scale=scale),
+            **place_terms(response, target, semantics=self.semantics, scale=scale),
         }
         return {**terms, TOTAL: sum(terms.values())}
 

@@ -5,7 +5,7 @@ function of task and sample that returns `rationale`, `description`, or neither.
 place for a description leaves it empty, since an answer holds no name of its objects.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from harness import plugins
 from harness.errors import ParseError
 from harness.model import ChatRequest
 from harness.task import Task
+from harness.trainers.sample_checks import with_extra
 from harness.types import Sample
 
 DATASET = "dataset"
@@ -58,19 +59,8 @@ def with_descriptions(source: str, task: Task) -> Task:
     if source == DATASET:
         return task
     texts = plugins.load("text_sources", source)
-    return with_extra(task, lambda sample: texts(task, sample))
 
+    def described(sample: Sample) -> Sample:
+        return sample if sample.target is None else with_extra(sample, texts(task, sample))
 
-def with_extra(task: Task, extra: Callable[[Sample], Mapping[str, object]]) -> Task:
-    """The task with more in its targets' `extra`."""
-
-    def samples() -> Iterator[Sample]:
-        for sample in task.samples():
-            target = sample.target
-            if target is None:
-                yield sample
-            else:
-                more = {**extra(sample), **target.extra}
-                yield replace(sample, target=replace(target, extra=more))
-
-    return replace(task, samples=samples)
+    return replace(task, samples=lambda: map(described, task.samples()))

@@ -61,12 +61,8 @@ def examples_of(
 ) -> Iterator[Example | SkippedSample]:
     """One example a form of answer of every sample, in the tasks' order.
 
-    Args:
-        model: The model, which makes the requests and writes the responses.
-        tasks: Whose samples.
-        reasoning: What `<think>` holds.
-        seed: Seed of the draws that replace a model's search.
-        complete: Adds to each response what its answer alone does not say.
+    `seed` is that of the draws that replace a model's search; `complete` adds to each response what
+    its answer alone does not say.
 
     Raises:
         UsageError: the model does not give the forms of answer of a task.
@@ -90,15 +86,10 @@ def _examples(
         return
     try:
         requests, responses = _prompt_and_response(model, query, target.answer, seed)
-        pairs = [
-            (
-                request,
-                complete(
-                    sample, request, _response(model, request, form, response, target, reasoning)
-                ),
-            )
-            for request, form, response in zip(requests, query.forms, responses, strict=True)
-        ]
+        pairs = []
+        for request, form, response in zip(requests, query.forms, responses, strict=True):
+            reasoned = _response(model, request, form, response, target, reasoning)
+            pairs.append((request, complete(sample, request, reasoned)))
     except UsageError:
         raise
     except HarnessError as error:
@@ -116,19 +107,12 @@ def _prompt_and_response(
     model: PromptedModel, query: Query, answer: Answer, seed: int
 ) -> tuple[tuple[ChatRequest, ...], tuple[str, ...]]:
     """Return the requests of a query, and the responses for `answer` without its specks."""
-    if isinstance(model, AsksInTraining):
-        requests = model.training_requests(query, answer, seed=seed)
-        return requests, model.training_responses(
-            query, _training_answer(answer, requests), requests
-        )
-    requests = model.requests(query)
-    return requests, model.write(query, _training_answer(answer, requests))
-
-
-def _training_answer(answer: Answer, requests: Sequence[ChatRequest]) -> Answer:
-    return training_answer(
-        answer, {frame for request in requests for frame in _first_frames(request)}
-    )
+    drawn = model if isinstance(model, AsksInTraining) else None
+    requests = drawn.training_requests(query, answer, seed=seed) if drawn else model.requests(query)
+    answer = training_answer(answer, {frame for one in requests for frame in _first_frames(one)})
+    if drawn:
+        return requests, drawn.training_responses(query, answer, requests)
+    return requests, model.write(query, answer)
 
 
 def _first_frames(request: ChatRequest) -> Sequence[int]:

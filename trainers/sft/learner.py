@@ -97,19 +97,7 @@ def prepare_examples(
 ) -> tuple[list[Example], list[SkippedSample]]:
     """Return the examples to learn, and the skipped samples, one entry per sample.
 
-    Every example is encoded once as a check, and again in its batch. Several processes share the
-    work, and come to the same result.
-
-    Args:
-        model: The adapter whose prompts are learned.
-        processor: Its processor.
-        run: The tasks, the seed, and where progress is told.
-        reasoning: The text before the answers.
-        max_length: Most tokens of an example; None: no bound.
-        complete: Adds text to a response.
-
-    Raises:
-        DataError: nothing is left.
+    Every example is encoded once as a check, and again in its batch; see `keep_usable`.
     """
 
     def length(example: Example) -> int:

@@ -4,11 +4,12 @@ harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reas
     --data ROOT --out DIR --set learning_rate=1e-5
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from harness.options import with_options
+from harness.task import Task
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers.network import trainable, training_facts
 from harness.trainers.settings import Range, TrainingSettings
@@ -66,11 +67,15 @@ class Sft(Trainer):
     descriptions: bool = False
     complete: Complete = as_written
     """Function that completes each response beyond its answer; set by methods, not by users."""
+    extended: Callable[[Task], Task] = lambda task: task
+    """Function that adds to the targets of a task's samples, likewise."""
+    own: Mapping[str, object] = field(default_factory=dict)
+    """Settings of such a method, for the record."""
     name: str = "sft"
 
     def describe(self) -> Mapping[str, object]:
         """Return every setting."""
-        return {"descriptions": self.descriptions, **self.settings.describe()}
+        return {"descriptions": self.descriptions, **self.settings.describe(), **self.own}
 
     def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Check every sample, train, and write the checkpoint.
@@ -82,7 +87,7 @@ class Sft(Trainer):
         """
         from harness.trainers.learner import train
         from harness.trainers.policy import accelerator_of
-        from harness.trainers.session import Session, finite
+        from harness.trainers.session import Session, last
         from harness.trainers.sft.learner import SftLearner, prepare_examples
 
         model, chat = trainable("sft", run.model)
@@ -92,7 +97,7 @@ class Sft(Trainer):
         examples, dropped = prepare_examples(
             model,
             chat.processor,
-            replace(run, tasks=tuple(with_descriptions(chosen.text_source, t) for t in run.tasks)),
+            replace(run, tasks=tuple(map(self._described, run.tasks))),
             reasoning=chosen.reasoning,
             max_length=chosen.max_length,
             complete=self.complete,
@@ -102,12 +107,14 @@ class Sft(Trainer):
         )
         session = Session(run, learner.export, report_to=chosen.report_to, settings=self.describe())
         facts = train(learner, examples, session)
-        rows = run.curve.read() if run.main else []
         return {
             **facts,
-            "loss": finite(rows[-1]["loss"]) if rows else None,
+            "loss": last(run, "loss"),
             **training_facts(examples, dropped, learner.network),
         }
+
+    def _described(self, task: Task) -> Task:
+        return with_descriptions(self.settings.text_source, self.extended(task))
 
 
 @with_options(SftSettings)

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError
 from harness.task import Task
 from harness.trainers.spacer.rewards import KEY, map_of
-from harness.trainers.video_str.extra import no_extra
+from harness.trainers.video_str.extra import extra_of
 from harness.trainers.video_str.graphs import Extra, json_lines
 from harness.types import Sample
 
@@ -63,15 +63,6 @@ def maps_extra(setting: str | None) -> Extra:
     Raises:
         UsageError: there is no such file.
     """
-    if setting is None:
-        return no_extra
-    if setting == "shapes":
-        from harness.trainers.video_str.shapes import shapes_extra
-
-        return shapes_extra
-    path = Path(setting)
-    if not path.is_file():
-        raise UsageError(
-            f"maps={setting}", expected="shapes, or a file of lines", found="no such file"
-        )
-    return MapFile(read_maps(path))
+    return extra_of(
+        setting, option="maps", drawn=("shapes",), read=lambda path: MapFile(read_maps(path))
+    )

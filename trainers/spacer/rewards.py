@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import DataError, ParseError
-from harness.metrics.numeric import mean_relative_accuracy
+from harness.metrics.numeric import NUMBER_WORDS, mean_relative_accuracy
 from harness.models.spacer.grammar import GRID, GridMap, grid_map, has_map
 from harness.trainers.grpo.method import Group, RewardComponents, Rollout
 from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
@@ -23,37 +23,13 @@ KEY = "map"
 RIGHT = 0.5  # accuracy of a number above which its map counts
 DIAGONAL = GRID * math.sqrt(2.0)
 
-WORDS: Mapping[str, str] = {
-    "one": "1",
-    "two": "2",
-    "three": "3",
-    "four": "4",
-    "five": "5",
-    "six": "6",
-    "seven": "7",
-    "eight": "8",
-    "nine": "9",
-    "ten": "10",
-    "eleven": "11",
-    "twelve": "12",
-    "thirteen": "13",
-    "fourteen": "14",
-    "fifteen": "15",
-    "sixteen": "16",
-    "seventeen": "17",
-    "eighteen": "18",
-    "nineteen": "19",
-    "twenty": "20",
-    "thirty": "30",
-    "forty": "40",
-    "fifty": "50",
-    "sixty": "60",
-    "seventy": "70",
-    "eighty": "80",
-    "ninety": "90",
-    "zero": "0",
-    "a": "1",
-    "an": "1",
+WORDS: Mapping[str, int] = {
+    **{
+        word: NUMBER_WORDS[word]
+        for word in NUMBER_WORDS
+        if word not in ("zero", "hundred", "thousand")
+    },
+    **{"zero": 0, "a": 1, "an": 1},
 }
 
 
@@ -64,9 +40,9 @@ def spoken_number(predicted: str) -> float | None:
     (3.5, 1.0, 1.0)
     """
     text = predicted.strip().lower()
-    for word, digits in WORDS.items():
+    for word, number in WORDS.items():
         if re.search(rf"\b{word}\b", text):
-            return float(digits)
+            return float(number)
     match = re.search(r"\d+(\.\d+)?", text)
     value = float(match[0]) if match else math.inf
     return value if math.isfinite(value) else None

@@ -4,20 +4,26 @@ harness train --method spacer --model "spacer(checkpoint=…,frames=video_r1_tra
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR --set maps=shapes
 """
 
+from dataclasses import replace
+
 from harness.options import with_options
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.spacer.maps import categories, maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward
-from harness.trainers.video_r1.rewards import check_sample
-from harness.trainers.video_r1.temporal import TemporalOptions
+from harness.trainers.video_r1.rewards import TemporalReward, check_sample
 from harness.trainers.video_str.trainer import RUNS, SpokenTrainer, in_words_of
 
 
 @with_options(
-    TemporalOptions, Settings, **RUNS, generation_batch_size=64, max_completion_length=1024
+    TemporalReward,
+    Settings,
+    without=("accuracy",),
+    **RUNS,
+    generation_batch_size=64,
+    max_completion_length=1024,
 )
 def spacer(
-    temporal: TemporalOptions,
+    temporal: TemporalReward,
     settings: Settings,
     *,
     maps: str | None = None,
@@ -37,7 +43,7 @@ def spacer(
     return SpokenTrainer(
         name="spacer",
         settings=settings,
-        reward=SpacerReward(accuracy=accuracy, temporal=temporal.reward(accuracy)),
+        reward=SpacerReward(accuracy=accuracy, temporal=replace(temporal, accuracy=accuracy)),
         usable=check_sample,
         own={**temporal.record(), "maps": maps, "with_maps": with_maps},
         with_prompt=in_words_of("spacer"),

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from harness.models.grammar import well_formed
+from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import digits
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout, SecondPass
+from harness.trainers.grpo.settings import refuse_unused
+from harness.trainers.video_r1.shuffled import ShuffledFrames
 from harness.trainers.video_str.answers import answer, answer_reward, ground_truth_of
 from harness.types import AnswerForm, Sample
 
@@ -68,45 +71,6 @@ def length_rewards(
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemporalReward:
-    """Accuracy and format, with the bonuses for length and for the order of frames."""
-
-    accuracy: Accuracy
-    alpha: float = 0.3
-    mu: float = 0.8
-    omega: float = 0.2
-    shortest: int = 320
-    longest: int = 512
-
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """One set of terms a rollout; `seconds` of the group saw the frames shuffled."""
-        accuracies = [self.accuracy(group, rollout) for rollout in group.rollouts]
-        video = any(len(media) > 1 for media in group.sample.query.media)
-        shuffled = [self.accuracy(group, rollout) for rollout in group.seconds] if video else []
-        temporal = temporal_reward(accuracies, shuffled, mu=self.mu, alpha=self.alpha)
-        length = length_rewards(
-            accuracies,
-            [rollout.tokens for rollout in group.rollouts],
-            omega=self.omega,
-            shortest=self.shortest,
-            longest=self.longest,
-        )
-        rows = zip(group.rollouts, accuracies, temporal, length, strict=True)
-        return [self._terms(*row) for row in rows]
-
-    def _terms(
-        self, rollout: Rollout, accuracy: float, temporal: float, length: float
-    ) -> RewardComponents:
-        terms = {
-            "accuracy": accuracy,
-            "format": format_reward(rollout.text),
-            "temporal": temporal,
-            "length": length,
-        }
-        return {**terms, TOTAL: math.fsum(terms.values())}
-
-
 @dataclass(frozen=True, slots=True)
 class VideoR1Accuracy:
     """The accuracy of Video-R1 by the type of a question.
@@ -134,6 +98,67 @@ class VideoR1Accuracy:
                 numerical(predicted, ground_truth) if exact else regression(predicted, ground_truth)
             )
         return answer_reward(group, rollout.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemporalReward:
+    """Accuracy and format, with the bonuses for length and for the order of frames."""
+
+    temporal: bool = True
+    """Ask each question a second time with shuffled frames (T-GRPO); without, GRPO."""
+    alpha: float = 0.3
+    """The bonus where the order of frames is of use."""
+    mu: float = 0.8
+    """Share of the shuffled frames' accuracy that the ordered ones' has to reach."""
+    length: bool = True
+    """Reward the length of right answers."""
+    omega: float = 0.2
+    """Size of that reward."""
+    shortest: int = 320
+    """Fewest completion tokens that are rewarded."""
+    longest: int = 512
+    """Most completion tokens that are rewarded."""
+    order_seed: int = 0
+    """Seed of the shuffled orders."""
+    accuracy: Accuracy = VideoR1Accuracy()
+
+    def __call__(self, group: Group) -> list[RewardComponents]:
+        """One set of terms a rollout; `seconds` of the group saw the frames shuffled."""
+        accuracies = [self.accuracy(group, rollout) for rollout in group.rollouts]
+        video = any(len(media) > 1 for media in group.sample.query.media)
+        shuffled = [self.accuracy(group, rollout) for rollout in group.seconds] if video else []
+        temporal = temporal_reward(accuracies, shuffled, mu=self.mu, alpha=self.alpha)
+        length = length_rewards(
+            accuracies,
+            [rollout.tokens for rollout in group.rollouts],
+            omega=self.omega if self.length else 0.0,
+            shortest=self.shortest,
+            longest=self.longest,
+        )
+        formats = [format_reward(rollout.text) for rollout in group.rollouts]
+        names = ("accuracy", "format", "temporal", "length")
+        return [
+            {**dict(zip(names, terms, strict=True)), TOTAL: math.fsum(terms)}
+            for terms in zip(accuracies, formats, temporal, length, strict=True)
+        ]
+
+    def check(self, method: str) -> None:
+        """Raise UsageError for options that `temporal=false` makes idle."""
+        if not self.temporal:
+            names = ("alpha", "mu", "order_seed")
+            given = {name: (getattr(self, name), getattr(TemporalReward, name)) for name in names}
+            refuse_unused(method, "temporal=false", **given)
+
+    def contrast(self, max_new_tokens: int) -> Callable[[PromptedModel], SecondPass] | None:
+        """Return what makes the second request of rollouts; None: there is none."""
+        if not self.temporal:
+            return None
+        return lambda model: ShuffledFrames(model, self.order_seed, max_new_tokens)
+
+    def record(self) -> dict[str, object]:
+        """Return the options as they count, for the record."""
+        plain = {**vars(self), "omega": self.omega if self.length else 0.0}
+        return {name: plain[name] for name in plain if name not in ("length", "accuracy")}
 
 
 def check_sample(sample: Sample) -> None:

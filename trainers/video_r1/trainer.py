@@ -4,18 +4,29 @@ harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_r1
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR
 """
 
+from dataclasses import replace
+
 from harness.options import with_options
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.video_r1.rewards import Numbers, VideoR1Accuracy, check_sample
-from harness.trainers.video_r1.temporal import TemporalOptions
+from harness.trainers.video_r1.rewards import (
+    Numbers,
+    TemporalReward,
+    VideoR1Accuracy,
+    check_sample,
+)
 from harness.trainers.video_str.trainer import RUNS, SpokenTrainer, in_words_of
 
 
 @with_options(
-    TemporalOptions, Settings, **RUNS, generation_batch_size=32, max_completion_length=768
+    TemporalReward,
+    Settings,
+    without=("accuracy",),
+    **RUNS,
+    generation_batch_size=32,
+    max_completion_length=768,
 )
 def video_r1(
-    temporal: TemporalOptions, settings: Settings, *, numbers: Numbers = "regression"
+    temporal: TemporalReward, settings: Settings, *, numbers: Numbers = "regression"
 ) -> SpokenTrainer:
     """Video-R1 (arXiv 2503.21776): accuracy, format, length, and a bonus where the order helps.
 
@@ -29,7 +40,7 @@ def video_r1(
     return SpokenTrainer(
         name="video_r1",
         settings=settings,
-        reward=temporal.reward(VideoR1Accuracy(numbers=numbers)),
+        reward=replace(temporal, accuracy=VideoR1Accuracy(numbers)),
         usable=check_sample,
         own={**temporal.record(), "numbers": numbers},
         with_prompt=in_words_of("video_r1", aid="off"),

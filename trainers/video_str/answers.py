@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -188,12 +189,7 @@ def transcription(predicted: str, ground_truth: str) -> float:
 def answer_reward(group: Group, response: str) -> float:
     """R_ans: the reward for the form of answer that a group's sample asks for."""
     sample = group.sample
-    return REWARDS[sample.query.form](response, ground_truth_of(sample), group)
-
-
-def answer_term(sample: Sample) -> str | None:
-    """The paper's name of R_ans for a sample; None for texts, which the paper does not reward."""
-    return TERMS.get(sample.query.form)
+    return REWARDS[sample.query.form].reward(response, ground_truth_of(sample), group)
 
 
 def ground_truth_of(sample: Sample) -> Target:
@@ -211,17 +207,10 @@ def ground_truth_of(sample: Sample) -> Target:
             found=str(form),
             fix="Train on other tasks.",
         )
-    if sample.target is None or getattr(sample.target.answer, FIELDS[form]) is None:
-        raise DataError(f"sample {sample.id!r}", expected=f"a true {FIELDS[form]}", found="none")
+    name = REWARDS[form].field
+    if sample.target is None or getattr(sample.target.answer, name) is None:
+        raise DataError(f"sample {sample.id!r}", expected=f"a true {name}", found="none")
     return sample.target
-
-
-def _choice(response: str, target: Target, group: Group) -> float:
-    return choice_reward(response, target.answer.choice or "")
-
-
-def _number(response: str, target: Target, group: Group) -> float:
-    return number_reward(response, float(target.answer.number or 0.0))
 
 
 def _boxes(response: str, target: Target, group: Group) -> float:
@@ -235,10 +224,6 @@ def _interval(response: str, target: Target, group: Group) -> float:
     return interval_reward(response, target.answer.interval)
 
 
-def _boxes_3d(response: str, target: Target, group: Group) -> float:
-    return boxes_3d_reward(response, target.answer.boxes_3d or ())
-
-
 def _text(response: str, target: Target, group: Group) -> float:
     ground_truth = target.answer.text or ""
     if target.extra.get("problem_type") == "OCR":
@@ -246,32 +231,35 @@ def _text(response: str, target: Target, group: Group) -> float:
     return text_reward(response, (ground_truth, *target.references))
 
 
-REWARDS: Mapping[AnswerForm, Callable[[str, Target, Group], float]] = MappingProxyType(
+class FormReward(NamedTuple):
+    """R_ans of one form of answer."""
+
+    field: str
+    """Field of an answer with the ground truth."""
+    term: str | None
+    """The paper's name of it; None for texts, which the paper does not reward."""
+    reward: Callable[[str, Target, Group], float]
+
+
+REWARDS: Mapping[AnswerForm, FormReward] = MappingProxyType(
     {
-        AnswerForm.CHOICE: _choice,
-        AnswerForm.NUMBER: _number,
-        AnswerForm.BOXES: _boxes,
-        AnswerForm.INTERVAL: _interval,
-        AnswerForm.BOX_3D: _boxes_3d,
-        AnswerForm.TEXT: _text,
-    }
-)
-TERMS: Mapping[AnswerForm, str] = MappingProxyType(
-    {
-        AnswerForm.CHOICE: "R_mc",
-        AnswerForm.NUMBER: "R_num",
-        AnswerForm.BOXES: "R_IoU",
-        AnswerForm.INTERVAL: "R_IoU",
-        AnswerForm.BOX_3D: "R_IoU",
-    }
-)
-FIELDS: Mapping[AnswerForm, str] = MappingProxyType(
-    {
-        AnswerForm.CHOICE: "choice",
-        AnswerForm.NUMBER: "number",
-        AnswerForm.BOXES: "boxes",
-        AnswerForm.INTERVAL: "interval",
-        AnswerForm.BOX_3D: "boxes_3d",
-        AnswerForm.TEXT: "text",
+        AnswerForm.CHOICE: FormReward(
+            "choice",
+            "R_mc",
+            lambda text, target, _: choice_reward(text, target.answer.choice or ""),
+        ),
+        AnswerForm.NUMBER: FormReward(
+            "number",
+            "R_num",
+            lambda text, target, _: number_reward(text, float(target.answer.number or 0.0)),
+        ),
+        AnswerForm.BOXES: FormReward("boxes", "R_IoU", _boxes),
+        AnswerForm.INTERVAL: FormReward("interval", "R_IoU", _interval),
+        AnswerForm.BOX_3D: FormReward(
+            "boxes_3d",
+            "R_IoU",
+            lambda text, target, _: boxes_3d_reward(text, target.answer.boxes_3d or ()),
+        ),
+        AnswerForm.TEXT: FormReward("text", None, _text),
     }
 )

@@ -1,6 +1,6 @@
 """Sources of true graphs and maps, by the name that a trainer's `graphs=` has."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,23 +16,28 @@ def no_extra(task: Task, sample: Sample) -> Mapping[str, object]:
     return {}
 
 
-def extra_of(setting: str | None) -> Extra:
-    """Return the function for a trainer's setting `graphs=`: no additions, generated, or a file.
+def extra_of(
+    setting: str | None,
+    *,
+    option: str = "graphs",
+    drawn: Sequence[str] = ("shapes", "shapes_canvas"),
+    read: Callable[[Path], Extra] = lambda path: Sidecar(read_graphs(path)),
+) -> Extra:
+    """Return the function for a trainer's setting `graphs=`, or `maps=`.
+
+    That is no additions, what is `drawn` again from the seed of generated data, or a file.
 
     Raises:
         UsageError: there is no such file.
     """
     if setting is None:
         return no_extra
-    if setting in ("shapes", "shapes_canvas"):
+    if setting in drawn:
         from harness.trainers.video_str.shapes import shapes_extra
 
         return partial(shapes_extra, canvas=setting == "shapes_canvas")
     path = Path(setting)
     if not path.is_file():
-        raise UsageError(
-            f"graphs={setting}",
-            expected="shapes, shapes_canvas, or a file of lines",
-            found="no such file",
-        )
-    return Sidecar(read_graphs(path))
+        expected = f"{', '.join(drawn)}, or a file of lines"
+        raise UsageError(f"{option}={setting}", expected=expected, found="no such file")
+    return read(path)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from harness.errors import DataError, ParseError
+from harness.errors import DataError, ParseError, raised_as
 from harness.responses import finite_numbers, loads_strict
 from harness.store.atomic import write_bytes
 from harness.task import Task
+from harness.trainers.sample_checks import with_extra
 from harness.trainers.video_str.nodes import FrameGraph, Node
 from harness.types import Sample
 
@@ -116,16 +117,12 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     Raises:
         DataError: it cannot be read, or a line is no object.
     """
-    try:
+    with raised_as(DataError, f"file {path}", "lines of JSON", OSError, UnicodeDecodeError):
         lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"file {path}", expected="lines of JSON", found=str(error)) from error
     for number, line in enumerate(lines, start=1):
         where = f"file {path}, line {number}"
-        try:
+        with raised_as(DataError, where, "an object in JSON", ParseError):
             plain = loads_strict(line)
-        except ParseError as error:
-            raise DataError(where, expected="an object in JSON", found=str(error)) from error
         if not isinstance(plain, dict):
             raise DataError(where, expected="an object in JSON", found=type(plain).__name__)
         yield where, plain
@@ -161,21 +158,13 @@ def extend_task(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[st
         listed: The objects of a sample, which become its query's.
     """
 
-    def samples() -> Iterator[Sample]:
-        for sample in task.samples():
-            yield _extend_sample(sample, extra(task, sample), listed)
+    def extended(sample: Sample) -> Sample:
+        known = with_extra(sample, extra(task, sample))
+        if known.target is None:
+            return known
+        return replace(known, query=replace(known.query, objects=listed(known)))
 
-    return replace(task, samples=samples)
-
-
-def _extend_sample(
-    sample: Sample, more: Mapping[str, object], listed: Callable[[Sample], tuple[str, ...]]
-) -> Sample:
-    target = sample.target
-    if target is None:
-        return sample
-    known = replace(sample, target=replace(target, extra={**more, **target.extra}))
-    return replace(known, query=replace(known.query, objects=listed(known)))
+    return replace(task, samples=lambda: map(extended, task.samples()))
 
 
 def named_or_drawn(sample: Sample) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from harness.errors import ParseError
 from harness.frames import uniform
 from harness.models.video_str.grammar import Graph, graph
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
-from harness.trainers.video_str.answers import answer_reward, answer_term, format_reward
+from harness.trainers.video_str.answers import REWARDS, answer_reward, format_reward
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward
 
@@ -78,7 +78,7 @@ class VideoStrReward:
             + terms["R_graph"]
             + self.with_length * terms["R_l"]
         )
-        term = answer_term(group.sample)
+        term = REWARDS[group.sample.query.form].term
         return {**terms, **({} if term is None else {term: r_ans}), TOTAL: total}
 
     def graph_terms(self, response: str, ground_truth: Sequence[FrameGraph]) -> tuple[float, float]:

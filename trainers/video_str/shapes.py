@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.task import Task
 from harness.trainers.video_str.graphs import KEY, to_plain
 from harness.trainers.video_str.nodes import FrameGraph, Node
@@ -128,15 +128,12 @@ def _split_of(task: Task) -> Split:
 
 @lru_cache
 def _seed(path: Path) -> int:
-    try:
+    what, expected = f"file {path}", "the seed of a generated world"
+    unread = OSError, ValueError, RecursionError, TypeError, KeyError
+    with raised_as(
+        DataError, what, expected, *unread, fix="Make the data with `harness data make`."
+    ):
         seed = json.loads(path.read_text("utf-8"))["seed"]
-    except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
-        raise DataError(
-            f"file {path}",
-            expected="the seed of a generated world",
-            found=str(error),
-            fix="Make the data with `harness data make`.",
-        ) from error
     if type(seed) is not int:
         raise DataError(f"file {path}: 'seed'", expected="a whole number", found=repr(seed)[:60])
     return seed

@@ -7,40 +7,14 @@ With `graphs=…` responses also draw up the true graph, where the model's promp
 start for `video_str` with a network that has never seen a graph.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 
 from harness.errors import UsageError
 from harness.options import with_options
-from harness.trainer import TrainingRun
 from harness.trainers.sft.trainer import Sft, SftSettings
 from harness.trainers.video_str.extra import extra_of
 from harness.trainers.video_str.graphs import extend_task, named_or_drawn
 from harness.trainers.video_str_sft.graphs import with_graph
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphSft(Sft):
-    """`Sft` on responses with graphs, of the objects that the reinforced training lists."""
-
-    graphs: str
-    """Source of graphs, as in the setting of `video_str`."""
-    graph_in_reasoning: bool
-
-    def train(self, run: TrainingRun) -> Mapping[str, object]:
-        """Train as `Sft.train`, on samples with their graphs."""
-        extra = extra_of(self.graphs)
-        tasks = tuple(extend_task(task, extra, listed=named_or_drawn) for task in run.tasks)
-        return Sft.train(self, replace(run, tasks=tasks))
-
-    def describe(self) -> Mapping[str, object]:
-        """Return every setting."""
-        return {
-            **Sft.describe(self),
-            "graphs": self.graphs,
-            "graph_in_reasoning": self.graph_in_reasoning,
-        }
 
 
 @with_options(
@@ -71,11 +45,11 @@ def video_str_sft(
                 found="none",
             )
         return Sft(settings=settings, name="video_str_sft")
-    extra_of(graphs)  # a file that is not there is found before anything is loaded
-    return GraphSft(
+    extra = extra_of(graphs)
+    return Sft(
         settings=settings,
         name="video_str_sft",
         complete=partial(with_graph, in_reasoning=graph_in_reasoning),
-        graphs=graphs,
-        graph_in_reasoning=graph_in_reasoning,
+        extended=lambda task: extend_task(task, extra, listed=named_or_drawn),
+        own={"graphs": graphs, "graph_in_reasoning": graph_in_reasoning},
     )

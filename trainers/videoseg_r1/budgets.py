@@ -2,8 +2,10 @@
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from harness.errors import UsageError
 
@@ -53,19 +55,20 @@ class Budgets:
 
     def histogram(self, scores: Iterable[tuple[str, float]]) -> dict[str, dict[str, int]]:
         """Samples of each level, a row a data set and one of all of them: the paper's Table D2."""
-        names = NAMES[len(self.tokens)]
-        rows: dict[str, dict[str, int]] = {}
+        rows = defaultdict[str, list[int]](list)
         for dataset, score in scores:
-            for row in (dataset, "all"):
-                counts = rows.setdefault(row, dict.fromkeys((*names, "total"), 0))
-                counts[names[self.level(score)]] += 1
-                counts["total"] += 1
+            rows[dataset].append(self.level(score))
+        if rows:
+            rows["all"] = [level for row in rows.values() for level in row]
+        names = NAMES[len(self.tokens)]
         return {
-            **{name: row for name, row in rows.items() if name != "all"},
-            **({"all": rows["all"]} if rows else {}),
+            dataset: {name: row.count(level) for level, name in enumerate(names)}
+            | {"total": len(row)}
+            for dataset, row in rows.items()
         }
 
 
+@cache
 def budgets_of(tokens: str, thresholds: str) -> Budgets:
     """Budgets as a SPEC names them: numbers joined by `+`.
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from harness.errors import StoreError
 from harness.frames import uniform
@@ -45,21 +45,6 @@ LOOK = 2.0  # seconds between looks
 
 FrameOf: TypeAlias = Callable[[Sample], int]
 """The target segmentation frame of a sample: the one that is trained."""
-
-
-class Rater(Protocol):
-    """Rates several samples at once."""
-
-    @property
-    def name(self) -> str:
-        """Name under which scores are recorded."""
-
-    @property
-    def batch_size(self) -> int:
-        """Preferred number of samples in a batch."""
-
-    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
-        """One result a sample, in order; each sample with its target frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +109,10 @@ class GeometricRater:
         """Rate each sample."""
         shown = zip(samples, frames, strict=True)
         return [RatedSample(key_of(*one), geometric_rating(*one)) for one in shown]
+
+
+Rater: TypeAlias = ChatRater | GeometricRater
+"""Rates several samples at once, each with its target frame; its name is recorded."""
 
 
 def geometric_rating(sample: Sample, frame: int) -> Rating:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from harness.errors import DataError, ParseError
+from harness.errors import DataError, ParseError, raised_as
 from harness.responses import MAX_TEXT, finite_numbers, loads_lenient
 from harness.store.atomic import writing
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
@@ -102,16 +102,12 @@ def read_ratings(file: Path, rater: str | None = None) -> dict[str, float]:
 
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
+    with raised_as(DataError, f"ratings {file}", "a text file", OSError, UnicodeDecodeError):
         lines = file.read_text("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"ratings {file}", expected="a text file", found=str(error)) from error
     for number, line in enumerate(lines[:-1], start=1):
         where = f"ratings {file}, line {number}"
-        try:
+        with raised_as(DataError, where, "a JSON object", ValueError):
             row = json.loads(line)
-        except ValueError as error:
-            raise DataError(where, expected="a JSON object", found=str(error)) from error
         known = isinstance(row, dict) and {"sample", "rater", "ratings"} <= set(row)
         if not known or not isinstance(row["sample"], str):
             raise DataError(where, expected="sample, rater and ratings", found=line[:60])

@@ -6,16 +6,16 @@ are in pixels of the 840 × 840 frame.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ParseError
+from harness.errors import ParseError, UsageError
 from harness.masks import BoolArray
 from harness.models.grammar import MAX_OBJECTS, split_frame
 from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
@@ -32,9 +32,9 @@ from harness.models.visionreasoner.scoring import (
 )
 from harness.responses import finite_numbers, tag_text
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
-from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
+from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of, length_factor
 from harness.trainers.videoseg_r1.samples import key_of
-from harness.trainers.visionreasoner.objects import TargetObjects
+from harness.trainers.visionreasoner.objects import TargetObjects, target_objects
 from harness.types import Sample
 
 Penalty: TypeAlias = Literal["clipped", "literal", "none"]
@@ -46,6 +46,8 @@ FORMATS = 2.0  # what VisionReasoner pays for box and point
 
 Distances: TypeAlias = NDArray[np.float32]
 """840 × 840: the taxicab distance of every pixel to the nearest target pixel, 0 on it."""
+TargetDistances: TypeAlias = Callable[[int], Distances | None]
+"""Distances to the targets of a sample's frame; None: it has none."""
 
 
 class ParsedObjects(NamedTuple):
@@ -148,45 +150,57 @@ def reasoning_text(response: str) -> str:
     return response.partition("<answer>")[0].strip() if closed is None else closed
 
 
-class TargetDistances(dict[int, "Distances | None"]):
-    """Distances to the targets in each frame of a sample, computed at their access."""
+def target_distances(sample: Sample) -> TargetDistances:
+    """Return the distances to the targets of each frame, computed when they are asked for."""
+    assert sample.target is not None, "samples without targets are left out"
+    masks, objects = sample.target.answer.masks, target_objects(sample)
 
-    def __init__(self, sample: Sample) -> None:
-        super().__init__()
-        self.sample = sample
-
-    def __missing__(self, frame: int) -> "Distances | None":
-        self[frame] = distances(self._union(frame))
-        return self[frame]
-
-    def _union(self, frame: int) -> BoolArray:
-        assert self.sample.target is not None, "samples without targets are left out"
-        masks = self.sample.target.answer.masks
+    @cache
+    def of_frame(frame: int) -> Distances | None:
         if masks is not None:
-            return masks[frame].to_array()
+            return distances(masks[frame].to_array())
         # In the frame of rewards, where boxes are whole pixels.
-        return boxes_filled(TargetObjects(self.sample)[frame], CANVAS)
+        return distances(boxes_filled(objects(frame), CANVAS))
+
+    return of_frame
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VideoSegR1Reward:
     """The reward of a group: each rollout by itself. Its settings are those of the plugin."""
 
     think: bool = True
-    """False: the form of reasoning earns no reward (Table 4)."""
-    negative: bool = True
-    """True: reward negative points, and require one of each object."""
-    reach: float = NEGATIVE_DISTANCE
-    penalty: Penalty = "clipped"
-    beta: float = 2e-3
+    """Ask and pay for reasoning (Table 4)."""
+    negative_points: bool = True
+    """Pay for negative points close beside the objects."""
+    negative_distance: float = NEGATIVE_DISTANCE
+    """Greatest distance, in pixels of the 840 × 840 frame."""
+    length_penalty: Penalty = "clipped"
+    """`clipped` at 0, the paper's `literal` formula, or `none` (Table 7)."""
+    length_beta: float = 2e-3
     """Penalty of a token over the budget, as a part of the reward."""
-    budgets: Budgets = field(default_factory=Budgets)
-    scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    budgets: str = "96+176+256"
+    """Tokens of reasoning for each level of difficulty, joined by `+` (Table H5)."""
+    thresholds: str = "3+6"
+    """Highest difficulties of all levels but the last, joined by `+` (Table H6)."""
+    scores: Mapping[str, float] = field(default_factory=dict)
     """Difficulties by the key of a sample and its frame; one that is not there is medium."""
+
+    def __post_init__(self) -> None:
+        for name in ("negative_distance", "length_beta"):
+            if not getattr(self, name) >= 0:
+                found = str(getattr(self, name))
+                raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=found)
+        budgets_of(self.budgets, self.thresholds)  # which refuses what are none
+
+    @property
+    def levels(self) -> Budgets:
+        """Levels of difficulty with their budgets."""
+        return budgets_of(self.budgets, self.thresholds)
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """RewardComponents of every rollout; `total` is the product of Eq. 8."""
-        target, beside = TargetObjects(group.sample), TargetDistances(group.sample)
+        target, beside = target_objects(group.sample), target_distances(group.sample)
         return [self.terms(group, rollout.text, target, beside) for rollout in group.rollouts]
 
     def terms(
@@ -199,7 +213,7 @@ class VideoSegR1Reward:
         right = self._accuracy(group, predicted, targets, frame)
         terms = {
             "thinking_format": thinking_format(response) if self.think else 0.0,
-            "answer_format": answer_format(response, negative=self.negative),
+            "answer_format": answer_format(response, negative=self.negative_points),
             **right._asdict(),
             "accuracy": right.total,
             "negative_points": self._negative_accuracy(group, predicted, beside, frame),
@@ -210,11 +224,11 @@ class VideoSegR1Reward:
     def _accuracy(
         self, group: Group, predicted: ParsedObjects, targets: TargetObjects, frame: int | None
     ) -> Accuracy:
-        if predicted.objects is None or frame is None or not targets[frame]:
+        if predicted.objects is None or frame is None or not targets(frame):
             return Accuracy()
         boxes, points = predicted.objects
         scale = scale_of(group)
-        wanted = targets[frame][:MAX_OBJECTS]
+        wanted = targets(frame)[:MAX_OBJECTS]
         bits = match_flags(
             boxes * np.tile(scale, 2),
             points * scale,
@@ -226,10 +240,12 @@ class VideoSegR1Reward:
     def _negative_accuracy(
         self, group: Group, predicted: ParsedObjects, beside: TargetDistances, frame: int | None
     ) -> float:
-        if not self.negative or frame is None or predicted.predicted == 0:
+        if not self.negative_points or frame is None or predicted.predicted == 0:
             return 0.0
         points = predicted.negatives * scale_of(group)
-        return negative_points(points, predicted.predicted, beside[frame], reach=self.reach)
+        return negative_points(
+            points, predicted.predicted, beside(frame), reach=self.negative_distance
+        )
 
     def _length_reward(
         self, group: Group, response: str, terms: RewardComponents, frame: int | None
@@ -237,12 +253,14 @@ class VideoSegR1Reward:
         names = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
         original = sum(terms[name] for name in names)
         key = key_of(group.sample, frame or 0)
-        budget = self.budgets.budget(self.scores.get(key, UNKNOWN))
+        budget = self.levels.budget(self.scores.get(key, UNKNOWN))
         used = group.count_tokens(reasoning_text(response))
         factor = (
             1.0
-            if self.penalty == "none"
-            else length_factor(used, budget, beta=self.beta, clipped=self.penalty == "clipped")
+            if self.length_penalty == "none"
+            else length_factor(
+                used, budget, beta=self.length_beta, clipped=self.length_penalty == "clipped"
+            )
         )
         return {
             "original": original,

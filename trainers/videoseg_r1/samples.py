@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from harness.errors import DataError
@@ -23,12 +22,13 @@ AGAIN = re.compile(r"#\d+\Z")
 
 def of_set(task: Task) -> Task:
     """Return the task whose samples name their set: a mixture's part, else the task."""
-
-    def samples() -> Iterator[Sample]:
-        for sample in task.samples():
-            yield replace(sample, categories={SET: task.name, **sample.categories})
-
-    return replace(task, samples=samples)
+    named = {SET: task.name}
+    return replace(
+        task,
+        samples=lambda: (
+            replace(one, categories=named | dict(one.categories)) for one in task.samples()
+        ),
+    )
 
 
 def key_of(sample: Sample, frame: int = 0) -> str:

@@ -6,7 +6,7 @@ harness train --method videoseg_r1 --config qwen2_5_vl_7b_full
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of
+from harness.trainers.videoseg_r1.budgets import UNKNOWN
 from harness.trainers.videoseg_r1.difficulty import (
     ChatRater,
     FrameOf,
@@ -35,7 +35,7 @@ from harness.trainers.videoseg_r1.difficulty import (
     await_ratings,
     rate_samples,
 )
-from harness.trainers.videoseg_r1.rewards import NEGATIVE_DISTANCE, Penalty, VideoSegR1Reward
+from harness.trainers.videoseg_r1.rewards import VideoSegR1Reward
 from harness.trainers.videoseg_r1.samples import SET, TrainingRequests, check_sample, key_of, of_set
 from harness.types import Sample
 
@@ -73,7 +73,7 @@ class VideoSegR1Trainer(GrpoTrainer):
         scores = self._scores(run, samples, requests.frame)
         bound = replace(requesting, reward=replace(self.reward, scores=scores))
         facts = GrpoTrainer.train(bound, run)
-        levels = self.reward.budgets.histogram(
+        levels = self.reward.levels.histogram(
             (sample.categories[SET], scores.get(key_of(sample, requests.frame(sample)), UNKNOWN))
             for sample in samples
         )
@@ -120,14 +120,15 @@ def rater_of(scorer: Spec) -> Rater:
     return ChatRater(chat=plugins.build("backends", scorer), name=str(scorer))
 
 
-def _check_difficulties(penalty: Penalty, beta: float, budgets: Budgets) -> None:
+def _check_difficulties(reward: VideoSegR1Reward) -> None:
     """Refuse a penalty with different budgets where nothing rates the difficulty.
 
     All of them would have the budget of a medium one, which is another training than the paper's.
     """
-    if penalty == "none" or beta == 0 or len(set(budgets.tokens)) == 1:
+    alike = len(set(reward.levels.tokens)) == 1
+    if reward.length_penalty == "none" or reward.length_beta == 0 or alike:
         return
-    medium = budgets.budget(UNKNOWN)
+    medium = reward.levels.budget(UNKNOWN)
     raise UsageError(
         "videoseg_r1 with a length penalty",
         expected="the difficulty of every sample",
@@ -146,86 +147,64 @@ def _fit(sample: Sample) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoSegR1Options:
-    """Options of the rewards, and of what is drawn of a video."""
-
-    think: bool = True
-    """Ask and pay for reasoning (Table 4)."""
-    negative_points: bool = True
-    """Pay for negative points close beside the objects."""
-    negative_distance: float = NEGATIVE_DISTANCE
-    """Greatest distance, in pixels of the 840 × 840 frame."""
-    length_penalty: Penalty = "clipped"
-    """`clipped` at 0, the paper's `literal` formula, or `none` (Table 7)."""
-    length_beta: float = 2e-3
-    """Penalty of a token over the budget, as a part of the reward."""
-    budgets: str = "96+176+256"
-    """Tokens of reasoning for each level of difficulty, joined by `+` (Table H5)."""
-    thresholds: str = "3+6"
-    """Highest difficulties of all levels but the last, joined by `+` (Table H6)."""
-    scorer: Spec | None = None
-    """Rater of difficulty: a backend such as `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or
-    `measured`, which needs no network. Needed where a length penalty has several budgets and
-    `ratings` is not given."""
-    min_references: int = 8
-    """Reference frames at least."""
-    max_references: int = 12
-    """Reference frames at most."""
-    delta: float = 0.3
-    """Longest key segment, as a part of the video."""
-    ratings: Path | None = None
-    """File of ratings that are there already, and that new ones are added to; None:
-    difficulty.jsonl in the training's folder."""
-
-    def __post_init__(self) -> None:
-        for name in ("negative_distance", "length_beta"):
-            if not getattr(self, name) >= 0:
-                found = str(getattr(self, name))
-                raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=found)
-
-    def record(self) -> dict[str, object]:
-        """Return the options as plain data."""
-        scorer = None if self.scorer is None else str(self.scorer)
-        ratings = None if self.ratings is None else self.ratings.name
-        return {**asdict(self), "scorer": scorer, "ratings": ratings}
-
-
-@with_options(VideoSegR1Options, Settings, beta=1e-3, entropy_coef=1e-3, freeze_vision=True)
-def videoseg_r1(options: VideoSegR1Options, settings: Settings) -> VideoSegR1Trainer:
+@with_options(
+    VideoSegR1Reward,
+    Settings,
+    without=("scores",),
+    beta=1e-3,
+    entropy_coef=1e-3,
+    freeze_vision=True,
+)
+def videoseg_r1(
+    own: VideoSegR1Reward,
+    settings: Settings,
+    *,
+    scorer: Spec | None = None,
+    min_references: int = 8,
+    max_references: int = 12,
+    delta: float = 0.3,
+    ratings: Path | None = None,
+) -> VideoSegR1Trainer:
     """VideoSeg-R1 (Xu et al. 2025) with GRPO; the sampler of frames is not part of the training.
 
     The defaults are the paper's. Settings that it does not state (temperature, clipping, entropy)
     are as in VisionReasoner's official code; the vision tower is frozen up to the layers that merge
     its patches, about which the paper is unclear. Beside these, every setting of the GRPO engine
     can be given; `harness list trainers videoseg_r1` lists them.
+
+    Args:
+        own: What is rewarded.
+        settings: Of the engine.
+        scorer: Rater of difficulty: a backend such as
+            `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or `measured`, which needs no network.
+            Needed where a length penalty has several budgets and `ratings` is not given.
+        min_references: Reference frames at least.
+        max_references: Reference frames at most.
+        delta: Longest key segment, as a part of the video.
+        ratings: File of ratings that are there already, and that new ones are added to; None:
+            difficulty.jsonl in the training's folder.
     """
-    levels = budgets_of(options.budgets, options.thresholds)
-    if options.scorer is None and options.ratings is None:
-        _check_difficulties(options.length_penalty, options.length_beta, levels)
-    reward = VideoSegR1Reward(
-        think=options.think,
-        negative=options.negative_points,
-        reach=options.negative_distance,
-        penalty=options.length_penalty,
-        beta=options.length_beta,
-        budgets=levels,
-    )
+    if scorer is None and ratings is None:
+        _check_difficulties(own)
+    beside = {
+        "scorer": None if scorer is None else str(scorer),
+        "min_references": min_references,
+        "max_references": max_references,
+        "delta": delta,
+        "ratings": None if ratings is None else ratings.name,
+    }
     return VideoSegR1Trainer(
         name="videoseg_r1",
         settings=settings,
-        reward=reward,
-        own=options.record(),
-        with_prompt=lambda model: as_videoseg(model, think=options.think),
+        reward=own,
+        own={name: one for name, one in vars(own).items() if name != "scores"} | beside,
+        with_prompt=lambda model: as_videoseg(model, think=own.think),
         usable=check_sample,
         drawing=Drawing(
-            seed=0,
-            min_references=options.min_references,
-            max_references=options.max_references,
-            delta=options.delta,
+            seed=0, min_references=min_references, max_references=max_references, delta=delta
         ),
-        scorer=options.scorer,
-        ratings=options.ratings,
+        scorer=scorer,
+        ratings=ratings,
     )
 
 

@@ -5,6 +5,9 @@ The published training sets store boxes and points in this frame, scaled by `int
 """
 
 import math
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from harness.types import Answer, AnswerForm, Box, Point, Sample
 
 MASKS = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
 """Forms whose objects are read from masks, where there are some."""
+TargetObjects: TypeAlias = Callable[[int], list[Item]]
+"""Target objects of a sample's frame, in the 840 × 840 frame."""
 
 
 def objects(sample: Sample, frame: int = 0) -> list[Item]:
@@ -93,16 +98,9 @@ def ground_truth(sample: Sample, frame: int = 0) -> list[Item]:
     return in_frame(objects(sample, frame), sample.query.size)
 
 
-class TargetObjects(dict[int, list[Item]]):
-    """Target objects of each frame of a sample, in the 840 × 840 frame, computed at access."""
-
-    def __init__(self, sample: Sample) -> None:
-        super().__init__()
-        self.sample = sample
-
-    def __missing__(self, frame: int) -> list[Item]:
-        self[frame] = ground_truth(self.sample, frame)
-        return self[frame]
+def target_objects(sample: Sample) -> TargetObjects:
+    """Return the target objects of each frame, computed when they are first asked for."""
+    return cache(partial(ground_truth, sample))
 
 
 def check(sample: Sample) -> None:

@@ -16,7 +16,7 @@ from harness.models.visionreasoner.scoring import (
     thinking_format,
 )
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
-from harness.trainers.visionreasoner.objects import TargetObjects
+from harness.trainers.visionreasoner.objects import TargetObjects, target_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class VisionReasonerReward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Components of every rollout; `total`, from 0 to 7, is the sum of the four rewards."""
-        target = TargetObjects(group.sample)
+        target = target_objects(group.sample)
         return [self.terms(group, rollout.text, target) for rollout in group.rollouts]
 
     def terms(self, group: Group, text: str, targets: TargetObjects) -> dict[str, float]:
@@ -58,4 +58,4 @@ def location_accuracy(
     start = frame if frame is not None else (shown[0] if len(shown) == 1 else None)
     if start is None or start >= len(group.sample.query.media[0]):
         return Accuracy()
-    return accuracy(response, targets[start], canvas=group.canvas, semantics=semantics)
+    return accuracy(response, targets(start), canvas=group.canvas, semantics=semantics)

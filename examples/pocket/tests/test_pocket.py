@@ -16,7 +16,7 @@ import pytest
 import torch
 from pocket_training.training_loop import one_thread
 from pocket_training.vlm import vocabulary
-from pocket_training.vlm.batches import Collator
+from pocket_training.vlm.batches import collate
 from pocket_training.vlm.data_mixture import (
     ABSENT,
     COUNT_LESSONS,
@@ -83,9 +83,9 @@ def both_moments(pixels):
 
 def prompt_of(batch):
     """The first row's tokens before its response."""
-    labelled = np.flatnonzero(batch.labels[0] >= 0)
-    assert labelled[0] > np.flatnonzero(batch.seen[0])[-1], "responses come after images"
-    return batch.tokens[0, : labelled[0] + 1].tolist()
+    labelled = np.flatnonzero(batch["labels"][0] >= 0)
+    assert labelled[0] > np.flatnonzero(batch["seen"][0])[-1], "responses come after images"
+    return batch["tokens"][0, : labelled[0] + 1].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def batches(*, seed=0):
 @pytest.mark.parametrize("kind", ["stills", "clips"])
 def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind):
     batch = batches()[kind]
-    tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
+    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
     forward = Forward(network, tap=1)
     pixel_patches = patches(tensors["images"])
     with torch.no_grad():
@@ -124,8 +124,8 @@ def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind
             pixel_patches, *(tensors[name] for name in ("tokens", "positions", "owner", "seen"))
         )
         ours = network.lm_head(states.last)
-        rows, clip = len(batch.owner), kind == "clips"
-        values = torch.cat([both_moments(pixel_patches[owner]) for owner in batch.owner])
+        rows, clip = len(batch["owner"]), kind == "clips"
+        values = torch.cat([both_moments(pixel_patches[owner]) for owner in batch["owner"]])
         grid = torch.tensor([[pixel_patches.shape[1], 12, 12]] * rows)
         intervals = torch.full((rows,), 2.0)  # step 5 gives its first clip the second interval … 2
         extra = (
@@ -163,20 +163,19 @@ def cases():
             yield view, locate_example(view, question), question.text, AnswerForm.MASK, ()
 
 
-def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint, tokenizer):
+def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint):
     model = pocket_model(
         checkpoint=str(checkpoint), segmenter=Spec("box"), propagator=Spec("still")
     )
-    collator = Collator(tokenizer)
     for view, lesson, text, form, options in cases():
         frames = [render(view.scene, frame) for frame in view.frames]
         media = pixels(frames, times=range(len(frames)), is_video=len(frames) > 1, id="scene")
         query = Query(id="q", text=text, media=(media,), forms=(form,), options=options)
         inputs = processor_inputs(model.chat.processor, model.requests(query))
-        batch = collator.batch([DrawnScene(view, (lesson,))], intervals=[2])
+        batch = collate([DrawnScene(view, (lesson,))], intervals=[2])
         assert prompt_of(batch) == inputs["input_ids"][0].tolist()
         name = "pixel_values_videos" if len(frames) > 1 else "pixel_values"
-        ours = both_moments(patches(torch.from_numpy(batch.images))[0])
+        ours = both_moments(patches(torch.from_numpy(batch["images"]))[0])
         assert (ours - inputs[name]).abs().max() < 1e-6
         if len(frames) > 1:
             assert float(inputs["second_per_grid_ts"][0]) == 2.0
@@ -440,40 +439,39 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
 
 
 def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer):
-    collator = Collator(tokenizer)
     seen = 0
     for view, qa, lesson in copies():
-        batch = collator.batch([DrawnScene(view, (lesson,))], intervals=[1])
+        batch = collate([DrawnScene(view, (lesson,))], intervals=[1])
         written = "".join(
-            tokenizer.decode([batch.tokens[row][place + 1]]) for row, place in batch.copies
+            tokenizer.decode([batch["tokens"][row][place + 1]]) for row, place in batch["copies"]
         )
         output = "".join(lesson.response[one.start : one.end] for one in lesson.copies)
         assert written.replace(" ", "") == output.replace(" ", ""), "a word's token has its blank"
-        for (row, place), source in zip(batch.copies, batch.sources, strict=True):
+        for (row, place), source in zip(batch["copies"], batch["sources"], strict=True):
             assert source.any() and not source[place + 1 :].any(), "it was said before"
             assert row == 0
         if qa is not None and qa.options:
             for number, option in enumerate(qa.options):
-                words = [token for _, token, own in batch.options if own == number]
-                text = "".join(tokenizer.decode([batch.tokens[0][token]]) for token in words)
+                words = [token for _, token, own in batch["options"] if own == number]
+                text = "".join(tokenizer.decode([batch["tokens"][0][token]]) for token in words)
                 assert text.strip() == option
                 seen += 1
     assert seen > 50
 
 
 @pytest.mark.parametrize("family", ["referring", "video"])
-def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(tokenizer, family):
+def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(family):
     """Cell by cell they are the mask of the token's thing, and on average its part of the token."""
     scene = draw_scene(3, family=family, split="train", index=5)
     view = View(scene, tuple(range(scene.frames)))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
-    batch = Collator(tokenizer).batch(drawn, intervals=[1])
+    batch = collate(drawn, intervals=[1])
     grids = (scene.frames + 1) // 2
-    assert batch.outlines.shape == (1, grids * 36, 49)
-    shown = batch.kinds[0, :, 0] > 0
-    assert shown.any() and not batch.outlines[0, ~shown].any()
+    assert batch["outlines"].shape == (1, grids * 36, 49)
+    shown = batch["kinds"][0, :, 0] > 0
+    assert shown.any() and not batch["outlines"][0, ~shown].any()
     shares = view.shares[::2].max(1).reshape(-1)
-    assert np.allclose(batch.outlines[0].mean(-1)[shown], shares[shown], atol=0.03)
+    assert np.allclose(batch["outlines"][0].mean(-1)[shown], shares[shown], atol=0.03)
     for token in np.flatnonzero(shown):
         grid, place = divmod(int(token), 36)
         row, column = divmod(place, 6)
@@ -485,7 +483,7 @@ def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(tokenizer, fami
             x = int((column * 7 + across + 0.5) * scene.width / 42)
             around = masks[owner, max(0, y - 3) : y + 4, max(0, x - 3) : x + 4]
             if around.all() or not around.any():
-                assert batch.outlines[0, token, cell] == around.all()
+                assert batch["outlines"][0, token, cell] == around.all()
 
 
 @pytest.mark.slow
@@ -539,9 +537,9 @@ def test_any_text_is_written_and_read_back(tokenizer):
 def test_batches_depend_on_seed_and_step_alone():
     once, again, other = batches(), batches(), batches(seed=1)
     for kind, batch in once.items():
-        for name, array in batch.arrays().items():
-            assert np.array_equal(array, again[kind].arrays()[name]), name
-    assert not np.array_equal(once["stills"].images, other["stills"].images)
+        for name, array in batch.items():
+            assert np.array_equal(array, again[kind][name]), name
+    assert not np.array_equal(once["stills"]["images"], other["stills"]["images"])
 
 
 def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pocket_training.vlm import vocabulary
-from pocket_training.vlm.batches import STEP, Collator
+from pocket_training.vlm.batches import STEP, collate
 from pocket_training.vlm.data_mixture import (
     COUNTED,
     SEEN,
@@ -73,6 +72,5 @@ def test_stills_are_of_every_family_that_is_asked_about():
 
 
 def test_batches_come_in_few_lengths(counted):
-    collator = Collator(vocabulary.load_tokenizer())
-    lengths = {collator.batch([drawn], intervals=[1]).tokens.shape[1] for drawn in counted[:20]}
+    lengths = {collate([drawn], intervals=[1])["tokens"].shape[1] for drawn in counted[:20]}
     assert len(lengths) > 1 and not any(length % STEP for length in lengths)

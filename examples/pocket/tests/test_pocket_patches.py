@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from pocket_training.vlm import vocabulary
-from pocket_training.vlm.batches import Collator
+from pocket_training.vlm.batches import collate
 from pocket_training.vlm.data_mixture import DrawnScene
 from pocket_training.vlm.forward import Forward, HiddenStates, patches
 from pocket_training.vlm.losses import Heads
@@ -15,11 +14,6 @@ from pocket_training.vlm.views import View
 from harness.world.families import draw_scene
 from harness.world.referring import attributes
 from harness.world.scene import COLOURS, SHAPES, SIZES
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return vocabulary.load_tokenizer()
 
 
 def test_patches_come_in_the_order_of_the_architecture():
@@ -45,20 +39,20 @@ def covered(mask):
 
 
 @pytest.mark.parametrize("family", ["referring", "video"])
-def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
+def test_each_patch_tells_the_thing_that_covers_most_of_it(family):
     scene = draw_scene(3, family=family, split="train", index=5)
     view = View(scene, tuple(range(scene.frames)))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
-    batch = Collator(tokenizer).batch(drawn, intervals=[1])
+    batch = collate(drawn, intervals=[1])
     grids = (scene.frames + 1) // 2
-    assert batch.patch_kinds.shape == (1, grids * 144, 3)
-    assert batch.patch_boxes.shape == (1, grids * 144, 4)
+    assert batch["patch_kinds"].shape == (1, grids * 144, 3)
+    assert batch["patch_boxes"].shape == (1, grids * 144, 4)
     clear = 0
     for grid in range(grids):
         parts = np.stack([covered(mask) for mask in view.masks[2 * grid]])
         for patch in range(144):
             limit, next_most = np.sort(parts[:, patch])[::-1][:2]
-            info = batch.patch_kinds[0, grid * 144 + patch]
+            info = batch["patch_kinds"][0, grid * 144 + patch]
             if limit < 0.09:
                 assert not info.any()
             elif limit > 0.11 and limit - next_most > 0.02:
@@ -69,7 +63,7 @@ def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
                     [*COLOURS].index(one.colour),
                     SIZES.index(one.size),
                 )
-                box = batch.patch_boxes[0, grid * 144 + patch]
+                box = batch["patch_boxes"][0, grid * 144 + patch]
                 assert np.array_equal(box, view.boxes[2 * grid][thing])
                 clear += 1
     assert clear > 10 * grids
@@ -89,18 +83,18 @@ def meetings():
                     yield view, question, tokens
 
 
-def test_tokens_tell_the_place_of_what_is_asked_about_where_they_show_it(tokenizer):
+def test_tokens_tell_the_place_of_what_is_asked_about_where_they_show_it():
     met = 0
     for view, question, tokens in meetings():
         drawn = [DrawnScene(view, (locate_example(view, question),))]
-        plain = Collator(tokenizer).batch(drawn, intervals=[1])
-        assert np.array_equal(plain.boxes_of_targets, plain.boxes[plain.owner])
-        batch = Collator(tokenizer, places_of_targets=True).batch(drawn, intervals=[1])
-        assert np.array_equal(batch.boxes, plain.boxes)
+        plain = collate(drawn, intervals=[1])
+        assert np.array_equal(plain["boxes_of_targets"], plain["boxes"][plain["owner"]])
+        batch = collate(drawn, intervals=[1], places_of_targets=True)
+        assert np.array_equal(batch["boxes"], plain["boxes"])
         thing = question.referents[0]
-        assert (batch.boxes_of_targets[0, tokens, :4] == view.boxes[0][thing]).all()
+        assert (batch["boxes_of_targets"][0, tokens, :4] == view.boxes[0][thing]).all()
         others = view.shares[0][thing] < 0.04
-        assert np.array_equal(batch.boxes_of_targets[0, others], plain.boxes[0, others])
+        assert np.array_equal(batch["boxes_of_targets"][0, others], plain["boxes"][0, others])
         met += len(tokens)
     assert met > 20
 
@@ -117,7 +111,7 @@ def test_what_image_tokens_are_merged_from_is_told():
 
 def told_rightly(batch):
     """Logits and boxes that say just what a batch's patches show."""
-    kinds = torch.from_numpy(batch.patch_kinds)
+    kinds = torch.from_numpy(batch["patch_kinds"])
     output = [
         torch.nn.functional.one_hot(kinds[..., which], number) * 60.0
         for which, number in enumerate((len(SHAPES) + 1, len(COLOURS), len(SIZES)))
@@ -128,14 +122,14 @@ def told_rightly(batch):
         x = token % 6 * 28 + within % 2 * 14 + 7
         y = token // 6 * 28 + within // 2 * 14 + 7
         middles.append((x, y, x, y))
-    relative = (torch.from_numpy(batch.patch_boxes) - torch.tensor(middles)) / 28
+    relative = (torch.from_numpy(batch["patch_boxes"]) - torch.tensor(middles)) / 28
     return torch.cat([*output, relative], dim=-1)
 
 
-def test_what_patches_say_costs_nothing_where_it_is_right(tokenizer):
+def test_what_patches_say_costs_nothing_where_it_is_right():
     view = View(draw_scene(3, family="referring", split="train", index=5), (0,))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(view.scene)))),))]
-    batch = Collator(tokenizer).batch(drawn, intervals=[1])
+    batch = collate(drawn, intervals=[1])
     right = told_rightly(batch)
     outputs = right.shape[-1]
     heads = Heads(width=4 * outputs, patches=outputs, fine=True)
@@ -146,10 +140,10 @@ def test_what_patches_say_costs_nothing_where_it_is_right(tokenizer):
 
     def cost(before, after):
         states = HiddenStates(after.view(1, 36, -1), before, *[nothing] * 4)
-        targets = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
+        targets = {name: torch.from_numpy(array) for name, array in batch.items()}
         return heads._patches(states, targets).item()
 
-    shown = int(np.flatnonzero(batch.patch_kinds[0, :, 0])[0])
+    shown = int(np.flatnonzero(batch["patch_kinds"][0, :, 0])[0])
     assert cost(right, right) < 1e-5
     parts = torch.split(right, [len(SHAPES) + 1, len(COLOURS), len(SIZES), 4], dim=-1)
     for number, part in enumerate(parts):

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from pocket_training.vlm import vocabulary
-from pocket_training.vlm.batches import Collator, squashed
+from pocket_training.vlm.batches import collate, squashed
 from pocket_training.vlm.data_mixture import DrawnScene, draw_images, draw_stills
 from pocket_training.vlm.losses import _kind_loss
 from pocket_training.vlm.trainer import STAGES
@@ -19,11 +18,6 @@ from harness.world.referring import attributes
 from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
 
 MIXTURE = replace(STAGES["more"].mixture, images=40)
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return vocabulary.load_tokenizer()
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +76,7 @@ def test_the_network_sees_the_other_colour():
     assert changed == pytest.approx(areas[thing] / (scene.width * scene.height), abs=0.02)
 
 
-def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape(tokenizer):
+def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape():
     scene = draw_scene(3, family="referring", split="train", index=5)
     lesson = locate_example(View(scene, (0,)), next(iter(attributes(scene))))
     fills = {0: (0, 255, 255)}
@@ -91,11 +85,11 @@ def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape(tok
         DrawnScene(View(scene, (0,)), (lesson,)),
     )
     batch, plain = (
-        Collator(tokenizer, colours_alone=alone).batch([requested, unasked], intervals=[1, 1])
+        collate([requested, unasked], intervals=[1, 1], colours_alone=alone)
         for alone in (True, False)
     )
     for name in ("kinds", "patch_kinds"):
-        info, whole = getattr(batch, name), getattr(plain, name)
+        info, whole = batch[name], plain[name]
         shown = whole[0, :, 0] > 0
         assert (info[0, shown][:, [0, 2]] == -100).all()
         assert np.array_equal(info[0, :, 1], whole[0, :, 1])
@@ -104,7 +98,7 @@ def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape(tok
         nameless = info[1, :, 1] == -100
         assert nameless.any() and (info[1, nameless, 0] > 0).all()
         assert np.array_equal(info[1, ~nameless], whole[0, ~nameless])
-    assert np.array_equal(batch.boxes, plain.boxes)
+    assert np.array_equal(batch["boxes"], plain["boxes"])
 
 
 def test_what_is_not_asked_for_costs_nothing():

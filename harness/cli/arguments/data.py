@@ -1,79 +1,63 @@
-"""Arguments of `harness data`: make, fetch, check, info."""
+"""Arguments of `harness data`, `harness doctor` and `harness completion`."""
 
-from pathlib import Path
-
-from harness.cli.arguments.shared import (
-    Commands,
-    actions_of,
-    add_data_root,
-    add_json,
-    add_tasks_and_data,
-    command,
-    flag,
-)
+from harness.cli.arguments.shared import Commands, Options, actions_of, command
 
 
 def add_data(commands: Commands) -> None:
     """`harness data`."""
     actions = actions_of(commands, "data", "make, check and describe benchmarks' files")
     make = command(actions, "make", "write a generated world in official layouts")
-    make.add_argument("world", choices=["shapes"], help="which world")
-    make.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
-    make.add_argument("--seed", type=int, default=0, help="of the world (default 0)")
-    make.add_argument(
-        "--size",
-        type=int,
-        default=24,
-        metavar="N",
-        help="samples a split and benchmark (default 24)",
+    make.option("world", "which world", choices=["shapes"])
+    make.option("--out DIR", "a new folder", required=True)
+    make.option("--seed", "of the world (default 0)", default=0)
+    make.option("--size N", "samples a split and benchmark (default 24)", default=24)
+    about = "only these benchmarks, by name (default: all)"
+    make.option("--tasks LIST", about, repeated=True)
+    make.json()
+    about = "fetch a benchmark's files from the Hugging Face hub, at a recorded commit"
+    fetch = command(actions, "fetch", about, function="fetch:fetch")
+    fetch.option("task TASK", "see `harness list tasks`")
+    fetch.data()
+    about = "a commit or branch (default: what was fetched before, or else what the card says)"
+    fetch.option("--revision NAME", about)
+    about = "the one that goes there; may be repeated (`harness list tasks TASK`)"
+    fetch.option("--only FOLDER", f"of several repositories, {about}", repeated=True)
+    fetch.flag("--quiet", "no progress")
+    fetch.json()
+    check = command(actions, "check", "look at every file of a benchmark")
+    _add_tasks(check)
+    about = "other numbers of samples or videos than the published ones are an error"
+    check.flag("--strict", about)
+    about = "the first and the last (default), all of them and of images too, or none"
+    about = f"frames of videos that are decoded: {about}"
+    check.option("--decode", about, default="ends", choices=("ends", "all", "none"))
+    check.json()
+    info = command(actions, "info", "sizes, splits, licence and one example")
+    _add_tasks(info)
+    info.json()
+
+
+def _add_tasks(action: Options) -> None:
+    action.option("task TASK", "one task, or use --tasks", nargs="?")
+    action.tasks_and_data()
+
+
+def add_doctor(commands: Commands) -> None:
+    """`harness doctor`."""
+    parser = command(commands, "doctor", "what this machine has and lacks")
+    about = "test the sandbox for code that models write, tier by tier, and nothing else"
+    parser.flag("--sandbox", about)
+    parser.json()
+
+
+def add_completion(commands: Commands) -> None:
+    """`harness completion`."""
+    parser = command(
+        commands,
+        "completion",
+        "print a script that completes commands and options in a shell",
+        "bash: harness completion bash > ~/.local/share/bash-completion/completions/harness\n"
+        "zsh:  harness completion zsh > ~/.zfunc/_harness   (fpath+=~/.zfunc before compinit)\n"
+        "fish: harness completion fish > ~/.config/fish/completions/harness.fish",
     )
-    make.add_argument(
-        "--tasks",
-        action="append",
-        metavar="LIST",
-        help="only these benchmarks, by name (default: all)",
-    )
-    add_json(make)
-    fetch = command(
-        actions,
-        "fetch",
-        "fetch a benchmark's files from the Hugging Face hub, at a recorded commit",
-        function="fetch:fetch",
-    )
-    fetch.add_argument("task", metavar="TASK", help="see `harness list tasks`")
-    add_data_root(fetch)
-    fetch.add_argument(
-        "--revision",
-        metavar="NAME",
-        help="a commit or branch (default: what was fetched before, or else what the card says)",
-    )
-    fetch.add_argument(
-        "--only",
-        action="append",
-        metavar="FOLDER",
-        help="of several repositories, "
-        "the one that goes there; may be repeated (`harness list tasks TASK`)",
-    )
-    flag(fetch, "--quiet", "no progress")
-    add_json(fetch)
-    for name, about in (
-        ("check", "look at every file of a benchmark"),
-        ("info", "sizes, splits, licence and one example"),
-    ):
-        action = command(actions, name, about)
-        action.add_argument("task", nargs="?", metavar="TASK", help="one task, or use --tasks")
-        add_tasks_and_data(action)
-        if name == "check":
-            flag(
-                action,
-                "--strict",
-                "other numbers of samples or videos than the published ones are an error",
-            )
-            action.add_argument(
-                "--decode",
-                choices=("ends", "all", "none"),
-                default="ends",
-                help="frames of videos that are decoded: the first and the last "
-                "(default), all of them and of images too, or none",
-            )
-        add_json(action)
+    parser.option("shell", "the shell", choices=("bash", "zsh", "fish"))

@@ -1,44 +1,21 @@
-"""Arguments of the commands that compute scores: `eval`, `sweep`, `score` and `verify`."""
+"""Arguments of the commands that compute scores, and that take one apart."""
 
-from argparse import ArgumentParser
 from pathlib import Path
 
-from harness.cli.arguments.shared import (
-    Commands,
-    add_config,
-    add_data_root,
-    add_json,
-    add_judge,
-    add_metrics,
-    add_tasks_and_data,
-    command,
-    flag,
-    share,
-)
+from harness.cli.arguments.shared import SUBSET, WHERE_READ, Commands, Options, command, share
 
 LINES = """A line of FILE is a JSON object: "id", and one of "response", "boxes", "points", "masks",
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
 """
 
-FORMATS = (
-    "jsonl",
-    "lmms-eval",
-    "vlmevalkit",
-    "inspect",
-    "every-eval-ever",
-    "video-mme",
-    "tempcompass",
-    "sti",
-    "vsi",
-    "png-tree",
-    "label-tree",
-    "mask-tree",
-)
-"""Formats that `harness score` reads. `harness.formats` defines them, but is slow to import."""
-
-
+EVALUATION = "%(prog)s --model SPECS --tasks SPECS --data ROOT --out DIR [options]"
 LOGS = ("lmms-eval", "vlmevalkit", "inspect", "every-eval-ever")
 """Formats that `harness diff` compares a run with."""
+FORMATS = (
+    *("jsonl", *LOGS, "video-mme", "tempcompass", "sti", "vsi"),
+    *("png-tree", "label-tree", "mask-tree"),
+)
+"""Formats that `harness score` reads. `harness.formats` defines them, but is slow to import."""
 
 
 def add_eval(commands: Commands) -> None:
@@ -47,9 +24,9 @@ def add_eval(commands: Commands) -> None:
         commands,
         "eval",
         "predict and score",
+        "example: harness eval --model saliency --tasks reason_seg,mevis --data ROOT --out runs",
         function="evaluate:evaluate",
-        epilog="example: harness eval --model saliency --tasks reason_seg,mevis "
-        "--data ROOT --out runs",
+        usage=EVALUATION,
     )
     _evaluation(parser)
 
@@ -60,184 +37,105 @@ def add_sweep(commands: Commands) -> None:
         commands,
         "sweep",
         "evaluate one model under several settings",
-        epilog="example: harness sweep --model pocket --vary frames=2,4,8 "
+        "example: harness sweep --model pocket --vary frames=2,4,8 "
         "--tasks mevis --data ROOT --out runs",
+        usage=EVALUATION,
     )
-    parser.add_argument(
-        "--vary",
-        action="append",
-        metavar="SETTING=VALUES",
-        help="of the model's "
-        "SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated",
-    )
-    flag(
-        parser,
-        "--grid",
-        "every combination (default: one setting at a time, and the model as it is)",
-    )
+    about = "of the model's SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated"
+    parser.option("--vary SETTING=VALUES", about, repeated=True)
+    about = "every combination (default: one setting at a time, and the model as it is)"
+    parser.flag("--grid", about)
     _evaluation(parser)
 
 
-def _evaluation(parser: ArgumentParser) -> None:
-    parser.usage = "%(prog)s --model SPECS --tasks SPECS --data ROOT --out DIR [options]"
-    what = parser.add_argument_group("what to evaluate")
-    what.add_argument(
-        "--model",
-        action="append",
-        metavar="SPECS",
-        help="required: NAME or NAME(key=value,…), several with commas or repeated",
+def _evaluation(parser: Options) -> None:
+    what = parser.group("what to evaluate")
+    about = "required: NAME or NAME(key=value,…), several with commas or repeated"
+    what.option("--model SPECS", about, repeated=True)
+    what.tasks_and_data()
+    what.option("--subset", SUBSET)
+    what.metrics()
+    what.judge()
+    what.option("--seed", "of sampling (default 0)", default=0)
+    about = "refuse if the model's checkpoint says that it was trained on some of it"
+    what.flag("--strict-split", about)
+    about = "count samples with missing or damaged images as failed and go on"
+    what.flag("--allow-missing", about)
+    what.config()
+    where = parser.group("results")
+    where.option("--out DIR", "required: where run folders go")
+    about = "(default: the model's own, and its SPEC for the folder)"
+    where.option("--name", f"of one model, for its folder, record and boards {about}")
+    where.flag("--quiet", "no progress")
+    where.json()
+    speed = parser.group("speed and machines")
+    speed.option("--batch-size N", "samples in a batch (default: the model's own)")
+    about = "processes that each hold the model (default 1: this one)"
+    speed.option("--workers N", about, default=1)
+    about = (
+        "predict the I-th of N shares, without scores; folders of all shares copied together "
+        "are finished by the same command without --shard"
     )
-    add_tasks_and_data(what)
-    what.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
-    add_metrics(what)
-    add_judge(what)
-    what.add_argument("--seed", type=int, default=0, help="of sampling (default 0)")
-    flag(
-        what,
-        "--strict-split",
-        "refuse if the model's checkpoint says that it was trained on some of it",
+    speed.option("--shard I/N", about, share)
+    about = (
+        "run the command as a job of Slurm with these parameters of submitit, such as "
+        "partition=gpu,nodes=2,gpus_per_node=8,timeout_min=240: a process a GPU"
     )
-    flag(
-        what, "--allow-missing", "count samples with missing or damaged images as failed and go on"
+    speed.option("--submitit KEY=VALUE,…", about)
+    speed.flag("--isolate", "give the model decoded images in a process without file handles")
+    speed.option("--timeout SECONDS", "restart a worker that reports nothing for SECONDS")
+    about = "let the workers be actors of a Ray cluster; `local` begins one"
+    speed.option("--ray ADDRESS", about)
+    about = (
+        "GPUs of each actor, such as 0.5; with 0 they compute on the CPU (default: 1, or an equal "
+        "share, where the cluster has GPUs)"
     )
-    add_config(what)
-    where = parser.add_argument_group("results")
-    where.add_argument("--out", type=Path, metavar="DIR", help="required: where run folders go")
-    where.add_argument(
-        "--name",
-        help="of one model, for its folder, record and boards (default: "
-        "the model's own, and its SPEC for the folder)",
-    )
-    flag(where, "--quiet", "no progress")
-    add_json(where)
-    speed = parser.add_argument_group("speed and machines")
-    speed.add_argument(
-        "--batch-size",
-        type=int,
-        metavar="N",
-        help="samples in a batch (default: the model's own)",
-    )
-    speed.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="processes that each hold the model (default 1: this one)",
-    )
-    speed.add_argument(
-        "--shard",
-        type=share,
-        metavar="I/N",
-        help="predict the I-th of N shares, without scores; folders of all shares copied together "
-        "are finished by the same command without --shard",
-    )
-    speed.add_argument(
-        "--submitit",
-        metavar="KEY=VALUE,…",
-        help="run the command as a job of Slurm with these parameters of submitit, such as "
-        "partition=gpu,nodes=2,gpus_per_node=8,timeout_min=240: a process a GPU",
-    )
-    flag(speed, "--isolate", "give the model decoded images in a process without file handles")
-    speed.add_argument(
-        "--timeout",
-        type=float,
-        metavar="SECONDS",
-        help="restart a worker that reports nothing for SECONDS",
-    )
-    speed.add_argument(
-        "--ray",
-        metavar="ADDRESS",
-        help="let the workers be actors of a Ray cluster; `local` begins one",
-    )
-    speed.add_argument(
-        "--worker-gpus",
-        type=float,
-        metavar="N",
-        help="GPUs of each actor, such as 0.5; with 0 they compute on the CPU "
-        "(default: 1, or an equal share, where the cluster has GPUs)",
-    )
-    speed.add_argument(
-        "--worker-wait",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="how long an actor may wait for a machine with room for it (default 120)",
-    )
-    again = parser.add_argument_group("a run that exists (the same command resumes it)")
-    flag(again, "--retry-failed", "predict again what failed")
-    flag(again, "--restart", "set an earlier run in the same folder aside and begin anew")
-    flag(again, "--rescore", "overwrite stored results if re-scoring gives different numbers")
-    stop = parser.add_argument_group("stop early (docs/ci.md)")
-    stop.add_argument(
-        "--against",
-        type=Path,
-        metavar="RUN",
-        help="compare with this finished run, group by group in an order that --seed draws",
-    )
-    flag(
-        stop,
-        "--until-decided",
+    speed.option("--worker-gpus N", about, float)
+    about = "how long an actor may wait for a machine with room for it (default 120)"
+    speed.option("--worker-wait SECONDS", about, default=120.0)
+    again = parser.group("a run that exists (the same command resumes it)")
+    again.flag("--retry-failed", "predict again what failed")
+    again.flag("--restart", "set an earlier run in the same folder aside and begin anew")
+    again.flag("--rescore", "overwrite stored results if re-scoring gives different numbers")
+    stop = parser.group("stop early (docs/ci.md)")
+    about = "compare with this finished run, group by group in an order that --seed draws"
+    stop.option("--against RUN", about)
+    about = (
         "stop once the model is shown to be worse, or not worse by the margin; exit code 1 "
-        "if worse. The run stays unfinished: it has no score of the full set",
+        "if worse. The run stays unfinished: it has no score of the full set"
     )
-    stop.add_argument(
-        "--margin",
-        type=float,
-        default=0.05,
-        metavar="X",
-        help="the drop that matters (default %(default)s)",
-    )
+    stop.flag("--until-decided", about)
+    stop.option("--margin X", "the drop that matters (default %(default)s)", default=0.05)
 
 
 def add_score(commands: Commands) -> None:
     """`harness score`."""
-    parser = command(
-        commands,
-        "score",
-        "score predictions that exist: a file from elsewhere, or a run",
-        epilog=LINES,
+    about = "score predictions that exist: a file from elsewhere, or a run"
+    parser = command(commands, "score", about, LINES)
+    parser.option("runs RUN", "run folders", nargs="*")
+    parser.tasks_and_data()
+    parser.option("--predictions FILE", "JSON lines, or what --format says")
+    about = f"of FILE: {', '.join(FORMATS)} (default: %(default)s)"
+    parser.option("--format NAME", about, default="jsonl", choices=FORMATS)
+    about = "of --format mask-tree: a probability above it is foreground (default 0.5)"
+    parser.option("--threshold P", about)
+    about = 'reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)'
+    parser.option("--model SPEC", about)
+    about = (
+        "score a RUN's predictions by these protocols of its benchmark, or by `all`; boards show "
+        "what `all` gives"
     )
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
-    add_tasks_and_data(parser)
-    parser.add_argument(
-        "--predictions", type=Path, metavar="FILE", help="JSON lines, or what --format says"
-    )
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default="jsonl",
-        metavar="NAME",
-        help=f"of FILE: {', '.join(FORMATS)} (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        metavar="P",
-        help="of --format mask-tree: a probability above it is foreground (default 0.5)",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="SPEC",
-        help='reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)',
-    )
-    parser.add_argument(
-        "--protocols",
-        metavar="NAMES",
-        help="score a RUN's predictions by these protocols of its benchmark, or by `all`; boards "
-        "show what `all` gives",
-    )
-    parser.add_argument("--name", help="the name on boards (default: the file's)")
-    parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
-    flag(parser, "--allow-extra", "ignore lines with unknown ids")
-    flag(parser, "--allow-missing", "go on where images or videos are missing")
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that score RUNs (default 1)"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="leave a run folder for boards")
-    add_metrics(parser)
-    add_judge(parser)
-    add_config(parser)
-    add_json(parser)
+    parser.option("--protocols NAMES", about)
+    parser.option("--name", "the name on boards (default: the file's)")
+    parser.option("--subset", SUBSET)
+    parser.flag("--allow-extra", "ignore lines with unknown ids")
+    parser.flag("--allow-missing", "go on where images or videos are missing")
+    parser.option("--workers N", "processes that score RUNs (default 1)", default=1)
+    parser.option("--out DIR", "leave a run folder for boards")
+    parser.metrics()
+    parser.judge()
+    parser.config()
+    parser.json()
 
 
 def add_diff(commands: Commands) -> None:
@@ -246,32 +144,23 @@ def add_diff(commands: Commands) -> None:
         commands,
         "diff",
         "why two numbers differ: what each stage explains, from a run to another or to a log",
-        epilog="examples: harness diff runs/old/mevis runs/new/mevis --out waterfall.svg\n"
+        "examples: harness diff runs/old/mevis runs/new/mevis --out waterfall.svg\n"
         "          harness diff runs/mine/video_mme samples_videomme.jsonl --format lmms-eval",
     )
-    parser.add_argument("a", type=Path, metavar="RUN", help="a run folder")
-    parser.add_argument("b", type=Path, metavar="OTHER", help="another run, or a log of --format")
-    parser.add_argument(
-        "--format",
-        choices=LOGS,
-        metavar="NAME",
-        help=f"OTHER is a log of {', '.join(LOGS)}, with its scores where it has some",
-    )
-    parser.add_argument(
-        "--model", metavar="SPEC", help="reads the log's responses (default: as RUN's model does)"
-    )
-    _waterfall(parser, data="default: where the runs read them")
+    parser.option("a RUN", "a run folder")
+    parser.option("b OTHER", "another run, or a log of --format", Path)
+    about = f"OTHER is a log of {', '.join(LOGS)}, with its scores where it has some"
+    parser.option("--format NAME", about, choices=LOGS)
+    about = "reads the log's responses (default: as RUN's model does)"
+    parser.option("--model SPEC", about)
+    _waterfall(parser, data=WHERE_READ)
 
 
-def _waterfall(parser: ArgumentParser, *, data: str) -> None:
-    add_data_root(parser, data)
-    parser.add_argument(
-        "--level", type=float, default=0.95, help="of the paired intervals (default %(default)s)"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the waterfall, as .svg or as .html"
-    )
-    add_json(parser)
+def _waterfall(parser: Options, *, data: str) -> None:
+    parser.data(data)
+    parser.option("--level", "of the paired intervals (default %(default)s)", default=0.95)
+    parser.option("--out FILE", "write the waterfall, as .svg or as .html")
+    parser.json()
 
 
 def add_audit(commands: Commands) -> None:
@@ -280,60 +169,40 @@ def add_audit(commands: Commands) -> None:
         commands,
         "audit",
         "what of a score is seeing: controls without images, in other orders, with a verdict each",
-        epilog="examples: harness audit runs/pocket/reason_seg --out audit\n"
+        "examples: harness audit runs/pocket/reason_seg --out audit\n"
         "          harness audit pocket --tasks reason_seg --data ROOT --out audit",
     )
-    parser.add_argument("of", metavar="RUN|MODEL", help="a run folder, or a model's SPEC")
-    add_tasks_and_data(parser)
-    parser.add_argument("--subset", help="of a MODEL: first<N>, seed<S>-<N>, or a file of ids")
-    parser.add_argument("--seed", type=int, default=0, help="of a MODEL's sampling (default 0)")
-    parser.add_argument(
-        "--controls",
-        metavar="NAMES",
-        help="with commas: grey, swapped, shuffled, omitted, reasoning, options, frames, "
-        "contamination (default: all that apply)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="where audit.html, audit.json, badge.svg and the controls' runs go",
-    )
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="worker processes (default 1)"
-    )
-    add_json(parser)
+    parser.option("of RUN|MODEL", "a run folder, or a model's SPEC")
+    parser.tasks_and_data()
+    parser.option("--subset", "of a MODEL: first<N>, seed<S>-<N>, or a file of ids")
+    parser.option("--seed", "of a MODEL's sampling (default 0)", default=0)
+    about = "grey, swapped, shuffled, omitted, reasoning, options, frames, contamination"
+    parser.option("--controls NAMES", f"with commas: {about} (default: all that apply)")
+    about = "where audit.html, audit.json, badge.svg and the controls' runs go"
+    parser.option("--out DIR", about, required=True)
+    parser.option("--workers N", "worker processes (default 1)", default=1)
+    parser.json()
 
 
 def add_ladder(commands: Commands) -> None:
     """`harness ladder`."""
-    parser = command(
-        commands,
-        "ladder",
-        "where masks are lost: one stage after another replaced by the truth",
-        epilog="example: harness ladder runs/pocket/mevis --out ladder.svg",
-    )
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run of a task with masks")
+    about = "where masks are lost: one stage after another replaced by the truth"
+    example = "example: harness ladder runs/pocket/mevis --out ladder.svg"
+    parser = command(commands, "ladder", about, example)
+    parser.option("run RUN", "a run of a task with masks")
     _waterfall(parser, data="default: where the run read it")
 
 
 def add_verify(commands: Commands) -> None:
     """`harness verify`."""
-    parser = command(
-        commands,
-        "verify",
-        "check that ground-truth answers get the maximum score, as answers and as response text",
+    about = "check that ground-truth answers get the maximum score, as answers and as response text"
+    parser = command(commands, "verify", about)
+    parser.tasks_and_data()
+    about = (
+        "whose grammar writes and reads the responses (default: %(default)s); none: answers only"
     )
-    add_tasks_and_data(parser)
-    parser.add_argument(
-        "--model",
-        metavar="SPEC",
-        default="qwen_vl(backend=stored)",
-        help="whose grammar writes and reads the responses (default: %(default)s); "
-        "none: answers only",
-    )
-    add_json(parser)
+    parser.option("--model SPEC", about, default="qwen_vl(backend=stored)")
+    parser.json()
 
 
 def add_conform(commands: Commands) -> None:
@@ -342,30 +211,18 @@ def add_conform(commands: Commands) -> None:
         commands,
         "conform",
         "hold somebody else's scorer against a protocol, on small adversarial cases",
-        epilog="example: harness conform --protocol rvos/mevis "
+        "example: harness conform --protocol rvos/mevis "
         "--scorer 'python their_eval.py {truth_masks} {pred_masks}'\nThe files that it gets, and "
         "the number that it prints: docs/differences.md.",
     )
-    parser.add_argument(
-        "--scorer",
-        required=True,
-        metavar="CMD",
-        help="a command line with {truth} and {pred} (JSON lines), or {truth_masks} and "
-        "{pred_masks} (folders of PNG)",
+    about = (
+        "a command line with {truth} and {pred} (JSON lines), or {truth_masks} and {pred_masks} "
+        "(folders of PNG)"
     )
-    parser.add_argument("--protocol", required=True, metavar="NAME", help="such as seg/lisa")
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        default=1e-6,
-        metavar="X",
-        help="largest difference that is none (default %(default)s)",
-    )
-    parser.add_argument(
-        "--scale",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="what a score of 1 is in its output, such as 100 (default 1)",
-    )
-    add_json(parser)
+    parser.option("--scorer CMD", about, required=True)
+    parser.option("--protocol NAME", "such as seg/lisa", required=True)
+    about = "largest difference that is none (default %(default)s)"
+    parser.option("--tolerance X", about, default=1e-6)
+    about = "what a score of 1 is in its output, such as 100 (default 1)"
+    parser.option("--scale X", about, default=1.0)
+    parser.json()

@@ -1,13 +1,99 @@
-"""Arguments that several commands share."""
+"""Arguments that several commands share, and how one is declared."""
 
 import argparse
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The commands of a parser, or the actions of a command, as `add_subparsers` returns them."""
-Options: TypeAlias = "argparse._ActionsContainer"
-"""A parser, or a group of its options."""
+KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("DIR", "FILE", "PLAN", "ROOT", "RUN"), Path),
+    **{"N": int, "P": float, "X": float, "SECONDS": float},
+}
+"""Types of values, by the word that stands for them in the help (`FILE.svg` is a `FILE`)."""
+SUBSET = "first<N>, seed<S>-<N>, or a file with one id a line"
+WHERE_READ = "default: where the runs read them"
+
+
+class Options:
+    """Adds options to a command, or to a group of its options."""
+
+    def __init__(self, parser: argparse._ActionsContainer) -> None:
+        self.parser = parser
+
+    def group(self, title: str) -> "Options":
+        """Add a group of options, which stand under a title in the help."""
+        return Options(self.parser.add_argument_group(title))
+
+    def option(
+        self,
+        name: str,
+        about: str,
+        kind: Callable[[str], object] | None = None,
+        *,
+        default: object = None,
+        required: bool = False,
+        repeated: bool = False,
+        nargs: str | None = None,
+        choices: Iterable[str] | None = None,
+    ) -> None:
+        """Add an option with a value, or an argument.
+
+        Args:
+            name: As it is typed, and the word for its value: `--out DIR`, `runs RUN`.
+            about: Its help.
+            kind: Its type; None: that of the word in `KINDS`, else the default's.
+            default: Its value where it is not typed.
+            required: Refuse the command without it.
+            repeated: It may be typed several times, and is a list.
+            nargs: Of an argument, as `add_argument` has it.
+            choices: The values that there are.
+        """
+        typed, _, word = name.partition(" ")
+        usual = str if default is None else type(default)
+        added = self.parser.add_argument(
+            typed,
+            action="append" if repeated else "store",
+            metavar=word or None,
+            type=kind or KINDS.get(word.partition(".")[0], usual),
+            default=default,
+            nargs=nargs,
+            choices=choices,
+            help=about,
+        )
+        added.required |= required
+
+    def flag(self, name: str, about: str) -> None:
+        """Add an option without a value."""
+        self.parser.add_argument(name, action="store_true", help=about)
+
+    def json(self) -> None:
+        """Add `--json`, for commands that can print their result for a program."""
+        self.flag("--json", "print one JSON value and nothing else")
+
+    def tasks_and_data(self) -> None:
+        """Add `--tasks` and `--data`: the benchmarks, and the folder of their data."""
+        about = "NAME or NAME(split=…,protocol=…), several with commas or repeated"
+        self.option("--tasks SPECS", about, repeated=True)
+        self.data()
+
+    def data(self, about: str = "the folder that holds one folder a benchmark") -> None:
+        """Add `--data`: the folder of the benchmarks' data."""
+        self.option("--data ROOT", about)
+
+    def metrics(self) -> None:
+        """Add `--metrics`: metrics beside those of a task."""
+        self.option("--metrics SPECS", "further metrics, from plugins", repeated=True)
+
+    def judge(self) -> None:
+        """Add `--judge`: the model that grades answers in free text."""
+        about = "chat(backend=…), remembered(judge=…,file=…) or stored(file=…)"
+        self.option("--judge SPEC", f"who grades free answers: {about}")
+
+    def config(self) -> None:
+        """Add `--config`: a TOML file with values of options."""
+        self.option("--config FILE", "a TOML file with the same keys; what is typed wins")
 
 
 def actions_of(commands: Commands, name: str, about: str) -> Commands:
@@ -20,19 +106,21 @@ def command(
     commands: Commands,
     name: str,
     about: str,
-    *,
-    function: str | None = None,
     epilog: str | None = None,
-) -> argparse.ArgumentParser:
-    """Add a command or an action, and return its parser.
+    *,
+    function: str = "",
+    usage: str | None = None,
+) -> Options:
+    """Add a command or an action, and return what adds its options.
 
     Args:
         commands: All commands, or the actions of one.
         name: As it is typed.
         about: What it does, in a phrase.
-        function: `module:name` below `harness.cli`; None: of the command's own name, of an action
-            in the module of its command.
         epilog: Text below the options, such as an example.
+        function: `module:name` below `harness.cli`; "": of the command's own name, of an action in
+            the module of its command.
+        usage: The first line of its help; None: as argparse has it.
     """
     parser = commands.add_parser(
         name,
@@ -40,15 +128,10 @@ def command(
         description=about[0].upper() + about[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
+        usage=usage,
     )
-    function = function or f"{parser.prog.split()[1]}:{name}"
-    parser.set_defaults(function=function, parser=parser)
-    return parser
-
-
-def flag(parser: Options, name: str, about: str) -> None:
-    """Add an option without a value."""
-    parser.add_argument(name, action="store_true", help=about)
+    parser.set_defaults(function=function or f"{parser.prog.split()[1]}:{name}", parser=parser)
+    return Options(parser)
 
 
 def count(text: str) -> int:
@@ -64,62 +147,3 @@ def share(text: str) -> tuple[int, int]:
     if not 1 <= part <= parts:
         raise ValueError(text)
     return part, parts
-
-
-def add_json(parser: Options) -> None:
-    """Add `--json`, for commands that can print their result for a program."""
-    flag(parser, "--json", "print one JSON value and nothing else")
-
-
-def add_tasks_and_data(parser: Options) -> None:
-    """Add `--tasks` and `--data`: the benchmarks, and the folder of their data."""
-    parser.add_argument(
-        "--tasks",
-        action="append",
-        metavar="SPECS",
-        help="NAME or NAME(split=…,protocol=…), several with commas or repeated",
-    )
-    add_data_root(parser)
-
-
-def add_data_root(
-    parser: Options, about: str = "the folder that holds one folder a benchmark"
-) -> None:
-    """Add `--data`: the folder of the benchmarks' data."""
-    parser.add_argument("--data", type=Path, metavar="ROOT", help=about)
-
-
-def add_run_folders(
-    parser: Options, about: str = "a folder with runs below it; may be repeated"
-) -> None:
-    """Add `--runs`, which may be repeated."""
-    parser.add_argument(
-        "--runs", type=Path, action="append", required=True, metavar="DIR", help=about
-    )
-
-
-def add_metrics(parser: Options) -> None:
-    """Add `--metrics`: metrics beside those of a task."""
-    parser.add_argument(
-        "--metrics", action="append", metavar="SPECS", help="further metrics, from plugins"
-    )
-
-
-def add_judge(parser: Options) -> None:
-    """Add `--judge`: the model that grades answers in free text."""
-    parser.add_argument(
-        "--judge",
-        metavar="SPEC",
-        help="who grades free answers: chat(backend=…), "
-        "remembered(judge=…,file=…) or stored(file=…)",
-    )
-
-
-def add_config(parser: Options) -> None:
-    """Add `--config`: a TOML file with values of options."""
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="a TOML file with the same keys; what is typed wins",
-    )

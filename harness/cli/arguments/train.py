@@ -1,8 +1,8 @@
-"""Arguments of `harness train`."""
+"""Arguments of `harness train` and `harness twin`."""
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_data_root, add_json, add_judge, command, flag
+from harness.cli.arguments.shared import SUBSET, Commands, actions_of, command
 
 
 def add_train(commands: Commands) -> None:
@@ -11,56 +11,66 @@ def add_train(commands: Commands) -> None:
         commands,
         "train",
         "train a model, and evaluate it",
-        epilog="example: harness train --method sft --config pocket_cpu --model "
-        'pocket --train-tasks "reason_seg(split=train)" --data ROOT --out DIR '
-        "--eval-tasks reason_seg",
+        "example: harness train --method sft --config pocket_cpu --model pocket "
+        '--train-tasks "reason_seg(split=train)" --data ROOT --out DIR --eval-tasks reason_seg',
     )
-    parser.add_argument("--method", metavar="SPEC", help="a trainer; see `harness list trainers`")
-    parser.add_argument("--model", metavar="SPEC", help="what to start from")
-    parser.add_argument(
-        "--train-tasks",
-        action="append",
-        metavar="SPECS",
-        help="NAME or NAME(split=…), several with commas or repeated",
-    )
-    add_data_root(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder for the training")
+    parser.option("--method SPEC", "a trainer; see `harness list trainers`")
+    parser.option("--model SPEC", "what to start from")
+    about = "NAME or NAME(split=…), several with commas or repeated"
+    parser.option("--train-tasks SPECS", about, repeated=True)
+    parser.data()
+    parser.option("--out DIR", "a new folder for the training")
     # Not `config`: a name is looked up beside the method, and its keys are settings as well.
-    parser.add_argument(
+    parser.parser.add_argument(
         "--config",
         dest="configuration",
         metavar="FILE|NAME",
         help="a TOML file with settings and options, or one that the method brings",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        metavar="KEY=VALUE",
-        help="a setting of the trainer; may be repeated",
+    parser.option("--set KEY=VALUE", "a setting of the trainer; may be repeated", repeated=True)
+    parser.option("--eval-tasks SPECS", "evaluate the checkpoint on these", repeated=True)
+    about = "further metrics of --eval-tasks, such as reasoning_tokens"
+    parser.option("--eval-metrics SPECS", about, repeated=True)
+    about = "what evaluates the checkpoint, which stands in it as {checkpoint}, where it is not "
+    parser.option("--eval-model SPEC", f"{about}--model with another checkpoint")
+    parser.option("--every N", "evaluate while training too, every N steps")
+    parser.flag("--strict-split", "refuse if some of --eval-tasks would be trained on")
+    parser.judge()
+    parser.flag("--resume", "go on with the training in DIR")
+    parser.option("--seed", "of everything that is drawn (default 0)", int)
+    parser.flag("--keep-state", "keep the optimiser's state when finished")
+    parser.flag("--quiet", "no progress")
+    parser.json()
+
+
+def add_twin(commands: Commands) -> None:
+    """`harness twin`."""
+    actions = actions_of(commands, "twin", "build digital twins ahead, and look at one")
+    build = command(
+        actions,
+        "build",
+        "run perception nodes over the images and videos of tasks, and keep what they saw",
+        "example: harness twin build --tasks shapes_referring --data data --out twins\n"
+        "The same command goes on where it was stopped.",
     )
-    parser.add_argument(
-        "--eval-tasks", action="append", metavar="SPECS", help="evaluate the checkpoint on these"
-    )
-    parser.add_argument(
-        "--eval-metrics",
-        action="append",
-        metavar="SPECS",
-        help="further metrics of --eval-tasks, such as reasoning_tokens",
-    )
-    parser.add_argument(
-        "--eval-model",
-        metavar="SPEC",
-        help="what evaluates the checkpoint, which "
-        "stands in it as {checkpoint}, where it is not --model with another "
-        "checkpoint",
-    )
-    parser.add_argument(
-        "--every", type=int, metavar="N", help="evaluate while training too, every N steps"
-    )
-    flag(parser, "--strict-split", "refuse if some of --eval-tasks would be trained on")
-    add_judge(parser)
-    flag(parser, "--resume", "go on with the training in DIR")
-    parser.add_argument("--seed", type=int, help="of everything that is drawn (default 0)")
-    flag(parser, "--keep-state", "keep the optimiser's state when finished")
-    flag(parser, "--quiet", "no progress")
-    add_json(parser)
+    build.tasks_and_data()
+    build.option("--out DIR", "a folder for them", required=True)
+    build.option("--subset", SUBSET)
+    about = "draw the twin of one image or video: a page and a picture"
+    example = "example: harness twin show --media photo.jpg --out twin.html"
+    show = command(actions, "show", about, example)
+    about = "an image, a video, or a folder of a video's frames"
+    show.option("--media FILE", about, required=True)
+    about = "the page; a picture lies beside it (default twin.html)"
+    show.option("--out FILE.html", about, default=Path("twin.html"))
+    about = "limit of the text for a language model (default 2048; 4 characters a token)"
+    show.option("--tokens N", about, default=2048)
+    for action, several in ((build, "; may be repeated"), (show, "")):
+        about = f"a plan{several} (default: the paper's, with all that is assigned)"
+        action.option("--plan PLAN.json", about, repeated=True)
+        about = "local (default), paper, or changes such as 'local(SAM2=pocket_sam)'"
+        action.option("--nodes SPEC", f"the node behind each name: {about}", default="local")
+        action.option("--frames N", "frames of a video (default 8)", default=8)
+        about = "a node's limit for one image or video (default 120)"
+        action.option("--timeout SECONDS", about, default=120.0)
+        action.json()

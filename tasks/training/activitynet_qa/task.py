@@ -20,10 +20,8 @@ from harness.spec import Spec
 from harness.task import Problem, Task, choose
 from harness.tasks.qa.videos import FrameSelection, video_or_lost
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
-from harness.tasks.training.subsets import RandomSubset, at_places
+from harness.tasks.training.subsets import RandomSubset
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
-
-__all__ = ["PROTOCOLS", "activitynet_qa"]
 
 FIX = "`harness list tasks activitynet_qa` says where the data is had."
 TYPES = (
@@ -74,10 +72,7 @@ def activitynet_qa(
     """One sample a question.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: Which videos.
         sample: Only so many of them, drawn uniformly by `seed`; DT-R1 trains on 1,000.
-        seed: Decides which.
         frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
         protocol: `train/answers`, which compares texts as the official script does, but for case.
     """
@@ -166,8 +161,7 @@ def video_name(folder: Path, name: str) -> str:
 
 def _samples(source: Source, split: str) -> Iterator[Sample]:
     records = read_records(source)
-    places = source.sampled.places(len(records), f"activitynet_qa/{split}")
-    for record in at_places(records, places):
+    for record in source.sampled.choose(lambda: records, f"activitynet_qa/{split}"):
         name = video_name(source.videos, record.video)
         yield Sample(
             id=record.id,

@@ -1,8 +1,8 @@
 """Videos of the generated world in the layout of ActivityNet-QA."""
 
-import json
 from pathlib import Path
 
+from harness.tasks.rvos.writing import write_json
 from harness.tasks.spatial.shapes import write_video
 from harness.world.scene import Scene, Split
 from harness.world.shapes import World
@@ -13,7 +13,6 @@ SPLITS: dict[str, Split] = {"train": "train", "val": "val", "test": "test"}
 def write(world: World, root: Path) -> None:
     """Write `root/activitynet_qa`: questions and answers of three splits, and their videos."""
     place = root / "activitynet_qa"
-    (place / "dataset").mkdir(parents=True)
     for name, split in SPLITS.items():
         requested, answered = [], []
         for scene in world.scenes("qa_video", split)[: max(1, world.size // 3)]:
@@ -24,9 +23,7 @@ def write(world: World, root: Path) -> None:
                 requested.append({"video_name": video, "question": question, "question_id": key})
                 answered.append({"answer": answer, "type": kind, "question_id": key})
         for which, rows in (("q", requested), ("a", answered)):
-            text = json.dumps(rows)
-            path = place / "dataset" / f"{name}_{which}.json"
-            path.write_text(text, encoding="utf-8", newline="\n")
+            write_json(place / "dataset" / f"{name}_{which}.json", rows)
 
 
 def questions(scene: Scene) -> list[tuple[str, str, int]]:

@@ -14,7 +14,7 @@ target.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -62,11 +62,6 @@ def groundmore(
     """One sample a question: masks of its objects in the frames of the action, empty elsewhere.
 
     A target has the boxes around these masks as well, `box_track`.
-
-    Args:
-        data: The folder that holds one folder a benchmark.
-        split: Which clips.
-        protocol: `rvos/mevis`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     root = folder(data / "groundmore", fix=FIX)
@@ -133,7 +128,7 @@ class Clip:
         self.place = place
         self.start = start
         """Second of the whole video at which the clip begins."""
-        self._labels: dict[int, dict[int, Rle]] = {}
+        self._masks = cache(self._read_masks)
 
     def numbers(self) -> list[int]:
         """The numbers of its frames, in order."""
@@ -152,7 +147,7 @@ class Clip:
     def answer(self, objects: Sequence[int], first: int, last: int, media: Media) -> Answer:
         """Masks of the objects, and of their union, one a frame, and the boxes of that."""
         frames = [
-            self._cached_masks(number, media.size)
+            self._masks(number, media.size)
             if first <= number <= last and media.fault is None
             else {}
             for number in self.numbers() or [0]
@@ -164,11 +159,6 @@ class Clip:
             instances=instances(tracks, media.size),
             box_track=tuple(map(extent, masks)),
         )
-
-    def _cached_masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
-        if number not in self._labels:
-            self._labels[number] = self._read_masks(number, size)
-        return self._labels[number]
 
     def _read_masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         """Masks of a frame by object; a frame without a file shows none, as officially."""

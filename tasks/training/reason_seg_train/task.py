@@ -33,8 +33,6 @@ def reason_seg_train(
     """One sample a wording, or one an image.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         texts: `all`; `one` of each image, drawn by `seed`; or the `first`, which is
             `reason_seg(split=train)` by another name.
         seed: Decides which wording `one` takes.

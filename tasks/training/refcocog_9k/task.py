@@ -16,8 +16,6 @@ from harness.tasks.training.scoring import OBJECTS as PROTOCOLS
 from harness.tasks.training.tables840 import Solution, box, point, table_task
 from harness.types import Answer
 
-__all__ = ["PROTOCOLS", "refcocog_9k"]
-
 FIX = "`harness list tasks refcocog_9k` says where the data is had."
 FOLDER = "refCOCOg_9k_840"
 _PAIR = r"\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)"
@@ -33,8 +31,6 @@ def refcocog_9k(
     """One sample a row; the box and the points are pixels of the 840 × 840 image.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         protocol: `train/objects`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)

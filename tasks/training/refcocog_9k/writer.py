@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.tasks.training.refcocog_9k.task import FOLDER
-from harness.tasks.training.shapes840 import image, one_object, scene_question, scenes, write_rows
+from harness.tasks.training.shapes840 import one_object, row, scene_question, scenes, write_rows
 from harness.world.shapes import World
 
 
@@ -19,11 +19,4 @@ def _rows(world: World) -> Iterator[dict[str, object]]:
         if question.count != 1:
             continue
         name = f"shapes_{scene.index * 100 + question.referents[0]}"
-        yield {
-            "id": name,
-            "problem": question.text,
-            "image": image(scene, f"{name}.png"),
-            "solution": one_object(scene, question.referents[0]),
-            "img_height": scene.height,
-            "img_width": scene.width,
-        }
+        yield row(scene, name, question, one_object(scene, question.referents[0]))

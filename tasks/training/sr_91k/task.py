@@ -27,8 +27,6 @@ from harness.tasks.training.questions import TrainingQuestion
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
 
-__all__ = ["PROTOCOLS", "sr_91k"]
-
 FIX = "`harness list tasks sr_91k` says where the data is had."
 FILES = ("SR-91k.jsonl", "SpaceR-151k.jsonl")
 MAPS = "cognitive_map.jsonl"
@@ -50,10 +48,7 @@ def sr_91k(
     """One sample a question; where there is a map, `extra["map"]` has it and the query its objects.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         sample: Only so many of them, drawn uniformly by `seed`.
-        seed: Decides which.
         frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
         protocol: `train/answers`, for curves.
     """

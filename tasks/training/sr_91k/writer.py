@@ -1,8 +1,8 @@
 """Videos of the generated world in the layout of SR-91k, with their maps."""
 
-import json
 from pathlib import Path
 
+from harness.tasks.rvos.writing import write_lines
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import write_video
 from harness.tasks.training.question_writing import record
@@ -26,8 +26,8 @@ def write(world: World, root: Path) -> None:
             for question in ASKED
         ]
     kept = [{**row, "problem_id": k} for k, row in enumerate(rows[: world.size], start=1)]
-    _lines(place / FILES[0], kept)
-    _lines(place / MAPS, [_map(scene) for scene in scenes])
+    write_lines(place / FILES[0], kept)
+    write_lines(place / MAPS, [_map(scene) for scene in scenes])
 
 
 def name(scene: Scene) -> str:
@@ -43,8 +43,3 @@ def _map(scene: Scene) -> dict[str, object]:
         spot = [min(max(one, 0), GRID - 1) for one in (column, row)]
         cells.setdefault(thing.shape, []).append(spot)
     return {"video_id": name(scene), "cognitive_map": cells, "object_list": sorted(cells)}
-
-
-def _lines(path: Path, rows: list[dict[str, object]]) -> None:
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8", newline="\n")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from harness.errors import UsageError
+from harness.errors import UsageError, raised_as
 from harness.store.atomic import writing
 from harness.tasks.training.stv import spatial, temporal
 from harness.tasks.training.stv.answers import LEAD, Answers
@@ -243,7 +243,12 @@ def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
                     graphs.write(json.dumps(one.graph, ensure_ascii=False) + "\n")
                 statistics.add(one.question, has_graph=one.graph is not None)
                 ids[one.question["task"]].append(one.question["problem_id"])
-        report = _report(settings, statistics, tally)
+        report = {
+            "seed": settings.seed,
+            "settings": settings.to_json(),
+            "questions": statistics.to_json(),
+            "filters": tally.to_json(),
+        }
         chosen = uniform(ids, settings.rl, seed=settings.seed)
         _write(out / "rl_ids.txt", "".join(f"{one}\n" for one in chosen))
         _write(out / "report.json", json.dumps(report, indent=1) + "\n")
@@ -251,17 +256,6 @@ def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
         for name in PARTIAL:  # last: a build that was stopped leaves no set
             (out / name).rename(out / name.removesuffix(".partial"))
     return report
-
-
-def _report(
-    settings: BuildSettings, statistics: Statistics, tally: FilterCounts
-) -> dict[str, object]:
-    return {
-        "seed": settings.seed,
-        "settings": settings.to_json(),
-        "questions": statistics.to_json(),
-        "filters": tally.to_json(),
-    }
 
 
 def _create(path: Path) -> TextIO:
@@ -280,10 +274,7 @@ def excluded_scans(paths: Sequence[Path]) -> frozenset[str]:
     """
     names: set[str] = set()
     for path in paths:
-        try:
+        what, expected = f"file {path}", "names of scans, one a line"
+        with raised_as(UsageError, what, expected, OSError, UnicodeDecodeError):
             names.update(path.read_text("utf-8").split())
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(
-                f"file {path}", expected="names of scans, one a line", found=str(error)
-            ) from error
     return frozenset(names)

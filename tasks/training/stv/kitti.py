@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import read_text
 from harness.media import header_size
 from harness.tasks.training.stv.clips import Clip, ObjectView
@@ -308,17 +308,13 @@ def sight_of(
 
 
 def _lines(path: Path) -> list[str]:
-    try:
+    with raised_as(DataError, f"file {path}", "lines of text", OSError, UnicodeDecodeError):
         return [line for line in read_text(path).splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"file {path}", expected="lines of text", found=str(error)) from error
 
 
 def _numbers(words: Sequence[str], where: str) -> list[float]:
-    try:
+    with raised_as(DataError, where, "numbers", ValueError):
         numbers = [float(word) for word in words]
-    except ValueError as error:
-        raise DataError(where, expected="numbers", found=str(error)) from error
     if not all(np.isfinite(numbers)):
         raise DataError(where, expected="finite numbers", found=" ".join(words)[:60])
     return numbers

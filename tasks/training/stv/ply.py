@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import read_bytes
 from harness.tasks.training.stv.geometry import Array
 
@@ -37,12 +37,8 @@ def read_vertices(path: Path) -> Array:
     Raises:
         DataError: it is missing, cut off, or no such file.
     """
-    try:
+    with raised_as(DataError, f"file {path}", "a PLY file", OSError):
         raw = read_bytes(path)
-    except OSError as error:
-        raise DataError(
-            f"file {path}", expected="a PLY file", found=error.strerror or str(error)
-        ) from error
     end = raw.find(b"end_header", 0, MAX_HEADER)
     line_end = raw.find(b"\n", end)
     if not raw.startswith(b"ply") or end < 0 or line_end < 0:
@@ -87,13 +83,9 @@ def _header(lines: Sequence[str], path: Path) -> tuple[str, int, list[tuple[str,
 def _ascii(body: bytes, count: int, properties: Sequence[tuple[str, str]], path: Path) -> Array:
     names = [name for name, _ in properties]
     rows = body.split(b"\n")[:count]
-    try:
+    with raised_as(DataError, f"file {path}", f"{count} rows of numbers", ValueError, IndexError):
         table = np.array([[float(word) for word in row.split()] for row in rows])
         columns = [table[:, names.index(axis)] for axis in "xyz"]
-    except (ValueError, IndexError) as error:
-        raise DataError(
-            f"file {path}", expected=f"{count} rows of numbers", found=str(error)
-        ) from error
     if len(table) != count:
         raise DataError(f"file {path}", expected=f"{count} vertices", found=str(len(table)))
     return np.stack(columns, axis=1)

@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 from scipy.spatial import ConvexHull, QhullError
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.files import open_regular, read_text
 from harness.layout import field, read_json
 from harness.masks import BoolArray
@@ -87,11 +87,6 @@ class Room:
     """Aligned world from the scan's own, 4 × 4."""
 
 
-def scans(data: Path) -> list[Path]:
-    """The folders of all scans, in order of their names."""
-    return sorted(path for path in (data / "scannet" / "scans").glob("scene*") if path.is_dir())
-
-
 def read_scannet(
     data: Path, *, frames: int = 16, step: int = 30, without: frozenset[str] = frozenset()
 ) -> Iterator[Clip]:
@@ -106,8 +101,8 @@ def read_scannet(
     Raises:
         DataError: a file is missing or not in its layout.
     """
-    for folder in scans(data):
-        if folder.name not in without:
+    for folder in sorted((data / "scannet" / "scans").glob("scene*")):
+        if folder.is_dir() and folder.name not in without:
             yield from _scan(folder, frames=frames, step=step)
 
 
@@ -196,10 +191,8 @@ def read_alignment(path: Path) -> Array:
     Raises:
         DataError: the file is missing, or has another number of numbers.
     """
-    try:
+    with raised_as(DataError, f"file {path}", "a scan's text file", OSError, UnicodeDecodeError):
         lines = read_text(path).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"file {path}", expected="a scan's text file", found=str(error)) from error
     found = [line.partition("=")[2] for line in lines if line.startswith("axisAlignment")]
     return _matrix(found[0].split(), f"{path}: axisAlignment") if found else np.eye(4)
 
@@ -210,17 +203,13 @@ def read_matrix(path: Path) -> Array:
     Raises:
         DataError: it is missing, or has other numbers.
     """
-    try:
+    with raised_as(DataError, f"file {path}", "16 numbers", OSError, UnicodeDecodeError):
         return _matrix(read_text(path).split(), f"file {path}")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"file {path}", expected="16 numbers", found=str(error)) from error
 
 
 def _matrix(words: Sequence[str], where: str) -> Array:
-    try:
+    with raised_as(DataError, where, "16 numbers", ValueError):
         numbers = np.array([float(word) for word in words])
-    except ValueError as error:
-        raise DataError(where, expected="16 numbers", found=str(error)) from error
     if numbers.size != 16:
         raise DataError(where, expected="16 numbers", found=str(numbers.size))
     return numbers.reshape(4, 4)
@@ -245,11 +234,9 @@ def _depth(path: Path) -> Array | None:
     """Metres of a depth image in thousandths; None where none was exported."""
     if not path.is_file():
         return None
-    try:
-        with open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
-            return np.asarray(image).astype(np.float64) / 1000
-    except (OSError, SyntaxError, ValueError) as error:
-        raise DataError(f"image {path}", expected="a complete PNG", found=str(error)) from error
+    cut = raised_as(DataError, f"image {path}", "a complete PNG", OSError, SyntaxError, ValueError)
+    with cut, open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
+        return np.asarray(image).astype(np.float64) / 1000
 
 
 def sight_of(

@@ -30,18 +30,13 @@ RATE = 1.0  # annotated frames a second
 QUALIFIER = re.compile(r"_?\([^)]*\)")
 
 
-def annotation_file(data: Path, split: str) -> Path:
-    """Return the path of a split's annotations below the data root."""
-    return data / "tao" / "annotations" / f"{split}.json"
-
-
 def read_tao(data: Path, *, split: str = "train", frames: int = 16) -> Iterator[Clip]:
     """Every video of a split, cut into clips of at most `frames` annotated frames.
 
     Raises:
         DataError: the file is missing, cut off, or not in its layout; an id is not known.
     """
-    path = annotation_file(data, split)
+    path = data / "tao" / "annotations" / f"{split}.json"
     plain = read_json(path)
     words = words_of(field(plain, "categories", list, str(path)), str(path))
     tracks = _by_id(plain, "tracks", path)

@@ -10,9 +10,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.tasks.training.stv_205k.raw_tao import extent
 from harness.world.encode import encode_png
-from harness.world.raster import extents, render, visible_masks, whole_areas
+from harness.world.raster import edges, extents, render, visible_masks, whole_areas
 from harness.world.scene import Scene, Shape, Thing
 
 FOCAL = 200.0  # pixels
@@ -85,7 +84,7 @@ def labels(scene: Scene) -> Iterator[str]:
         for track, (thing, mask) in enumerate(zip(scene.things, masks, strict=True)):
             if mask.any():
                 share = float(mask.sum()) / float(whole[track])
-                yield _label(scene, thing, frame, track, extent(mask), share)
+                yield _label(scene, thing, frame, track, edges(mask), share)
 
 
 def _label(

@@ -4,13 +4,13 @@ A thing at a depth of z metres moves by `FOCAL * STEP / z` pixels a frame, to th
 chosen so that this is a whole number: the generated scene and the room agree exactly.
 """
 
-import json
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from harness.tasks.rvos.writing import write_json
 from harness.tasks.training.stv.geometry import Array, inverse, rotation, transform_points
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
@@ -117,12 +117,12 @@ def write_scan(folder: Path, scene: Scene) -> None:
     labels = [LABELS[thing.shape] for thing in scene.things] + ["floor"]
     write_ply(folder / f"{name}_vh_clean_2.ply", transform_points(back, np.concatenate(blocks)))
     segments = [10 * number for number, block in enumerate(blocks) for _ in block]
-    _json(folder / f"{name}_vh_clean_2.0.010000.segs.json", {"segIndices": segments})
+    write_json(folder / f"{name}_vh_clean_2.0.010000.segs.json", {"segIndices": segments})
     groups = [
         {"id": k, "objectId": k, "segments": [10 * k], "label": label}
         for k, label in enumerate(labels)
     ]
-    _json(folder / f"{name}.aggregation.json", {"segGroups": groups})
+    write_json(folder / f"{name}.aggregation.json", {"segGroups": groups})
     alignment = " ".join(f"{one:.9f}" for one in TURNED.ravel())
     header = f"axisAlignment = {alignment}\ncolorWidth = {SIZE[0]}\ncolorHeight = {SIZE[1]}\n"
     (folder / f"{name}.txt").write_text(header, encoding="utf-8", newline="\n")
@@ -167,7 +167,3 @@ def write_ply(path: Path, vertices: Array) -> None:
 def _matrix(path: Path, matrix: Array) -> None:
     rows = [" ".join(f"{one:.9f}" for one in row) for row in matrix]
     path.write_text("\n".join(rows) + "\n", encoding="utf-8", newline="\n")
-
-
-def _json(path: Path, plain: object) -> None:
-    path.write_text(json.dumps(plain), encoding="utf-8", newline="\n")

@@ -1,14 +1,11 @@
 """Moving scenes in TAO's layout: boxes of the visible parts, in annotated frames."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from harness.masks import BoolArray
+from harness.tasks.rvos.writing import write_json
 from harness.world.encode import write_jpeg
-from harness.world.raster import render, visible_masks
+from harness.world.raster import edges, render, visible_masks
 from harness.world.scene import SHAPES, Scene
 
 EVERY = 30  # frames of the original video between two that are annotated
@@ -29,9 +26,7 @@ def write_tao(root: Path, scenes: Sequence[Scene]) -> None:
     }
     for number, scene in enumerate(scenes, start=1):
         _add(plain, scene, number, root)
-    path = root / "tao" / "annotations" / "train.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"info": {}, **plain}), encoding="utf-8", newline="\n")
+    write_json(root / "tao" / "annotations" / "train.json", {"info": {}, **plain})
 
 
 def _add(plain: dict[str, list[object]], scene: Scene, number: int, root: Path) -> None:
@@ -72,7 +67,7 @@ def _add(plain: dict[str, list[object]], scene: Scene, number: int, root: Path) 
             tracks, visible_masks(scene, frame), scene.things, strict=True
         ):
             if mask.any():
-                left, top, right, bottom = extent(mask)
+                left, top, right, bottom = edges(mask)
                 plain["annotations"].append(
                     {
                         "id": len(plain["annotations"]) + 1,
@@ -84,9 +79,3 @@ def _add(plain: dict[str, list[object]], scene: Scene, number: int, root: Path) 
                         "video_id": number,
                     }
                 )
-
-
-def extent(mask: BoolArray) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of a mask's pixels, the last two exclusive."""
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

@@ -1,7 +1,5 @@
 """Scenes that allow every type of question: different things, some of which come into view."""
 
-from collections.abc import Sequence
-
 from harness.world.draws import Draws
 from harness.world.scene import COLOURS, SHAPES, Background, Scene, Thing
 
@@ -48,8 +46,3 @@ def street(seed: int, index: int) -> Scene:
         things=tuple(things),
         frames=FRAMES,
     )
-
-
-def streets(seed: int, indices: Sequence[int]) -> list[Scene]:
-    """Several of them."""
-    return [street(seed, index) for index in indices]

@@ -18,17 +18,15 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import field, folder, path_inside
+from harness.layout import field, file, folder, path_inside
 from harness.media import Media, frame_files, open_image, placeholder_media
 from harness.task import Problem, Task, choose
-from harness.tasks.qa.tables import listed_ids, records, text
+from harness.tasks.qa.tables import listed_ids, records, sound, text
 from harness.tasks.rvos.videos import refuse_missing
 from harness.tasks.training.questions import FORMS, TrainingQuestion, read_questions
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.stv.drafts import KINDS
 from harness.types import Query, Sample, Target, query_id
-
-__all__ = ["PROTOCOLS", "stv_205k"]
 
 FIX = "`python -m harness.tasks.training.stv --data ROOT` builds it; see the card."
 ASKED = ("multiple choice", "numerical", "IoU", "IoU 3D")
@@ -83,7 +81,6 @@ def stv_205k(
     `graphs`: the frames of the sample's line in `graphs.jsonl`.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: All questions, or those of `rl_ids.txt`: 12,000, uniform over the types.
         part: All types, or one.
         protocol: `train/answers`, for curves.
@@ -92,14 +89,9 @@ def stv_205k(
     place = folder(data / "stv_205k", fix=FIX)
     listed = place / "rl_ids.txt"
     files = [place / "questions.jsonl", place / "graphs.jsonl"]
-    if not files[0].is_file():
-        raise DataError(f"file {files[0]}", expected="the questions", found="none", fix=FIX)
+    file(files[0], expected="the questions", fix=FIX)
     if split == "rl":
-        files.append(listed)
-        if not listed.is_file():
-            raise DataError(
-                f"file {listed}", expected="the ids of the subset", found="none", fix=FIX
-            )
+        files.append(file(listed, expected="the ids of the subset", fix=FIX))
     source = Source(data, place, listed_ids(listed) if split == "rl" else None, part)
     return Task(
         name="stv_205k",
@@ -116,9 +108,7 @@ def stv_205k(
 
 def _samples(source: Source) -> Iterator[Sample]:
     graphs = _Graphs(source.graphs)
-    for question in read_questions(source.questions, kinds=ASKED):
-        if isinstance(question, DataError):
-            raise question
+    for question in sound(read_questions(source.questions, kinds=ASKED)):
         graph = graphs.graphs_of(
             question.id
         )  # of those that are not asked as well: they come in order

@@ -6,7 +6,7 @@ from harness.tasks.training.stv.build import BuildSettings, build
 from harness.tasks.training.stv_205k.raw_kitti import write_kitti
 from harness.tasks.training.stv_205k.raw_scannet import write_scannet
 from harness.tasks.training.stv_205k.raw_tao import write_tao
-from harness.tasks.training.stv_205k.street import FRAMES, streets
+from harness.tasks.training.stv_205k.street import FRAMES, street
 from harness.world.shapes import World
 
 MAX_SCENES = 3  # scenes of each source
@@ -25,7 +25,7 @@ def write(world: World, root: Path) -> None:
     Scenes are composed for this set: those of the world's families rarely allow every question.
     """
     indices = range(min(MAX_SCENES, world.size))
-    write_tao(root, streets(world.seed, indices))
-    write_kitti(root, streets(world.seed, [MAX_SCENES + index for index in indices]))
+    write_tao(root, [street(world.seed, index) for index in indices])
+    write_kitti(root, [street(world.seed, MAX_SCENES + index) for index in indices])
     write_scannet(root, indices, seed=world.seed)
     build(root, root / "stv_205k", settings(world.seed))

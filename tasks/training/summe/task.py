@@ -62,7 +62,6 @@ def summe(
     """One sample a video that has a reference; none without `references.jsonl`.
 
     Args:
-        data: The folder that holds one folder a benchmark.
         split: There is one, of 25 videos.
         question: The question about every video.
         frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
@@ -107,9 +106,7 @@ def _samples(source: Source) -> Iterator[Sample]:
         if name in seen:
             raise DataError(f"{where}: 'video'", expected="each video once", found=name[:60])
         seen.add(name)
-        media = video_or_lost(
-            (source.videos,), file_name(source.videos, name), source.selection.choose
-        )
+        media = video_or_lost((source.videos,), name, source.selection.choose, suffixes=SUFFIXES)
         yield Sample(
             id=name,
             query=Query(
@@ -141,12 +138,6 @@ def _read_line(plain: Mapping[str, object], where: str) -> tuple[str, tuple[str,
     return text(plain, "video", where), tuple(texts)
 
 
-def file_name(videos: Path, name: str) -> str:
-    """The file of a video, by its name without a suffix."""
-    there = (f"{name}{suffix}" for suffix in SUFFIXES if (videos / f"{name}{suffix}").is_file())
-    return next(there, f"{name}{SUFFIXES[0]}")
-
-
 def _check(source: Source) -> Iterator[Problem]:
     if not source.path.is_file():
         yield Problem(
@@ -157,6 +148,6 @@ def _check(source: Source) -> Iterator[Problem]:
         return
     try:
         for sample in _samples(source):
-            find((source.videos,), file_name(source.videos, sample.id))
+            find((source.videos,), sample.id, suffixes=SUFFIXES)
     except DataError as error:
         yield Problem(str(source.path), str(error))

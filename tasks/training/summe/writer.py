@@ -1,8 +1,8 @@
 """Videos of the generated world in the layout of SumMe, with references made of their scenes."""
 
-import json
 from pathlib import Path
 
+from harness.tasks.rvos.writing import write_lines
 from harness.tasks.spatial.shapes import write_video
 from harness.tasks.training.summe.task import REFERENCES
 from harness.world.scene import Scene
@@ -19,8 +19,7 @@ def write(world: World, root: Path) -> None:
         name = f"Shapes_{scene.index:02d}"
         write_video(place / "videos" / f"{name}.mp4", scene)
         lines.append({"video": name, "reference": scene_sentence(scene), "made_by": MADE_BY})
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (place / REFERENCES).write_text(text, encoding="utf-8", newline="\n")
+    write_lines(place / REFERENCES, lines)
 
 
 def scene_sentence(scene: Scene) -> str:

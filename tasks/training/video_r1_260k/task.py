@@ -11,16 +11,13 @@
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError
-from harness.layout import folder
+from harness.layout import file, folder
 from harness.spec import Spec
 from harness.task import Task, choose
 from harness.tasks.qa.videos import FrameSelection
 from harness.tasks.training.question_set import FORMS, QuestionSet, of_medium
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
-
-__all__ = ["PROTOCOLS", "video_r1_260k"]
 
 FIX = "`harness list tasks video_r1_260k` says where the data is had."
 FILE = "Video-R1-260k.json"
@@ -41,19 +38,14 @@ def video_r1_260k(
     Video-STR mixes 3,000 of them into its training: `video_r1_260k(sample=3000)`.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         medium: Questions about images, about videos, or all.
         sample: Only so many of them, drawn uniformly by `seed`.
-        seed: Decides which.
         frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
         protocol: `train/answers`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "video_r1_260k", fix=FIX)
-    path = place / FILE
-    if not path.is_file():
-        raise DataError(f"file {path}", expected="the questions", found="none", fix=FIX)
+    path = file(place / FILE, expected="the questions", fix=FIX)
     questions = QuestionSet(
         name="video_r1_260k",
         path=path,

@@ -47,10 +47,7 @@ def videoseg_r1_15k(
     """One sample an expression; ids are `set/video/expression`, with `#2` where one comes again.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         total: How many samples; a multiple of ten.
-        seed: Decides which.
         repeat: Whether a set with too few expressions gives them again; without, it gives fewer.
         protocol: `rvos/mevis`, for curves.
     """

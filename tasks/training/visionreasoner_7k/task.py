@@ -10,14 +10,12 @@ A Parquet row a question, `solution` a JSON list with one entry an object:
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError, ParseError
+from harness.errors import DataError, ParseError, raised_as
 from harness.responses import loads_strict
 from harness.task import Task, choose
 from harness.tasks.training.scoring import OBJECTS as PROTOCOLS
 from harness.tasks.training.tables840 import Solution, box, point, table_task
 from harness.types import Answer
-
-__all__ = ["PROTOCOLS", "visionreasoner_7k"]
 
 FIX = "`harness list tasks visionreasoner_7k` says where the data is had."
 FOLDER = "VisionReasoner_multi_object_7k_840"
@@ -29,8 +27,6 @@ def visionreasoner_7k(
     """One sample a row; boxes and points are pixels of the 840 × 840 image.
 
     Args:
-        data: The folder that holds one folder a benchmark.
-        split: There is one.
         protocol: `train/objects`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -46,10 +42,8 @@ def solution(text: str, where: str) -> Solution:
     Raises:
         DataError: it is not such a list.
     """
-    try:
+    with raised_as(DataError, where, "a JSON list of objects", ParseError):
         plain = loads_strict(text)
-    except ParseError as error:
-        raise DataError(where, expected="a JSON list of objects", found=str(error)) from error
     if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
         raise DataError(where, expected="a JSON list of objects", found=text[:60])
     boxes = [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.tasks.training.shapes840 import image, objects, scene_question, scenes, write_rows
+from harness.tasks.training.shapes840 import objects, row, scene_question, scenes, write_rows
 from harness.tasks.training.visionreasoner_7k.task import FOLDER
 from harness.world.shapes import World
 
@@ -17,11 +17,4 @@ def _rows(world: World) -> Iterator[dict[str, object]]:
     for scene in scenes(world):
         question = scene_question(scene, plural=True)
         name = "shapes_" + "_".join(str(scene.index * 100 + one) for one in question.referents[:3])
-        yield {
-            "id": name,
-            "problem": question.text,
-            "image": image(scene, f"{name}.png"),
-            "solution": objects(scene, question.referents),
-            "img_height": scene.height,
-            "img_width": scene.width,
-        }
+        yield row(scene, name, question, objects(scene, question.referents))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataError
-from harness.tasks.training.questions import iter_list, read_question, read_questions
+from harness.tasks.training.questions import read_question, read_questions
 from harness.tasks.training.scoring import found_objects, value
 from harness.types import Answer, AnswerForm, Box, Box3D
 
@@ -94,14 +94,7 @@ def test_a_file_that_is_no_json_list_is_named(tmp_path, text):
     path = tmp_path / "questions.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"questions\.json"):
-        list(iter_list(path))
-
-
-@given(st.lists(st.one_of(st.none(), st.integers(), st.text(max_size=4), st.booleans())))
-def test_a_list_is_read_as_json_reads_it(tmp_path_factory, values):
-    path = tmp_path_factory.getbasetemp() / "list.json"
-    path.write_text("\ufeff \n" + json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    assert [value for _, value in iter_list(path)] == values
+        list(read_questions(path))
 
 
 def test_lines_and_lists_give_the_same_questions(tmp_path):

@@ -1,8 +1,7 @@
 """Lessons to arrays: tokens, positions, patches, and the targets of every loss."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +11,9 @@ from harness.world.raster import render
 from harness.world.scene import COLOURS, SHAPES, SIZES
 from pocket_training.vlm import vocabulary
 from pocket_training.vlm.data_mixture import DrawnScene
-from pocket_training.vlm.training_examples import Span, TrainingExample
+from pocket_training.vlm.training_examples import Span, Stretch, TrainingExample
 from pocket_training.vlm.views import CELLS, MIN_PIXELS, MIN_PIXELS_OF_PATCH, View
 from pocket_training.vlm.vocabulary import CANVAS
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 TOKENS = CELLS * CELLS  # image tokens a grid
 IGNORED = -100
@@ -27,259 +23,195 @@ about a thousand of them are cached; without padding a step takes a quarter long
 NOTHING = 0  # class of an image token without a thing
 OUTLINE = 7  # cells along each side of an image token in which outlines are told: 4 × 4 pixels each
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float32]
+Batch: TypeAlias = dict[str, NDArray[np.generic]]
+"""Arrays by name; see `collate`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Arrays of some images (or clips of one length) and the lessons about them."""
+def collate(
+    drawn: Sequence[DrawnScene],
+    *,
+    intervals: Sequence[int],
+    places_of_targets: bool = False,
+    colours_alone: bool = False,
+) -> Batch:
+    """The arrays of images with equally many frames, and of the lessons about them, as rows.
 
-    images: NDArray[np.uint8]
-    """Images × frames × 168 × 168 × 3."""
-    tokens: Ints
-    """Rows × length, padded on the right."""
-    labels: Ints
-    """Rows × length: the token to write next, or -100."""
-    soft: NDArray[np.bool_]
-    """Rows × length: the label is a measured number."""
-    positions: Ints
-    """3 × rows × length."""
-    owner: Ints
-    """Rows: the image of each."""
-    seen: NDArray[np.bool_]
-    """Rows × length: image tokens."""
-    targeted: Floats
-    """Rows × image tokens: 1 where the token shows the subject of the question."""
-    grounding: Ints
-    """Pointers × 2: row, and the place from which to look."""
-    looked_at: Floats
-    """Pointers × image tokens: target attention; each row adds up to 1."""
-    copies: Ints
-    """Copies × 2: row, and the place of a text that repeats an earlier one, or follows from it."""
-    sources: NDArray[np.bool_]
-    """Copies × length: the tokens of that text."""
-    options: Ints
-    """Words of options × 3: row, place, and the number of the option."""
-    kinds: Ints
-    """Images × image tokens × 3: shape (0: no thing, or its number from 1), colour, size; -100:
-    not predicted."""
-    boxes: Floats
-    """Images × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
-    boxes_of_targets: Floats
-    """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
-    it, even where other things cover more of the token."""
-    patch_kinds: Ints
-    """Images × patches × 3: the same as `kinds` of each patch."""
-    patch_boxes: Floats
-    """Images × patches × 4: the box of each patch's thing on the canvas."""
-    outlines: Floats
-    """Images × image tokens × 49: the part that the token's thing covers of each cell of a grid
-    over the token."""
+    Args:
+        drawn: The images, or clips of one length.
+        intervals: The steps in time from one grid of a clip to the next, one an image.
+        places_of_targets: Tokens that show the question's subject have its box, even where
+            other things cover more of them.
+        colours_alone: Image tokens of images that are asked about have colours alone, as
+            shapes and sizes are learned from those whose colours have no name.
 
-    def arrays(self) -> dict[str, Ints | Floats]:
-        """All arrays by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
-
-
-class Collator:
-    """Makes batches with one tokenizer."""
-
-    def __init__(
-        self,
-        tokenizer: "PreTrainedTokenizerFast",
-        *,
-        places_of_targets: bool = False,
-        colours_alone: bool = False,
-    ) -> None:
-        """Take a tokenizer.
-
-        Args:
-            tokenizer: pocket's.
-            places_of_targets: Tokens that show the question's subject have its box, even where
-                other things cover more of them.
-            colours_alone: Image tokens of images that are asked about have colours alone, as
-                shapes and sizes are learned from those whose colours have no name.
-        """
-        self._tokenizer = tokenizer
-        self._places_of_targets = places_of_targets
-        self._colours_alone = colours_alone
-
-    def batch(self, drawn: Sequence[DrawnScene], *, intervals: Sequence[int]) -> Batch:
-        """The batch of images with equally many frames.
-
-        `intervals` are the steps in time from one grid of a clip to the next, one an image.
-        """
-        rows = [
-            self._row(image, one.view, example, intervals[image])
-            for image, one in enumerate(drawn)
-            for example in one.examples
-        ]
-        longest = max(len(row["tokens"]) for row in rows)
-        length = -(-longest // STEP) * STEP
-        padded = {
-            name: _pad_rows([row[name] for row in rows], length, value)
-            for name, value in (
-                ("tokens", self._tokenizer.pad_token_id),
-                ("labels", IGNORED),
-                ("soft", 0),
-                ("positions", 0),
-                ("seen", 0),
-            )
-        }
-        grounding, copies, options = (
-            np.array(
-                [(number, *place) for number, row in enumerate(rows) for place in row[name]],
-                dtype=np.int64,
-            ).reshape(-1, width)
-            for name, width in (("grounding", 2), ("copies", 4), ("options", 3))
+    Returns:
+        images: uint8, images × frames × 168 × 168 × 3.
+        tokens, labels, soft, seen: Rows × length, padded on the right: the tokens; the token to
+            write next, or -100; True where that is a measured number; True at image tokens.
+        positions: 3 × rows × length.
+        owner: Rows: the image of each.
+        targeted: Rows × image tokens: 1 where the token shows the subject of the question.
+        grounding: Pointers × 2: row, and the place from which to look.
+        looked_at: Pointers × image tokens: target attention; each row adds up to 1.
+        copies: Copies × 2: row, and the place of a text that repeats an earlier one, or follows
+            from it.
+        sources: Copies × length: True at the tokens of that text.
+        options: Words of options × 3: row, place, and the number of the option.
+        kinds: Images × image tokens × 3: shape (0: no thing, or its number from 1), colour, size;
+            -100: not predicted.
+        boxes: Images × image tokens × 6: box on the canvas, and its middle's way to the next frame.
+        boxes_of_targets: Rows × image tokens × 6: like `boxes`; see `places_of_targets`.
+        patch_kinds, patch_boxes: Images × patches × 3 and × 4: the same of each patch.
+        outlines: Images × image tokens × 49: the part that the token's thing covers of each cell of
+            a grid over the token.
+    """
+    rows = [
+        _row(image, one.view, example, intervals[image], places_of_targets)
+        for image, one in enumerate(drawn)
+        for example in one.examples
+    ]
+    longest = max(len(row["tokens"]) for row in rows)
+    length = -(-longest // STEP) * STEP
+    pad = vocabulary.load_tokenizer().pad_token_id
+    padded = {
+        name: _pad_rows([row[name] for row in rows], length, value)
+        for name, value in {
+            "tokens": pad,
+            "labels": IGNORED,
+            "soft": False,
+            "seen": False,
+            "positions": 0,
+        }.items()
+    }
+    pointers = {
+        name: np.concatenate(
+            [np.insert(row[name], 0, number, axis=1) for number, row in enumerate(rows)]
         )
-        places = np.arange(length)
-        owners = [_owners(one.view) for one in drawn]
-        by_patch = [_patch_owners(one.view) for one in drawn]
-        with_owners = [*zip(drawn, owners, strict=True)]
-        with_patches = [*zip(drawn, by_patch, strict=True)]
-        return Batch(
-            images=np.stack([squashed(one.view) for one in drawn]),
-            tokens=padded["tokens"],
-            labels=padded["labels"],
-            soft=padded["soft"].astype(np.bool_),
-            positions=padded["positions"].swapaxes(0, 1),
-            owner=np.array([row["owner"] for row in rows], dtype=np.int64),
-            seen=padded["seen"].astype(np.bool_),
-            targeted=np.stack([row["targeted"] for row in rows]),
-            grounding=grounding,
-            looked_at=np.concatenate([row["looked_at"] for row in rows]),
-            copies=copies[:, :2],
-            sources=(places >= copies[:, 2:3]) & (places < copies[:, 3:4]),
-            options=options,
-            kinds=np.stack([self._kinds(*one) for one in with_owners]),
-            boxes=np.stack([_boxes(one.view, owner) for one, owner in with_owners]),
-            boxes_of_targets=np.stack([row["boxes_of_targets"] for row in rows]),
-            patch_kinds=np.stack([self._kinds(*one) for one in with_patches]),
-            patch_boxes=np.stack([_boxes(one.view, owner)[:, :4] for one, owner in with_patches]),
-            outlines=np.stack([_outlines(one.view, owner) for one, owner in with_owners]),
-        )
+        for name in ("grounding", "copies", "options")
+    }
+    places, copies = np.arange(length), pointers["copies"]
+    owners = [_owners(one.view) for one in drawn]
+    patches = [_patch_owners(one.view) for one in drawn]
 
-    def _row(
-        self, image: int, view: View, example: TrainingExample, interval: int
-    ) -> dict[str, Any]:
-        grids = -(-len(view.frames) // 2)
-        pad = vocabulary.IMAGE if len(view.frames) == 1 else vocabulary.VIDEO
-        before = f"{vocabulary.START}user\n"
-        turn = f"{vocabulary.VISION_END}{vocabulary.END}\n{vocabulary.START}assistant\n"
-        prompt = f"{before}{example.prompt}{vocabulary.VISION_START}{pad * (grids * TOKENS)}{turn}"
-        encoded = self._tokenizer.backend_tokenizer.encode(
-            prompt + example.response + vocabulary.END, add_special_tokens=False
-        )
-        requested = TokenPositions(len(before), encoded.offsets)
-        output = TokenPositions(len(prompt), encoded.offsets)
-        tokens = np.array(encoded.ids, dtype=np.int64)
-        first, _ = output.places(0, 1)
-        labels = np.full(len(tokens), IGNORED, dtype=np.int64)
-        soft = np.zeros(len(tokens), dtype=np.int64)
-        grounding, looked_at = [], []
-        for place in range(first, len(tokens)):
-            start, end = (edge - len(prompt) for edge in encoded.offsets[place])
-            span = _span_at(example.spans, start, end)
-            soft[place - 1] = span is not None and span.soft
-            if start >= example.learned_from:
-                labels[place - 1] = tokens[place]
-                if span is not None and span.thing is not None:
-                    grounding.append((place - 1,))
-                    looked_at.append(_target(view, span))
-        copies = [
-            pointer
-            for copy in example.copies
-            if copy.start >= example.learned_from
-            for pointer in _pointers(
-                output.places(copy.start, copy.end),
-                (requested if copy.in_prompt else output).places(*copy.source),
-            )
+    def kinds(owners: Sequence[Ints]) -> Ints:
+        return np.stack([_kinds(*pair, colours_alone) for pair in zip(drawn, owners, strict=True)])
+
+    def boxes(owners: Sequence[Ints]) -> Floats:
+        return np.stack([_boxes(one.view, own) for one, own in zip(drawn, owners, strict=True)])
+
+    return {
+        **padded,
+        **pointers,
+        "images": np.stack([squashed(one.view) for one in drawn]),
+        "positions": padded["positions"].swapaxes(0, 1),
+        "owner": np.array([row["owner"] for row in rows]),
+        "targeted": np.stack([row["targeted"] for row in rows]),
+        "looked_at": np.concatenate([row["looked_at"] for row in rows]),
+        "copies": copies[:, :2],
+        "sources": (places >= copies[:, 2:3]) & (places < copies[:, 3:]),
+        "kinds": kinds(owners),
+        "boxes": boxes(owners),
+        "boxes_of_targets": np.stack([row["boxes_of_targets"] for row in rows]),
+        "patch_kinds": kinds(patches),
+        "patch_boxes": boxes(patches)[..., :4],
+        "outlines": np.stack(
+            [_outlines(one.view, own) for one, own in zip(drawn, owners, strict=True)]
+        ),
+    }
+
+
+def _row(
+    image: int, view: View, example: TrainingExample, interval: int, places_of_targets: bool
+) -> dict[str, NDArray[np.generic]]:
+    """The arrays of one lesson, before they are padded; pointers without their row."""
+    tokenizer = vocabulary.load_tokenizer()
+    grids = -(-len(view.frames) // 2)
+    pad = vocabulary.IMAGE if len(view.frames) == 1 else vocabulary.VIDEO
+    before = f"{vocabulary.START}user\n"
+    turn = f"{vocabulary.VISION_END}{vocabulary.END}\n{vocabulary.START}assistant\n"
+    prompt = f"{before}{example.prompt}{vocabulary.VISION_START}{pad * (grids * TOKENS)}{turn}"
+    encoded = tokenizer.backend_tokenizer.encode(
+        prompt + example.response + vocabulary.END, add_special_tokens=False
+    )
+
+    def places(start: int, end: int, *, in_prompt: bool = False) -> Stretch:
+        """The places of the tokens of a stretch of the response, or of the question's text."""
+        begin = len(before if in_prompt else prompt)
+        inside = [
+            place
+            for place, (low, high) in enumerate(encoded.offsets)
+            if low < begin + end and high > begin + start
         ]
-        options = [
-            (place, number)
-            for number, stretch in enumerate(example.options)
-            for place in range(*requested.places(*stretch))
-        ]
-        seen = tokens == self._tokenizer.convert_tokens_to_ids(pad)
-        targeted, owners = _target_owners(view, example.targets)
-        return {
-            "tokens": tokens,
-            "labels": labels,
-            "soft": soft,
-            "positions": _positions(int(seen.argmax()), grids, interval, len(tokens)),
-            "owner": image,
-            "seen": seen.astype(np.int64),
-            "targeted": targeted.reshape(-1).astype(np.float32),
-            "boxes_of_targets": _boxes(view, owners if self._places_of_targets else _owners(view)),
-            "grounding": grounding,
-            "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, grids * TOKENS),
-            "copies": copies,
-            "options": options,
-        }
-
-    def _kinds(self, drawn: DrawnScene, owners: Ints) -> Ints:
-        """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED
-        for a colour without a name, and for shapes and sizes where only colours are learned.
-        """
-        alone = self._colours_alone and bool(drawn.examples)
-        table = [
-            (
-                IGNORED if alone else SHAPES.index(one.shape) + 1,
-                IGNORED if index in drawn.view.fills else [*COLOURS].index(one.colour),
-                IGNORED if alone else SIZES.index(one.size),
-            )
-            for index, one in enumerate(drawn.view.scene.things)
-        ]
-        found: Ints = np.array([*table, (NOTHING, 0, 0)])[owners].reshape(-1, 3)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class TokenPositions:
-    """Place of the tokens of a part of a row's text."""
-
-    begin: int
-    """Place of the part in the text."""
-    offsets: Sequence[tuple[int, int]]
-    """Stretch of the text that each token is."""
-
-    def places(self, start: int, end: int) -> tuple[int, int]:
-        """The places of the tokens of a stretch: the first, and one after the last."""
-        start, end = self.begin + start, self.begin + end
-        inside = [i for i, (low, high) in enumerate(self.offsets) if low < end and high > start]
         return inside[0], inside[-1] + 1
 
+    tokens = np.array(encoded.ids)
+    labels, soft = np.full(len(tokens), IGNORED), np.zeros(len(tokens), dtype=np.bool_)
+    grounding, looked_at = [], []
+    for place in range(places(0, 1)[0], len(tokens)):
+        start, end = (edge - len(prompt) for edge in encoded.offsets[place])
+        span = next((one for one in example.spans if start < one.end and end > one.start), None)
+        soft[place - 1] = span is not None and span.soft
+        if start >= example.learned_from:
+            labels[place - 1] = tokens[place]
+            if span is not None and span.thing is not None:
+                grounding.append(place - 1)
+                looked_at.append(_target(view, span, span.thing))
+    copies = [
+        pointer
+        for copy in example.copies
+        if copy.start >= example.learned_from
+        for pointer in _pointers(
+            places(copy.start, copy.end), places(*copy.source, in_prompt=copy.in_prompt)
+        )
+    ]
+    options = [
+        (place, number)
+        for number, stretch in enumerate(example.options)
+        for place in range(*places(*stretch, in_prompt=True))
+    ]
+    seen = tokens == tokenizer.convert_tokens_to_ids(pad)
+    targeted, owners = _target_owners(view, example.targets)
+    return {
+        "tokens": tokens,
+        "labels": labels,
+        "soft": soft,
+        "positions": _positions(int(seen.argmax()), grids, interval, len(tokens)),
+        "owner": np.int64(image),
+        "seen": seen,
+        "targeted": targeted.reshape(-1).astype(np.float32),
+        "boxes_of_targets": _boxes(view, owners if places_of_targets else _owners(view)),
+        "grounding": np.array(grounding, dtype=np.int64).reshape(-1, 1),
+        "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, grids * TOKENS),
+        "copies": np.array(copies, dtype=np.int64).reshape(-1, 3),
+        "options": np.array(options, dtype=np.int64).reshape(-1, 2),
+    }
 
-def _pointers(written: tuple[int, int], info: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+
+def _pointers(written: Stretch, source: Stretch) -> Iterator[tuple[int, int, int]]:
     """Yield pointers from each place before a written one to its source: token by token if both
     have as many.
     """
-    one_by_one = written[1] - written[0] == info[1] - info[0]
+    first, last = source
+    one_by_one = written[1] - written[0] == last - first
     for number, place in enumerate(range(*written)):
-        source = (info[0] + number, info[0] + number + 1) if one_by_one else info
-        yield place - 1, *source
+        yield place - 1, *((first + number, first + number + 1) if one_by_one else source)
 
 
 def squashed(view: View) -> NDArray[np.uint8]:
     """Frames × 168 × 168 × 3, as the evaluation squashes them; an odd last frame is repeated."""
-    frames = [
-        np.array(
-            Image.fromarray(render(view.scene, frame, fills=view.fills)).resize(
-                (CANVAS, CANVAS), Image.Resampling.BILINEAR
-            )
-        )
-        for frame in view.frames
-    ]
+    images = (Image.fromarray(render(view.scene, one, fills=view.fills)) for one in view.frames)
+    size = (CANVAS, CANVAS)
+    frames = [np.array(image.resize(size, Image.Resampling.BILINEAR)) for image in images]
     if len(frames) > 1 and len(frames) % 2:
         frames.append(frames[-1])
     return np.stack(frames)
 
 
-def _pad_rows(rows: Sequence[Ints], length: int, value: int) -> Ints:
+def _pad_rows(rows: Sequence[NDArray[np.generic]], length: int, value: int) -> NDArray[np.generic]:
     """Stack rows (… × their lengths), each filled up to a length."""
-    whole = np.full((len(rows), *rows[0].shape[:-1], length), value, dtype=np.int64)
+    whole = np.full((len(rows), *rows[0].shape[:-1], length), value, dtype=rows[0].dtype)
     for row, values in zip(whole, rows, strict=True):
         row[..., : values.shape[-1]] = values
     return whole
@@ -290,22 +222,16 @@ def _positions(start: int, grids: int, interval: int, length: int) -> Ints:
     positions = np.tile(np.arange(length), (3, 1))
     cells = np.arange(grids * TOKENS)
     end = start + len(cells)
-    step = interval if grids > 1 else 1
-    positions[0, start:end] = start + cells // TOKENS * step
-    positions[1, start:end] = start + cells % TOKENS // CELLS
-    positions[2, start:end] = start + cells % CELLS
+    times = cells // TOKENS * (interval if grids > 1 else 1)
+    positions[:, start:end] = start + np.stack([times, cells % TOKENS // CELLS, cells % CELLS])
     positions[:, end:] = start + CELLS + np.arange(length - end)
     return positions
 
 
-def _span_at(spans: Sequence[Span], start: int, end: int) -> Span | None:
-    return next((span for span in spans if start < span.end and end > span.start), None)
-
-
-def _target(view: View, span: Span) -> Floats:
+def _target(view: View, span: Span, thing: int) -> Floats:
     """Shares of the image tokens that show the thing in the frame."""
     place = view.frames.index(span.frame)
-    shares = view.shares[place][span.thing]
+    shares = view.shares[place][thing]
     clear = np.where(shares >= MIN_PIXELS, shares, 0)
     clear = clear if clear.any() else shares + (0 if shares.any() else 1)
     whole = np.zeros((-(-len(view.frames) // 2), TOKENS), dtype=np.float32)
@@ -313,10 +239,20 @@ def _target(view: View, span: Span) -> Floats:
     return whole.reshape(-1)
 
 
+def _most(shares: NDArray[np.float64], least: float) -> Ints:
+    """Grids × cells: the thing that covers most of the cell, or -1; of grids × things × cells."""
+    return np.where(shares.max(1) >= least, shares.argmax(1), -1)
+
+
 def _owners(view: View) -> Ints:
     """Grids × image tokens: the thing that covers most of the token, or -1."""
-    firsts = view.shares[::2]
-    return np.where(firsts.max(1) >= MIN_PIXELS, firsts.argmax(1), -1)
+    return _most(view.shares[::2], MIN_PIXELS)
+
+
+def _patch_owners(view: View) -> Ints:
+    """Grids × patches: the thing that covers most of the patch, or -1."""
+    parts = np.stack([view.parts(frame, 2) for frame in view.frames[::2]])
+    return _most(parts.reshape(*parts.shape[:2], -1), MIN_PIXELS_OF_PATCH)
 
 
 def _target_owners(view: View, things: Sequence[int]) -> tuple[NDArray[np.bool_], Ints]:
@@ -326,35 +262,41 @@ def _target_owners(view: View, things: Sequence[int]) -> tuple[NDArray[np.bool_]
     owners = _owners(view)
     if not things:
         return np.zeros(owners.shape, dtype=np.bool_), owners
-    parts = view.shares[::2][:, list(things)]
-    shown = parts.max(1) >= MIN_PIXELS
-    return shown, np.where(shown, np.array(things)[parts.argmax(1)], owners)
+    most = _most(view.shares[::2][:, things], MIN_PIXELS)
+    return most >= 0, np.where(most >= 0, np.array(things)[most], owners)
 
 
-def _patch_owners(view: View) -> Ints:
-    """Grids × patches: the thing that covers most of the patch, or -1."""
-    parts = [view.parts(frame, 2) for frame in view.frames[::2]]
-    shares = np.stack(parts).reshape(len(parts), len(view.scene.things), -1)
-    return np.where(shares.max(1) >= MIN_PIXELS_OF_PATCH, shares.argmax(1), -1)
+def _kinds(drawn: DrawnScene, owners: Ints, colours_alone: bool) -> Ints:
+    """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED
+    for a colour without a name, and for shapes and sizes where only colours are learned.
+    """
+    alone = colours_alone and bool(drawn.examples)
+    table = [
+        (
+            IGNORED if alone else SHAPES.index(one.shape) + 1,
+            IGNORED if index in drawn.view.fills else [*COLOURS].index(one.colour),
+            IGNORED if alone else SIZES.index(one.size),
+        )
+        for index, one in enumerate(drawn.view.scene.things)
+    ]
+    found: Ints = np.array([*table, (NOTHING, 0, 0)])[owners].reshape(-1, 3)
+    return found
 
 
 def _outlines(view: View, owners: Ints) -> Floats:
     """Return the outline of each token's thing within the token; empty where it shows none."""
-    whole = np.zeros((*owners.shape, OUTLINE**2), dtype=np.float32)
-    for grid, owner in enumerate(owners):
-        parts = view.parts(view.frames[2 * grid], OUTLINE)
-        whole[grid] = np.where(owner[:, None] >= 0, parts[owner, np.arange(TOKENS)], 0)
-    return whole.reshape(-1, OUTLINE**2)
+    parts = np.stack([view.parts(frame, OUTLINE) for frame in view.frames[::2]])
+    own = np.take_along_axis(parts, owners[:, None, :, None], axis=1)[:, 0]
+    return np.where(owners[..., None] >= 0, own, 0).reshape(-1, OUTLINE**2).astype(np.float32)
 
 
 def _boxes(view: View, owners: Ints) -> Floats:
     """Return the owners' boxes, and the ways of their middles to the next frame."""
-    whole = np.zeros((*owners.shape, 6), dtype=np.float32)
-    for grid, owner in enumerate(owners):
-        first = view.boxes[view.frames[2 * grid]]
-        second = view.boxes[view.frames[min(2 * grid + 1, len(view.frames) - 1)]]
-        whole[grid, :, :4] = first[owner]
-        gone = second[owner][:, :1] < 0
-        way = (second[owner] - first[owner]).reshape(-1, 2, 2).mean(1)
-        whole[grid, :, 4:] = np.where(gone, 0, way)
-    return whole.reshape(-1, 6)
+    boxes = np.stack([view.boxes[frame] for frame in view.frames])
+    later = np.minimum(np.arange(0, len(boxes), 2) + 1, len(boxes) - 1)
+    first, second = (
+        np.take_along_axis(one, owners[..., None], axis=1) for one in (boxes[::2], boxes[later])
+    )
+    way = (second - first).reshape(*owners.shape, 2, 2).mean(2)
+    way[second[..., 0] < 0] = 0
+    return np.concatenate([first, way], axis=-1).reshape(-1, 6).astype(np.float32)

@@ -4,7 +4,6 @@ A pure function of (seed, step): whichever process draws it, and however often.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -80,17 +79,13 @@ class Mixture:
     are listed, then the outcome. It was not learned: the listed sizes were right, the outcome a
     guess. The first part of the training of the shipped weights had it."""
 
-    def at_first(self, images: int) -> "Mixture":
-        """The mixture while the vision tower learns: many images, few lessons."""
-        return replace(self, stills=1, counts=0, videos=1, images=images)
-
 
 @dataclass(frozen=True, slots=True)
 class DrawnScene:
     """One image or clip, with the lessons drawn from it."""
 
     view: View
-    examples: tuple[TrainingExample, ...]
+    examples: Sequence[TrainingExample] = ()
 
 
 def draw_stills(mixture: Mixture, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
@@ -98,7 +93,7 @@ def draw_stills(mixture: Mixture, *, seed: int, step: int, max_things: int) -> l
     drawn = []
     for chance in _chances(mixture.stills, seed, 1, step):
         view = View(_scene(chance, _pick(chance, STILLS), max_things), (0,))
-        drawn.append(DrawnScene(view, tuple(_still_examples(chance, view, mixture))))
+        drawn.append(DrawnScene(view, [*_still_examples(chance, view, mixture)]))
     return drawn
 
 
@@ -108,7 +103,7 @@ def draw_images(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
     for chance in _chances(mixture.images, seed, 5, step):
         scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MAX_SHOWN)
         fills = _unnamed_colours(chance, scene, mixture.recoloured) if mixture.recoloured else {}
-        drawn.append(DrawnScene(View(scene, (0,), fills), ()))
+        drawn.append(DrawnScene(View(scene, (0,), fills)))
     return drawn
 
 
@@ -117,7 +112,7 @@ def draw_counts(mixture: Mixture, *, seed: int, step: int, max_things: int) -> l
     drawn = []
     for chance in _chances(mixture.counts, seed, 2, step):
         view = View(_scene(chance, "count", max_things + 6), (0,))
-        drawn.append(DrawnScene(view, tuple(_count_examples(chance, view))))
+        drawn.append(DrawnScene(view, [*_count_examples(chance, view)]))
     return drawn
 
 
@@ -133,28 +128,13 @@ def draw_videos(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
     for chance in _chances(mixture.videos, seed, 4, step):
         scene = _scene(chance, _pick(chance, CLIPS if whole else ("video",)), 8)
         view = View(scene, tuple(range(start, start + number)))
-        drawn.append(DrawnScene(view, tuple(_video_examples(chance, view, mixture, words=whole))))
+        drawn.append(DrawnScene(view, [*_video_examples(chance, view, mixture, words=whole)]))
     return drawn
 
 
 def _chances(number: int, seed: int, kind: int, step: int) -> Iterator[Chance]:
     """Yield a generator for each image of a kind."""
     return (np.random.default_rng([seed, kind, step, place]) for place in range(number))
-
-
-def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB]:
-    """Colours without a name for a part of the things, none near the background's."""
-    ground = draw_background(scene.background, width=scene.width, height=scene.height)
-    taken = [*COLOURS.values(), tuple(ground.reshape(-1, 3).mean(0))]
-    apart = np.array([NAMED_APART] * len(COLOURS) + [GROUND_APART])
-    fills = {}
-    for index in np.flatnonzero(chance.random(len(scene.things)) < part):
-        fill = chance.integers(0, 256, 3)
-        while (np.abs(np.array(taken) - fill).max(1) < apart).any():
-            fill = chance.integers(0, 256, 3)
-        red, green, blue = map(int, fill)
-        fills[int(index)] = red, green, blue
-    return fills
 
 
 def _scene(chance: Chance, family: str, max_things: int) -> Scene:
@@ -167,23 +147,89 @@ def _scene(chance: Chance, family: str, max_things: int) -> Scene:
     return scene
 
 
-def _pick(chance: Chance, options: Sequence[T]) -> T:
-    return options[int(chance.integers(len(options)))]
+def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB]:
+    """Colours without a name for a part of the things, none near the background's."""
+    ground = draw_background(scene.background, width=scene.width, height=scene.height)
+    taken = np.array([*COLOURS.values(), ground.reshape(-1, 3).mean(0)])
+    apart = np.array([NAMED_APART] * len(COLOURS) + [GROUND_APART])
+    fills = {}
+    for index in np.flatnonzero(chance.random(len(scene.things)) < part):
+        fill = chance.integers(0, 256, 3)
+        while (np.abs(taken - fill).max(1) < apart).any():
+            fill = chance.integers(0, 256, 3)
+        red, green, blue = map(int, fill)
+        fills[int(index)] = red, green, blue
+    return fills
 
 
 def _still_examples(chance: Chance, view: View, mixture: Mixture) -> Iterator[TrainingExample]:
-    draw_question, draw_qa = _pool(view.scene, STILL), _quizzes(view.scene)
+    pool = _Pool(chance, view.scene, STILL)
     for _ in range(STILL_LESSONS):
-        in_word = chance.random() < mixture.words
-        qa = _balanced_choice(chance, draw_qa(chance)) if in_word else None
+        qa = pool.qa() if chance.random() < mixture.words else None
         if qa is not None:
             yield in_words(view, qa, sizes_held=mixture.sizes_held)
         elif chance.random() < ABSENT and (absent := _absent_question(chance, view)) is not None:
             yield locate_example(view, absent)
-        elif options := draw_question(chance):
-            question = _reworded(chance, _pick(chance, options))
+        elif (question := pool.question()) is not None:
             named = _another_thing(chance, view, question, mixture.swapped)
             yield locate_example(view, question, named=named)
+
+
+def _video_examples(
+    chance: Chance, view: View, mixture: Mixture, *, words: bool
+) -> Iterator[TrainingExample]:
+    pool = _Pool(chance, view.scene, VIDEO)
+    for _ in range(VIDEO_LESSONS):
+        qa = pool.qa() if words and chance.random() < mixture.words else None
+        if qa is not None:
+            yield in_words(view, qa, sizes_held=mixture.sizes_held)
+        elif (question := pool.question()) is not None:
+            frame = named_frame(view, question)
+            if frame is not None and (words or not COMING.search(question.texts[0])):
+                numbered = _frame_numbers(chance, len(view.frames))
+                yield locate_example(view, question, frame=frame, numbered=numbered)
+
+
+def _count_examples(chance: Chance, view: View) -> Iterator[TrainingExample]:
+    wanted = wanted_count(view.scene)
+    output = [one for one in nouns(view.scene) if one[0].attribute_count]
+    for _ in range(COUNT_LESSONS):
+        sized = chance.random() < SIZED
+        options = [one for one in output if (one[0].size is not None) == sized] or output
+        counts = sorted({len(members) for _, members in options})
+        is_wanted = wanted in counts and chance.random() < COUNTED
+        # Else every count is as likely as any other that the scene offers.
+        count = wanted if is_wanted else _pick(chance, counts)
+        noun, members = _pick(chance, [one for one in options if len(one[1]) == count])
+        yield locate_example(view, _reworded(chance, how_many(noun, members)))
+
+
+class _Pool:
+    """Questions about a scene: of a kind that it has any of, drawn anew for each."""
+
+    def __init__(
+        self, chance: Chance, scene: Scene, kinds: Sequence[Callable[[Scene], Iterable[Question]]]
+    ) -> None:
+        self._chance, self._kinds = chance, kinds
+        self._kinds_of_qa = [*KINDS_OF_QA[scene.family].values()]
+        self._made = cache(lambda kind: tuple(kind(scene)))
+
+    def question(self) -> Question | None:
+        """A question about places, in one of its wordings."""
+        options = self._draw(self._kinds)
+        return _reworded(self._chance, _pick(self._chance, options)) if options else None
+
+    def qa(self) -> QA | None:
+        """A question that is answered in words, every answer as likely as any other."""
+        options = self._draw(self._kinds_of_qa)
+        if not options:
+            return None
+        answer = _pick(self._chance, list(dict.fromkeys(one.answer for one in options)))
+        return _pick(self._chance, [one for one in options if one.answer == answer])
+
+    def _draw(self, kinds: Sequence[Callable[[Scene], Iterable[T]]]) -> Sequence[T]:
+        order = (kinds[place] for place in self._chance.permutation(len(kinds)))
+        return next(filter(None, map(self._made, order)), ())
 
 
 def _absent_question(chance: Chance, view: View) -> Question | None:
@@ -201,31 +247,6 @@ def _absent_question(chance: Chance, view: View) -> Question | None:
     return None
 
 
-def _pool(
-    scene: Scene, kinds: Sequence[Callable[[Scene], Iterable[T]]]
-) -> Callable[[Chance], Sequence[T]]:
-    """Return a function that draws a kind of question that the scene has any of: all of it."""
-    made = cache(lambda kind: tuple(kind(scene)))
-
-    def draw(chance: Chance) -> Sequence[T]:
-        order = (kinds[place] for place in chance.permutation(len(kinds)))
-        return next(filter(None, map(made, order)), ())
-
-    return draw
-
-
-def _quizzes(scene: Scene) -> Callable[[Chance], Sequence[QA]]:
-    return _pool(scene, tuple(KINDS_OF_QA[scene.family].values()))
-
-
-def _balanced_choice(chance: Chance, options: Sequence[QA]) -> QA | None:
-    """One of the questions, every answer as likely as any other."""
-    if not options:
-        return None
-    answer = _pick(chance, list(dict.fromkeys(one.answer for one in options)))
-    return _pick(chance, [one for one in options if one.answer == answer])
-
-
 def _another_thing(chance: Chance, view: View, question: Question, part: float) -> int | None:
     """Return, in a share of the lessons about one thing, another thing with a unique name."""
     if len(question.referents) > 1 or chance.random() >= part:
@@ -239,46 +260,11 @@ def _another_thing(chance: Chance, view: View, question: Question, part: float) 
     return _pick(chance, others) if others else None
 
 
-def _count_examples(chance: Chance, view: View) -> Iterator[TrainingExample]:
-    wanted = wanted_count(view.scene)
-    output = [one for one in nouns(view.scene) if one[0].attribute_count]
-    for _ in range(COUNT_LESSONS):
-        sized = chance.random() < SIZED
-        options = [one for one in output if (one[0].size is not None) == sized] or output
-        by_count = defaultdict(list)
-        for noun, members in options:
-            by_count[len(members)].append((noun, members))
-        count = wanted
-        if wanted not in by_count or chance.random() >= COUNTED:
-            # Every count is as likely as any other that the scene offers.
-            count = _pick(chance, sorted(by_count))
-        noun, members = _pick(chance, by_count[count])
-        yield locate_example(view, _reworded(chance, how_many(noun, members)))
-
-
-def _video_examples(
-    chance: Chance, view: View, mixture: Mixture, *, words: bool
-) -> Iterator[TrainingExample]:
-    draw_question, draw_qa = _pool(view.scene, VIDEO), _quizzes(view.scene)
-    for _ in range(VIDEO_LESSONS):
-        in_word = words and chance.random() < mixture.words
-        qa = _balanced_choice(chance, draw_qa(chance)) if in_word else None
-        if qa is not None:
-            yield in_words(view, qa, sizes_held=mixture.sizes_held)
-        elif options := draw_question(chance):
-            question = _reworded(chance, _pick(chance, options))
-            frame = named_frame(view, question)
-            if frame is not None and (words or not COMING.search(question.texts[0])):
-                numbered = _frame_numbers(chance, view)
-                yield locate_example(view, question, frame=frame, numbered=numbered)
-
-
 def _reworded(chance: Chance, question: Question) -> Question:
     """The question in one of its wordings, more often in its own."""
     if chance.random() < 0.6:
         return question
-    text = _pick(chance, question.texts)
-    return replace(question, texts=(text,))
+    return replace(question, texts=(_pick(chance, question.texts),))
 
 
 def named_frame(view: View, question: Question) -> int | None:
@@ -292,9 +278,12 @@ def named_frame(view: View, question: Question) -> int | None:
     return best
 
 
-def _frame_numbers(chance: Chance, view: View) -> tuple[int, ...]:
+def _frame_numbers(chance: Chance, number: int) -> Sequence[int]:
     """Return the numbers of the frames: their own, or those of frames spread over a long video."""
-    number = len(view.frames)
     if chance.random() < 0.5:
-        return tuple(range(number))
-    return tuple(sorted(map(int, chance.choice(LONGEST_VIDEO, number, replace=False))))
+        return range(number)
+    return sorted(map(int, chance.choice(LONGEST_VIDEO, number, replace=False)))
+
+
+def _pick(chance: Chance, options: Sequence[T]) -> T:
+    return options[int(chance.integers(len(options)))]

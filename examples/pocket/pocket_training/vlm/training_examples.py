@@ -15,8 +15,9 @@ numbers that it compares, and `yes` or `not` then states whether the thing is a 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from harness.models.grammar import Item, ask_for_frame
 from harness.models.visionreasoner import grammar
@@ -28,6 +29,10 @@ from pocket_training.vlm.views import View
 WAYS = (("still", "right", "left"), ("still", "down", "up"))
 """Words for motions across and down: for none, ahead and back."""
 COORDINATE = re.compile(r"(?<=[\[ ])\d+")
+
+T = TypeVar("T")
+Stretch: TypeAlias = tuple[int, int]
+"""The characters from `start` up to `end` of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,8 @@ class CopiedSpan:
 
     start: int
     end: int
-    source: tuple[int, int]
-    """Stretch of the earlier text: of the prompt, or of the response."""
+    source: Stretch
+    """Of the prompt, or of the response."""
     in_prompt: bool = False
 
 
@@ -60,74 +65,81 @@ class TrainingExample:
 
     prompt: str
     response: str
-    spans: tuple[Span, ...]
-    targets: tuple[int, ...]
+    spans: Sequence[Span]
+    copies: Sequence[CopiedSpan]
+    targets: Sequence[int]
     """Things that the question is about; for motions, all among which the one is looked for."""
     learned_from: int = 0
     """Index of the response's character from which on it is learned; before, it is given."""
-    copies: tuple[CopiedSpan, ...] = ()
-    """Places in the text that the network must attend to."""
-    options: tuple[tuple[int, int], ...] = ()
+    options: Sequence[Stretch] = ()
     """Stretches of the prompt that are the words of its options, in the order of their letters."""
 
 
-class TextBuilder:
-    """A text in progress, with the subjects of its parts."""
+class ResponseBuilder:
+    """A response about a view in progress, with the subjects of its parts."""
 
-    def __init__(self) -> None:
-        self.text = ""
+    def __init__(self, view: View, text: str = "") -> None:
+        self.view, self.text = view, text
         self.spans: list[Span] = []
         self.copies: list[CopiedSpan] = []
-        self.spans_by_word: dict[str, tuple[int, int]] = {}
+        self.spans_by_word: dict[str, Stretch] = {}
         """Stretches of text about a thing, by its words; of a motion, the last such stretch."""
 
     def add(
         self,
         text: object,
-        *sources: tuple[int, int],
+        *sources: Stretch,
         in_prompt: bool = False,
         thing: int | None = None,
         frame: int = 0,
         soft: bool = False,
-    ) -> "TextBuilder":
-        """Append a text; it repeats, or follows from, each of the earlier stretches `sources`."""
-        start = len(self.text)
-        self.text += str(text)
+    ) -> Stretch:
+        """Append a text that repeats, or follows from, each of the earlier stretches `sources`."""
+        start, self.text = len(self.text), f"{self.text}{text}"
         end = len(self.text)
         self.copies += [CopiedSpan(start, end, source, in_prompt) for source in sources]
         if thing is not None or soft:
             self.spans.append(Span(start, end, thing, frame, soft))
-        return self
-
-    def numbers(self, thing: int, frame: int, *numbers: float) -> tuple[int, int]:
-        """Append measured numbers about a thing in a frame; returns their stretch."""
-        start = len(self.text)
-        for place, number in enumerate(numbers):
-            self.add(" " if place else "")
-            self.add(int(number), thing=thing, frame=frame, soft=True)
-        return start, len(self.text)
-
-    def ends(self, view: View, thing: int, axis: int, frames: tuple[int, int]) -> tuple[int, int]:
-        """Append a thing's places along an axis in two frames; return their stretch."""
-        first, last = frames
-        start, _ = self.numbers(thing, first, view.middle(thing, first)[axis])
-        _, end = self.add(" ").numbers(thing, last, view.middle(thing, last)[axis])
         return start, end
 
-    def way(self, view: View, thing: int) -> tuple[int, int]:
-        """Append a thing's motion: across, down, and its entry or exit; return its stretch."""
-        begin, moved = len(self.text), view.scene.things[thing]
-        for axis, speed in enumerate((moved.dx, moved.dy)):
-            self.add(" " if axis else "")
-            source = self.ends(view, thing, axis, view.clear_ends(thing))
+    def since(self, start: int) -> Stretch:
+        """The stretch from a start to the end of the text."""
+        return start, len(self.text)
+
+    def listed(self, values: Iterable[T], separator: str = ", ") -> Iterator[T]:
+        """Yield values, with a separator written between what is written of them."""
+        for place, value in enumerate(values):
+            self.add(separator if place else "")
+            yield value
+
+    def numbers(self, thing: int, frame: int, *numbers: float) -> Stretch:
+        """Append measured numbers about a thing in a frame."""
+        start = len(self.text)
+        for number in self.listed(numbers, " "):
+            self.add(int(number), thing=thing, frame=frame, soft=True)
+        return self.since(start)
+
+    def ends(self, thing: int, axis: int, frames: tuple[int, int]) -> Stretch:
+        """Append a thing's places along an axis in two frames."""
+        start = len(self.text)
+        for frame in self.listed(frames, " "):
+            self.numbers(thing, frame, self.view.middle(thing, frame)[axis])
+        return self.since(start)
+
+    def way(self, thing: int) -> Stretch:
+        """Append a thing's motion: across, down, and its entry or exit."""
+        start, view = len(self.text), self.view
+        moved = view.scene.things[thing]
+        for axis in self.listed((0, 1), " "):
+            source = self.ends(thing, axis, view.clear_ends(thing))
+            speed = (moved.dx, moved.dy)[axis]
             word = WAYS[axis][(speed > 0) - (speed < 0)]
-            start = len(self.add(" ").text)
-            self.add(word, source)
-            self.spans_by_word[word] = start, len(self.text)
+            self.add(" ")
+            self.spans_by_word[word] = self.add(word, source)
         first, last = view.ends(thing)
         self.add(" in" if first > view.frames[0] else "")
         self.add(" out" if last < view.frames[-1] else "")
-        return begin, len(self.text)
+        return self.since(start)
 
 
 def name(thing: Thing) -> str:
@@ -156,63 +168,55 @@ def locate_example(
             what follows the reasoning is learned. It teaches to answer what the reasoning says.
     """
     shown = view.frames[0] if frame is None else frame
-    target = question.referents if named is None else (named,)
-    things = view.in_order(target, shown)
-    builder = TextBuilder()
+    things = view.in_order(question.referents if named is None else (named,), shown)
+    builder = ResponseBuilder(view)
     prompt = ask_for_frame(numbered) + grammar.build_prompt(question.text)
     if frame is not None:
         place = view.frames.index(frame)
-        listed = _listed_span(prompt, numbered, place)
-        builder.add("<frame>").add(numbered[place], listed, in_prompt=True).add("</frame>")
+        start = prompt.index(", ".join(map(str, numbered)))
+        start += sum(len(f"{number}, ") for number in numbered[:place])
+        number = str(numbered[place])
+        builder.add("<frame>")
+        builder.add(number, (start, start + len(number)), in_prompt=True)
+        builder.add("</frame>")
     builder.add("<think>")
     if question.kind in ("count", "absent"):
         builder.add(question.label or "none")
     else:
-        spans_of_things = _descriptions(builder, view, question, shown) if question.among else {}
-        for place, thing in enumerate(things):
-            builder.add(", " if place else "")
-            source = [spans_of_things[thing]] if thing in spans_of_things else []
-            builder.add(name(view.scene.things[thing]), *source, thing=thing, frame=shown)
+        described = _describe(builder, question, shown) if question.among else {}
+        for thing in builder.listed(things):
+            sources = [described[thing]] if thing in described else []
+            builder.add(name(view.scene.things[thing]), *sources, thing=thing, frame=shown)
     learned_from = len(builder.text) if named is not None else 0
     items = [
         Item(Box(*map(float, view.boxes[shown][thing])), view.pixel_inside(thing, shown))
         for thing in things
     ]
     answer = grammar.write(items).removeprefix("<think>")
-    start = len(builder.text)
-    builder.add(answer)
+    start, _ = builder.add(answer)
     for place, match in enumerate(COORDINATE.finditer(answer)):
+        first, last = match.span()
         thing = things[place // 6]  # four numbers of a box, two of a point
-        builder.spans.append(
-            Span(start + match.start(), start + match.end(), thing, shown, soft=True)
-        )
+        builder.spans.append(Span(start + first, start + last, thing, shown, soft=True))
     return TrainingExample(
         prompt=prompt,
         response=builder.text,
-        spans=tuple(builder.spans),
-        targets=question.among or tuple(things),
+        spans=builder.spans,
+        copies=builder.copies,
+        targets=question.among or things,
         learned_from=learned_from,
-        copies=tuple(builder.copies),
     )
 
 
-def _descriptions(
-    builder: TextBuilder, view: View, question: Question, shown: int
-) -> dict[int, tuple[int, int]]:
+def _describe(builder: ResponseBuilder, question: Question, frame: int) -> dict[int, Stretch]:
     """Write the motion of each of some things and its relevance; return the stretches of text."""
-    spans_of_things = {}
-    for place, thing in enumerate(view.in_order(question.among, shown)):
-        start = len(builder.add(", " if place else "").text)
-        builder.add(name(view.scene.things[thing]), thing=thing, frame=shown)
-        source = builder.add(" ").way(view, thing)
-        builder.add(" ").add("yes" if thing in question.referents else "not", source)
-        spans_of_things[thing] = start, len(builder.text)
+    described = {}
+    for thing in builder.listed(builder.view.in_order(question.among, frame)):
+        start, _ = builder.add(name(builder.view.scene.things[thing]), thing=thing, frame=frame)
+        builder.add(" ")
+        source = builder.way(thing)
+        builder.add(" ")
+        builder.add("yes" if thing in question.referents else "not", source)
+        described[thing] = builder.since(start)
     builder.add(": ")
-    return spans_of_things
-
-
-def _listed_span(prompt: str, numbered: Sequence[int], place: int) -> tuple[int, int]:
-    """Return the stretch of the request that lists the number of a frame."""
-    before = ", ".join(map(str, numbered[:place])) + (", " if place else "")
-    start = prompt.index(", ".join(map(str, numbered))) + len(before)
-    return start, start + len(str(numbered[place]))
+    return described

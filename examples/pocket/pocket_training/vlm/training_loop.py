@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from harness.trainer import TrainingRun
 from harness.trainers.session import processes
 from pocket_training.training_loop import RECORD, TrainingLoop
 from pocket_training.vlm import vocabulary
-from pocket_training.vlm.batches import IGNORED, Batch, Collator
+from pocket_training.vlm.batches import IGNORED, Batch, collate
 from pocket_training.vlm.data_mixture import draw_counts, draw_images, draw_stills, draw_videos
 from pocket_training.vlm.forward import Forward, patches
 from pocket_training.vlm.losses import Heads, word_losses
@@ -43,11 +44,6 @@ class PocketLoop(TrainingLoop):
 
     def __init__(self, trainer: PocketTrainer, run: TrainingRun) -> None:
         self._settings, self._stage = trainer, trainer.stage
-        self._collator = Collator(
-            vocabulary.load_tokenizer(),
-            places_of_targets=self._stage.places_of_targets,
-            colours_alone=self._stage.mixture.recoloured > 0,
-        )
         self.network = make_network(shipped_config(), seed=run.seed)
         self._before = begin_from(trainer.start, self.network) if trainer.start else {}
         text, vision = self.network.config.text_config, self.network.config.vision_config
@@ -89,7 +85,7 @@ class PocketLoop(TrainingLoop):
         """Return the batches of one of a step's halves, by kind: a function of seed and step."""
         mixture, limit = self._stage.mixture, self.max_things(step)
         if self._share_done(step) < self._stage.see_until:
-            mixture = mixture.at_first(images=SEEN_FIRST)
+            mixture = replace(mixture, stills=1, counts=0, videos=1, images=SEEN_FIRST)
         given = {"seed": self.run.seed, "step": step * self._settings.parts + half}
         drawn = {
             "stills": [
@@ -103,13 +99,18 @@ class PocketLoop(TrainingLoop):
         for name, kept in drawn.items():
             if any(one.examples for one in kept):
                 turns = [INTERVALS[(step + place) % len(INTERVALS)] for place in range(len(kept))]
-                batches[name] = self._collator.batch(kept, intervals=turns)
+                batches[name] = collate(
+                    kept,
+                    intervals=turns,
+                    places_of_targets=self._stage.places_of_targets,
+                    colours_alone=mixture.recoloured > 0,
+                )
         return batches
 
     def backward(self, batch: Batch, step: int) -> dict[str, float]:
         """Add the gradients of one batch; return its losses."""
         stage = self._stage
-        tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
+        tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
         labels, soft = tensors["labels"], tensors["soft"]
         learned = labels != IGNORED
         with torch.autocast("cpu", torch.bfloat16):
@@ -230,10 +231,5 @@ def _sum_gradients(weights: Sequence[nn.Parameter], number: int) -> None:
     for weight in weights:
         if weight.grad is None:
             weight.grad = torch.zeros_like(weight)
-    if number > 1:
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
-        flat = torch.cat([one.reshape(-1) for one in gradients])
-        torch.distributed.all_reduce(flat)
-        pieces = torch.split(flat, [one.numel() for one in gradients])
-        for one, piece in zip(gradients, pieces, strict=True):
-            one.copy_(piece.view_as(one))
+        if number > 1:
+            torch.distributed.all_reduce(weight.grad)

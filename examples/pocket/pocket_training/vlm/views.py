@@ -42,32 +42,23 @@ class View:
         return {frame: self._boxes(frame) for frame in self.frames}
 
     def _boxes(self, frame: int) -> NDArray[np.int64]:
-        across, down = CANVAS / self.scene.width, CANVAS / self.scene.height
+        scale = np.array([CANVAS / self.scene.width, CANVAS / self.scene.height] * 2)
         found = np.full((len(self.scene.things), 4), -1, dtype=np.int64)
         for index, mask in enumerate(self.masks[frame]):
             columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
             if len(columns):
-                edges = (
-                    columns[0] * across,
-                    rows[0] * down,
-                    (columns[-1] + 1) * across,
-                    (rows[-1] + 1) * down,
-                )
-                found[index] = np.floor(np.array(edges) + 0.5)
+                edges = np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1])
+                found[index] = np.floor(edges * scale + 0.5)
         return found
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
         """Frames × things × image tokens: the part of the token's area that the thing covers."""
-        return np.stack([self._shares(frame) for frame in self.frames])
-
-    def _shares(self, frame: int) -> NDArray[np.float64]:
-        masks = self.masks[frame]
-        height, width = masks.shape[1:]
-        rows = _share_of_cells(height)
-        columns = _share_of_cells(width)
+        masks = np.stack([self.masks[frame] for frame in self.frames])
+        height, width = masks.shape[2:]
+        rows, columns = _share_of_cells(height), _share_of_cells(width)
         parts: NDArray[np.float64] = rows @ masks.astype(np.float64) @ columns.T
-        return parts.reshape(len(masks), -1)
+        return parts.reshape(*masks.shape[:2], -1)
 
     def parts(self, frame: int, side: int) -> NDArray[np.float64]:
         """Things × image tokens × side²: the covered part of each cell of a grid over the token.

@@ -1,0 +1,80 @@
+"""Arguments of the commands that change nothing: `list`, `view`, `explain`, `samples`, `curves`."""
+
+from pathlib import Path
+
+from harness.cli.arguments.shared import WHERE_READ, Commands, command, count
+from harness.spec import KINDS
+
+
+def add_list(commands: Commands) -> None:
+    """`harness list`."""
+    about = "the plugins that are installed"
+    parser = command(commands, "list", about, function="show:list_plugins")
+    about = f"{', '.join(KINDS)}; without, how many there are of each"
+    parser.option("kind KIND", about, nargs="?", choices=KINDS)
+    parser.option("name", "show all there is to say about this one", nargs="?")
+    parser.json()
+
+
+def add_view(commands: Commands) -> None:
+    """`harness view`."""
+    about = "look at runs in a browser, every sample, also while they go on; for this machine alone"
+    parser = command(commands, "view", about)
+    parser.option("runs RUN|DIR", "a run, or a folder with runs below", Path, nargs="+")
+    parser.data(WHERE_READ)
+    parser.option("--title", "the heading", default="Runs")
+    parser.option("--port N", "default: any that is free", default=0)
+
+
+def add_explain(commands: Commands) -> None:
+    """`harness explain`."""
+    parser = command(
+        commands,
+        "explain",
+        "one sample of a run: prompt, pixels, response, what was read, masks, score; "
+        "or a training's rollouts",
+        "examples: harness explain runs/saliency/reason_seg SAMPLE --image sample.png\n"
+        "          harness explain TRAINING --out rollouts.html",
+    )
+    parser.option("run RUN", "a run folder, or a training's")
+    about = "its official id; of a training, only this one's rollouts"
+    parser.option("sample SAMPLE", about, nargs="?")
+    parser.data("default: where the run read them")
+    parser.option("--image FILE.png", "write ground truth and prediction over the image")
+    parser.option("--out FILE.html", "of a training: its page (default: RUN/rollouts.html)")
+    about = "of a training: prompts that are shown, spread over its steps (default 24)"
+    parser.option("--groups N", about)
+    parser.json()
+
+
+def add_samples(commands: Commands) -> None:
+    """`harness samples`."""
+    about = "the samples of a run with their scores, the worst first"
+    example = "example: harness samples runs/pocket/reason_seg --limit 5"
+    parser = command(commands, "samples", about, example)
+    parser.option("run RUN", "a run folder")
+    parser.data("default: where the run read them")
+    about = "worst first, best first, or by id (default %(default)s)"
+    parser.option("--sort", about, default="score", choices=("score", "-score", "id"))
+    parser.option("--metric NAME", "default: the headline")
+    parser.option("--limit N", "at most N samples", count)
+    parser.flag("--failed", "only samples without an answer")
+    parser.json()
+
+
+def add_curves(commands: Commands) -> None:
+    """`harness curves`."""
+    parser = command(
+        commands,
+        "curves",
+        "draw what trainings logged, by step; seeds of one recipe as a line and its range",
+        "example: harness curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
+        "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
+    )
+    parser.option("runs RUN", "training folders", nargs="+")
+    about = "several with commas or repeated; without, those that were logged are listed"
+    parser.option("--y NAMES", f"numbers of curve.jsonl, {about}", repeated=True)
+    parser.option("--out FILE.svg", "the figure", required=True)
+    about = "average each value with the N - 1 before it (default 1)"
+    parser.option("--smooth N", about, default=1)
+    parser.json()

@@ -1,0 +1,125 @@
+"""Arguments of the commands that hand on: `runs`, `publish`, `hub` and `lmms`."""
+
+from pathlib import Path
+
+from harness.cli.arguments.shared import Commands, Options, actions_of, command, count
+
+FORMATS = (
+    *("csv", "json", "parquet", "every-eval-ever", "inspect", "vlmevalkit"),
+    *("huggingface", "eval-yaml", "model-card", "wandb", "mlflow"),
+)
+"""Formats that `harness runs export` writes."""
+
+
+def add_runs(commands: Commands) -> None:
+    """`harness runs`."""
+    actions = actions_of(commands, "runs", "index, query, export and clear run folders")
+    index = command(actions, "index", "write runs into the index")
+    index.option("runs DIR", "folders with runs below them", nargs="+")
+    _add_database(index)
+    example = "example: harness runs query --task reason_seg --model pocket --csv"
+    query = command(actions, "query", "runs of the index, the newest first", example)
+    query.option("--task NAME", "of this task")
+    query.option("--model TEXT", "whose name or SPEC holds TEXT")
+    query.option("--commit HASH", "of code whose commit begins with HASH")
+    query.option("--since DATE", "finished on DATE or later")
+    query.option("--metric NAME", "the number (default: the headline)")
+    query.option("--limit N", "at most N runs", count)
+    query.flag("--csv", "print CSV")
+    query.json()
+    _add_database(query)
+    about = "list runs that --restart set aside, and rows of folders that are gone"
+    gc = command(actions, "gc", about)
+    gc.flag("--delete", "delete them")
+    gc.option("runs DIR", "folders with runs below them", nargs="*")
+    _add_database(gc)
+    formats = f"formats: {', '.join(FORMATS)}; see docs/runs.md"
+    export = command(actions, "export", "write runs in the format of another program", formats)
+    export.option("runs DIR", "folders with runs", nargs="+")
+    export.option("--to FORMAT", "one of those below", required=True, choices=FORMATS)
+    export.option("--out PATH", "file or folder; of mlflow a tracking URI", required=True)
+    about = "the hub's dataset of a task, of the three formats of the hub; may be repeated"
+    export.option("--dataset TASK=ORG/NAME[:TASK_ID]", about, repeated=True)
+    export.data("of logs with samples (default: where the runs read them)")
+    export.option("--source URL", "where the runs can be seen")
+
+
+def _add_database(parser: Options) -> None:
+    about = "(default: $HARNESS_DB, else runs.sqlite in harness's cache)"
+    parser.option("--db URL", f"sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME {about}")
+
+
+def add_publish(commands: Commands) -> None:
+    """`harness publish`."""
+    parser = command(
+        commands,
+        "publish",
+        "bundle runs so that anybody can score them again without the model, or check bundles",
+        "examples: harness publish runs/pocket --out submissions/pocket\n"
+        "          harness publish --check submissions --data ROOT",
+    )
+    parser.option("runs RUN", "folders with runs", nargs="*")
+    parser.option("--out DIR", "where the bundles go")
+    about = "check the hash chain of the bundles below DIR, and score them again"
+    parser.option("--check DIR", about, repeated=True)
+    parser.data()
+    parser.option("--head HASH", "with --check: refuse other heads", repeated=True)
+    about = "write a GitHub workflow that checks the submissions of a pull request"
+    parser.option("--workflow FILE", about)
+    parser.json()
+
+
+def add_hub(commands: Commands) -> None:
+    """`harness hub`."""
+    about = "push and pull runs, checkpoints and data sets; write a checkpoint's card"
+    actions = actions_of(commands, "hub", about)
+    about = "upload a checkpoint, runs or a data set in one commit; private unless --public"
+    example = "example: HF_TOKEN=… harness hub push runs/pocket ORG/NAME"
+    push = command(actions, "push", about, example)
+    push.option("path PATH", "a training, runs, or another folder", Path)
+    push.option("repository ORG/NAME", "where to; made if there is none")
+    push.flag("--public", "everybody may read it")
+    push.flag("--replace", "replace what the repository holds; its history keeps it")
+    about = "download a repository into a new folder, and check every file"
+    example = "example: harness hub pull datasets/ORG/NAME runs/theirs"
+    pull = command(actions, "pull", about, example)
+    pull.option("repository REPO", "ORG/NAME of a model, datasets/ORG/NAME of others")
+    pull.option("out DIR", "a new or empty folder")
+    pull.option("--revision NAME", "branch, tag or commit", default="main")
+    pull.option(
+        "--max-gb N", "refuse a larger repository (default %(default)s)", count, default=200
+    )
+    for action in (push, pull):
+        action.flag("--quiet", "no progress bars")
+        action.json()
+    about = "write a checkpoint's card again, with the scores of further runs"
+    card = command(actions, "card", about, "example: harness hub card runs/sft --runs runs/eval")
+    card.option("training DIR", "a training folder")
+    about = "a folder with runs of the checkpoint; may be repeated (default: DIR/eval)"
+    card.option("--runs DIR", about, repeated=True)
+
+
+def add_lmms(commands: Commands) -> None:
+    """`harness lmms`."""
+    actions = actions_of(commands, "lmms", "run our tasks inside lmms-eval")
+    export = command(
+        actions,
+        "export",
+        "write tasks as a folder for `lmms-eval --include_path`",
+        "example: harness lmms export --data data --out lmms --tasks reason_seg,mevis "
+        '--pipeline "qwen_vl(segmenter=sam2(checkpoint=facebook/sam2.1-hiera-large))"\n'
+        "         lmms-eval --include_path lmms --model qwen2_5_vl --tasks harness_reason_seg",
+    )
+    export.tasks_and_data()
+    export.option("--out DIR", "a folder for the tasks")
+    about = (
+        "the model whose prompts, grammar, segmenter and propagator are used; lmms-eval's model "
+        "takes its network's place (default: qwen_vl)"
+    )
+    export.option("--pipeline SPEC", about, default="qwen_vl")
+    about = (
+        "how several frames of a video are shown: as images (default), or as a video file of "
+        "them, for models that open one"
+    )
+    export.option("--clips", about, default="images", choices=("images", "file"))
+    export.json()
