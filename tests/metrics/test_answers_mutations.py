@@ -17,8 +17,6 @@ import harness.metrics
 from harness.errors import HarnessError
 from harness.types import Box, Box3D, Interval
 
-pytestmark = pytest.mark.slow
-
 FOLDER = Path(harness.metrics.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (
@@ -418,6 +416,7 @@ def test_every_module_is_mutated():
     assert {name for name, _, _ in MUTATIONS.values()} == {*ORDER} - {"boxes"} == {*ASKED}
 
 
+@pytest.mark.slow  # the tests are tested; what they test is compared above
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
 def test_a_mistake_is_found(name, old, new, checks, monkeypatch):
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")

@@ -12,8 +12,6 @@ import pytest
 
 import harness.metrics
 
-pytestmark = pytest.mark.slow
-
 ORDER = (
     "operands",
     "bits",
@@ -318,6 +316,7 @@ def test_every_module_that_has_golden_files_is_mutated():
     assert {name for name, _, _ in MUTATIONS.values()} == {*ORDER} - {"operands"} == {*ASKED}
 
 
+@pytest.mark.slow  # the tests are tested; what they test is compared above
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
 def test_a_mistake_makes_the_golden_files_differ(name, old, new, comparisons, monkeypatch):
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")

@@ -15,8 +15,6 @@ import pytest
 import harness.metrics
 from harness.errors import HarnessError
 
-pytestmark = pytest.mark.slow
-
 FOLDER = Path(harness.metrics.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (
@@ -278,6 +276,7 @@ def test_unchanged_modules_executed_anew_differ_nowhere(name, checks, monkeypatc
     assert not any(differ(checks[requested](modules)) for requested in ASKED[name])
 
 
+@pytest.mark.slow  # the tests are tested; what they test is compared above
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
 def test_a_mistake_is_found(name, old, new, checks, monkeypatch):
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")

@@ -23,7 +23,6 @@ from harness.model import Verdict
 from harness.types import Answer, Prediction, Usage
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(find_spec("pycocoevalcap") is None, reason="needs the extra [text]"),
     pytest.mark.skipif(shutil.which("java") is None, reason="needs Java"),
 ]
@@ -258,6 +257,7 @@ def test_unchanged_modules_executed_anew_differ_nowhere(compare, java, monkeypat
     assert all(compare.CHECKS[name](modules).deviation == 0 for name in ASKED)
 
 
+@pytest.mark.slow  # the tests are tested; what they test is compared above
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
 def test_a_mistake_is_found(name, old, new, compare, java, monkeypatch):
     path = next(FOLDER / f"{one.replace('.', '/')}.py" for one in ORDER if one.endswith(name))

@@ -14,8 +14,6 @@ import pytest
 
 import harness.statistics
 
-pytestmark = pytest.mark.slow
-
 ORDER = (
     "quantiles",
     "exact",
@@ -512,6 +510,7 @@ def test_every_module_is_mutated():
     assert modules == {*ORDER, "__init__"}
 
 
+@pytest.mark.slow  # the tests are tested; what they test is compared above
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
 def test_a_mistake_makes_a_check_differ(name, old, new, checks, monkeypatch):
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
