@@ -1,4 +1,4 @@
-"""Ten kills at random moments, resumed with other numbers of workers, change nothing."""
+"""Six kills at random moments, resumed with other numbers of workers, change nothing."""
 
 import os
 import random
@@ -12,7 +12,7 @@ import pytest
 from harness.run.memory import ANSWERED
 from harness.store.journal import Journal, files, number, parse_line
 
-COUNT = 480
+COUNT = 320
 MODEL = "dot_finder(delay=0.04,batch=4)"
 
 
@@ -89,7 +89,7 @@ def kill_at_random(process, folder, attempt, moments):
     os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path, monkeypatch):
+def test_six_kills_give_the_undisturbed_results(toy_command, tmp_path, monkeypatch):
     import toys
 
     data, rough = toys.write_dots(tmp_path / "data", COUNT), tmp_path / "rough"
@@ -109,7 +109,7 @@ def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path, monkeypat
     assert calm.returncode == 0, calm.stderr
     monkeypatch.delenv("DELAY")
     moments = random.Random(0)
-    for kill in range(10):
+    for kill in range(6):
         process = start(toy_command, data, rough, 1 + kill % 3)
         attempt = next_attempt(rough)
         kill_at_random(process, rough, attempt, moments)
@@ -124,7 +124,7 @@ def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path, monkeypat
 
 
 TALKER = "dot_talker(delay=0.01,batch=8)"  # 64 queries a batch, one of them at a time
-TALKED_OF = 160
+TALKED_OF = 104
 
 
 def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp_path):
@@ -146,7 +146,7 @@ def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp
     assert calm.returncode == 0, calm.stderr
     output = tmp_path / "responses"
     output.touch()
-    for kill in range(3):
+    for kill in range(2):
         responded, kept = len(output.read_text().split()), len(samples(rough))
         process = start(toy_command, data, rough, 1, model=TALKER, SIGNS=str(tmp_path))
         deadline = time.monotonic() + 60
@@ -246,7 +246,7 @@ def check_journal(folder):
         for batch in started - set(unfinished(path)):
             finished[batch] = finished.get(batch, 0) + 1
     assert finished == dict.fromkeys(range(COUNT // 4), 1), "a finished batch was done again"
-    assert len(attempts) >= 6, "most kills fell into the work"
+    assert len(attempts) >= 4, "most kills fell into the work"
 
 
 @pytest.mark.parametrize(
