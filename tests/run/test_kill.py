@@ -89,12 +89,12 @@ def kill_at_random(process, folder, attempt, moments):
     os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_six_kills_give_the_undisturbed_results(toy_command, tmp_path, monkeypatch):
+def test_six_kills_give_the_undisturbed_results(command, toy_command, tmp_path, monkeypatch):
     import toys
 
     data, rough = toys.write_dots(tmp_path / "data", COUNT), tmp_path / "rough"
     monkeypatch.setenv("DELAY", "0")
-    calm = toy_command(
+    calm = command(
         "eval",
         "--model",
         MODEL,
@@ -127,11 +127,11 @@ TALKER = "dot_talker(delay=0.01,batch=8)"  # 64 queries a batch, one of them at 
 TALKED_OF = 104
 
 
-def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp_path):
+def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(command, toy_command, tmp_path):
     import toys
 
     data, rough = toys.write_dots(tmp_path / "data", TALKED_OF), tmp_path / "rough"
-    calm = toy_command(
+    calm = command(
         "eval",
         "--model",
         TALKER,
@@ -257,7 +257,9 @@ def check_journal(folder):
         (signal.SIGTERM, 2),
     ],
 )
-def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, monkeypatch, sent, workers):
+def test_a_signal_keeps_what_was_finished(
+    command, toy_command, tmp_path, monkeypatch, sent, workers
+):
     import toys
 
     toys.write_dots(tmp_path / "data", COUNT)
@@ -270,7 +272,7 @@ def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, monkeypatch, se
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in stderr
     monkeypatch.setenv("DELAY", "0")
-    done = toy_command.json(
+    done = command.json(
         "eval",
         "--model",
         MODEL,
