@@ -19,13 +19,14 @@ PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 BLOCK = re.compile(r"^```(?:toml|python) (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    package = tmp_path / "bright"
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    package = folder / "bright"
     package.mkdir()
     for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         (package / name).write_text(text, encoding="utf-8")
-    target = tmp_path / "site"
+    target = folder / "site"
     subprocess.run(
         [
             sys.executable,
@@ -112,7 +113,7 @@ def test_the_tests_of_the_page_pass(installed, tmp_path, process):
     process.path.append(installed)
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
-        [*line, tmp_path / "bright" / "test_bright.py"],
+        [*line, installed.parent / "bright" / "test_bright.py"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

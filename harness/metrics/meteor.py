@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.metrics.penn_treebank import need_java, pycocoevalcap
+from harness.metrics.penn_treebank import JAVA, need_java, pycocoevalcap
 
 
 def aligned(
@@ -55,7 +55,7 @@ def _program(process: int) -> Any:
     scorer = object.__new__(module.Meteor)
     scorer.lock = threading.Lock()
     scorer.meteor_p = subprocess.Popen(
-        ["java", "-jar", "-Xmx2G", module.METEOR_JAR, "-", "-", "-stdio", "-l", "en", "-norm"],
+        [*JAVA, "-jar", "-Xmx2G", module.METEOR_JAR, "-", "-", "-stdio", "-l", "en", "-norm"],
         cwd=Path(str(module.__file__)).parent,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

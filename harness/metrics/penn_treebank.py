@@ -19,6 +19,8 @@ from types import ModuleType
 
 from harness.errors import DataError, MissingDependency
 
+JAVA = ("java", "-XX:+UseSerialGC")
+"""Runs a program of one thread: others that collect its garbage only take cores from each other."""
 # What pycocoevalcap 1.2 drops from the program's tokens.
 DROPPED = frozenset(
     {"''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-"}
@@ -94,7 +96,7 @@ def _kind(after: str) -> str:
 
 
 def _run(texts: Sequence[str]) -> list[str]:
-    program = ["java", "-cp", str(_jar()), "edu.stanford.nlp.process.PTBTokenizer"]
+    program = [*JAVA, "-cp", str(_jar()), "edu.stanford.nlp.process.PTBTokenizer"]
     done = subprocess.run(
         [*program, "-preserveLines", "-lowerCase"],
         input="\n".join(texts).encode("utf-8", "replace"),

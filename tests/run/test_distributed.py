@@ -73,8 +73,8 @@ def written(out):
     return [results.read_bytes(), results.with_name("scores.jsonl").read_bytes()]
 
 
-def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
-    toy_command.json(
+def test_three_processes_write_what_one_writes(command, toy_command, dots, tmp_path):
+    command.json(
         "eval",
         "--model",
         "dot_finder(batch=2)",
@@ -121,11 +121,11 @@ def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
     ],
 )
 def test_the_launchers_of_torch_and_accelerate_are_understood(
-    toy_command, dots, tmp_path, launcher
+    command, toy_command, dots, tmp_path, launcher
 ):
     pytest.importorskip(launcher[0].partition(".")[0])
     requested = ["eval", "--model", "dot_finder(batch=2)", "--tasks", "dots", "--data", dots]
-    toy_command.json(*requested, "--out", tmp_path / "one")
+    command.json(*requested, "--out", tmp_path / "one")
     line = [sys.executable, "-m", *launcher, "-m", "harness", *requested, "--out", tmp_path / "two"]
     done = subprocess.run(
         list(map(str, line)),
@@ -157,7 +157,9 @@ def test_a_model_that_only_raises_ends_a_launch_as_it_ends_one_process(toy_comma
     assert started[0].returncode != 0 and "20 samples" in errors, output + errors
 
 
-def test_a_killed_launch_goes_on_with_another_number_of_processes(toy_command, dots, tmp_path):
+def test_a_killed_launch_goes_on_with_another_number_of_processes(
+    command, toy_command, dots, tmp_path
+):
     model = "dot_finder(batch=2,delay=0.1)"
     started = [
         start(toy_command, dots, tmp_path / "a", rank=rank, size=2, model=model)
@@ -172,8 +174,8 @@ def test_a_killed_launch_goes_on_with_another_number_of_processes(toy_command, d
     for process in started:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    together(toy_command, dots, tmp_path / "a", 3, model="dot_finder(batch=2,delay=0.1)")
-    together(toy_command, dots, tmp_path / "b", 2, model="dot_finder(batch=2,delay=0.1)")
+    together(toy_command, dots, tmp_path / "a", 3, model=model)
+    command.json("eval", "--model", model, "--tasks=dots", "--data", dots, "--out", tmp_path / "b")
     assert written(tmp_path / "a") == written(tmp_path / "b")
 
 

@@ -14,7 +14,9 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up 
 
 
 @ROOT_ONLY
-def test_without_the_right_to_read_the_data_the_predictions_are_the_same(toy_command, tmp_path):
+def test_without_the_right_to_read_the_data_the_predictions_are_the_same(
+    command, toy_command, tmp_path
+):
     import toys
 
     # Others may pass through the folders above, and must not read the data root itself.
@@ -25,7 +27,7 @@ def test_without_the_right_to_read_the_data_the_predictions_are_the_same(toy_com
     data.chmod(0o700)
     secret = data / "dots"
     arguments = ("--tasks", "dots", "--data", data, "--out")
-    plain = toy_command.json("eval", "--model", "dot_finder", *arguments, tmp_path / "a")
+    plain = command.json("eval", "--model", "dot_finder", *arguments, tmp_path / "a")
     blind = toy_command.json(
         "eval",
         "--model",

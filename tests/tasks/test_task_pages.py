@@ -101,7 +101,7 @@ def test_what_is_not_run_is_at_least_a_command_with_tasks_that_exist(page):
     known = installed_plugins("tasks")
     every = [one for kind, text in blocks(page) if kind == "sh" for one in commands(text)]
     for command in every:
-        given = build_parser().parse_args(shlex.split(command)[1:])
+        given = build_parser(command.split()[1]).parse_args(shlex.split(command)[1:])
         named = [getattr(given, "task", None), *(getattr(given, "tasks", None) or [])]
         for text in filter(None, named):
             assert all(spec.name in known for spec in parse_list(text.replace("…", "x"))), command

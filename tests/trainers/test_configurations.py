@@ -56,7 +56,7 @@ def command(path):
 @cache
 def asked(path):
     """The options and the settings that this command comes to, those of the file among them."""
-    given, settings = configured(build_parser().parse_args(shlex.split(command(path))))
+    given, settings = configured(build_parser("train").parse_args(shlex.split(command(path))))
     return given, method_of(given, settings)
 
 

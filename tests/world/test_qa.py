@@ -414,7 +414,7 @@ def test_examples_on_the_page_are_read_by_the_rules_above() -> None:
 # What is asked
 
 
-ASKED = {"qa": 600, "qa_video": 200, "arrivals": 200}
+ASKED = {"qa": 600, "qa_video": 100, "arrivals": 100}
 
 
 @cache
