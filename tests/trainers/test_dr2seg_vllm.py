@@ -179,8 +179,8 @@ def by_vllm(begin):
 
 
 @pytest.fixture(scope="module")
-def both(by_vllm):
-    return by_vllm()
+def one_step(by_vllm):
+    return by_vllm(max_steps=1)
 
 
 def rollouts(training):
@@ -197,9 +197,9 @@ def tensors(folder: Path):
     }
 
 
-def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(by_vllm, begin, tiny_qwen):
+def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(one_step, begin, tiny_qwen):
     """After a step weights differ by rounding, which on some processors draws another token."""
-    training, plain = by_vllm(max_steps=1)[0], begin(max_steps=1)
+    training, plain = one_step[0], begin(max_steps=1)
     assert len(rollouts(plain)) == 4
     for one, other in zip(rollouts(training), rollouts(plain), strict=True):
         assert one["second"] and one["second"] != one["text"]
@@ -214,19 +214,21 @@ def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(by_vllm, b
     assert moved > 0 and apart < 1e-4 * moved  # measured: 7e-7
 
 
-def test_the_second_pass_asks_with_its_own_temperature_on_weights_that_are_brought_once(both):
-    _, llm = both
+def test_the_second_pass_asks_with_its_own_temperature_on_weights_that_are_brought_once(
+    by_vllm,
+):
+    _, llm = by_vllm()
     assert [(turn, count) for turn, count, _ in llm.asked] == [(1, 4), (1, 4), (2, 4), (2, 4)]
     assert [one.temperature for *_, one in llm.asked] == [1.0, HEAT] * STEPS
     assert {(one.n, one.max_tokens) for *_, one in llm.asked} == {(1, 8)}
     assert llm.brought == STEPS
 
 
-def test_no_token_of_a_second_pass_by_vllm_is_learned_from(both, by_vllm):
+def test_no_token_of_a_second_pass_by_vllm_is_learned_from(one_step, by_vllm):
     """Without a second pass the same random rewards lead to the same weights, bit for bit."""
-    without, llm = by_vllm(r_desc=False, r_len=False)
-    assert len(llm.asked) == STEPS and "second_length" not in without.curve.read()[0]
-    with_it, without_it = tensors(both[0].checkpoint), tensors(without.checkpoint)
+    without, llm = by_vllm(max_steps=1, r_desc=False, r_len=False)
+    assert len(llm.asked) == 1 and "second_length" not in without.curve.read()[0]
+    with_it, without_it = tensors(one_step[0].checkpoint), tensors(without.checkpoint)
     assert with_it.keys() == without_it.keys()
     assert all(torch.equal(with_it[name], without_it[name]) for name in with_it)
 

@@ -28,8 +28,8 @@ FEW = {
     "per_device_train_batch_size": 2,
     "max_completion_length": 200,
     "learning_rate": 1e-3,
-    "max_steps": 3,
-    "save_steps": 2,
+    "max_steps": 2,
+    "save_steps": 1,
     "report_to": None,
 }
 
@@ -93,7 +93,7 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
 ):
     whole = begin("whole")
     told.steps.clear()
-    told.dies_at = 3
+    told.dies_at = 2
     with pytest.raises(died):
         begin("cut")
     told.dies_at = None
@@ -102,9 +102,7 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
         assert (whole.folder / name).read_bytes() == (again.folder / name).read_bytes(), name
     rows = whole.curve.read()
     assert {"rewards/token", "rewards/dag", "rewards/exec", "rewards/success"} <= set(rows[0])
-    assert figures.success_rate(rows) == rows[-1]["rewards/success"], (
-        "the last tenth of three steps"
-    )
+    assert figures.success_rate(rows) == rows[-1]["rewards/success"], "the last tenth of two steps"
     for row in Curve(whole.folder / "rollouts.jsonl").read():
         facts = row["facts"]
         assert sum(length for length, _ in facts["spans"]) <= len(row["text"])

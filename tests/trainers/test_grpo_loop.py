@@ -1,6 +1,7 @@
 """The loop of GRPO: what is trained on is what evaluation sees, and what counts in a step."""
 
 import inspect
+import itertools
 import json
 import typing
 from dataclasses import replace
@@ -26,6 +27,7 @@ from harness.models.backends.transformers import transformers as backend  # noqa
 from harness.models.multi_turn import converse  # noqa: E402
 from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
 from harness.models.rollout import Part, Turn  # noqa: E402
+from harness.models.visionreasoner.grammar import VisionReasoner  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
 from harness.types import (  # noqa: E402
@@ -64,7 +66,9 @@ GROUP = 3
 
 @pytest.fixture(scope="module")
 def model(tiny_qwen):
-    return qwen_vl(checkpoint=str(tiny_qwen), keyframe="named", frames=4, max_new_tokens=9)
+    return qwen_vl(
+        checkpoint=str(tiny_qwen), prompt="locate", keyframe="named", frames=4, max_new_tokens=9
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +104,10 @@ def test_prompts_that_are_put_together_equal_those_encoded_together(model, reque
 
 def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
     processor = model.chat.processor
-    for sample in samples:
-        (example,) = examples_of(model, [sample], limit=77)
-        (request,) = model.requests(sample.query)
+    resized = replace(model, prompt=VisionReasoner())
+    for one, sample in itertools.product((model, resized), samples):
+        (example,) = examples_of(one, [sample], limit=77)
+        (request,) = one.requests(sample.query)
         assert example.request == replace(request, max_new_tokens=77)
         assert example.canvas == model.chat.canvas(request)
         theirs = processor_inputs(processor, [request])["input_ids"][0].tolist()
@@ -331,8 +336,7 @@ class Again:
     ("checkpoint", "heat", "settings"),
     [
         ("tiny_qwen", None, {}),
-        ("tiny_qwen", 0.0, {"generation_micro_batch_size": 4}),
-        ("tiny_qwen", None, {"finetune": "lora", "generation_micro_batch_size": 5}),
+        ("tiny_qwen", 0.0, {"finetune": "lora", "generation_micro_batch_size": 5}),
         ("tiny_qwen3", None, {"generation_micro_batch_size": 4}),
     ],
 )
@@ -340,7 +344,9 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
     request, samples, checkpoint, heat, settings
 ):
     folder = str(request.getfixturevalue(checkpoint))
-    model = qwen_vl(checkpoint=folder, keyframe="named", frames=4, max_new_tokens=9)
+    model = qwen_vl(
+        checkpoint=folder, prompt="locate", keyframe="named", frames=4, max_new_tokens=9
+    )
     again = {"second": Again(model), "second_temperature": heat}
     learner = build(model, samples, **again, **settings)
     round_, drafts = written(learner, examples_of(model, samples))
@@ -450,14 +456,19 @@ LOW, HIGH = 0.01, 0.03
 """A range of ratios that a small change of the weights leaves at both ends."""
 
 
-@pytest.mark.parametrize("kind", typing.get_args(LossType))
-def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, kind):
-    typed = {"epsilon": LOW, "epsilon_high": HIGH}
+@pytest.fixture(scope="module")
+def repeated(model, samples):
+    """Settings of two steps on a round, and such a round; it knows nothing of a kind of loss."""
     size = GROUP * len(samples)
-    learner = build(
-        model, samples, loss_type=kind, num_iterations=2, per_device_train_batch_size=size, **typed
-    )
-    round_ = learner.round(examples_of(model, samples), 0)
+    given = {"num_iterations": 2, "per_device_train_batch_size": size}
+    given |= {"epsilon": LOW, "epsilon_high": HIGH}
+    return given, build(model, samples, **given).round(examples_of(model, samples), 0)
+
+
+@pytest.mark.parametrize("kind", typing.get_args(LossType))
+def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, repeated, kind):
+    given, round_ = repeated
+    learner = build(model, samples, loss_type=kind, **given)
     (batch,) = round_.batches
     draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -549,17 +560,19 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
     )
 
 
+@pytest.fixture(scope="module")
+def injected(model, samples):
+    """Settings with every term, a round of several turns and what was written in it."""
+    given = {"beta": 0.1, "entropy_coef": 0.1, "num_iterations": 2}
+    return given, *turned(model, samples, environment=Sandbox(), **given)[1:]
+
+
 @pytest.mark.parametrize("kind", typing.get_args(LossType))
-def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(model, samples, kind):
-    learner, round_, drafts = turned(
-        model,
-        samples,
-        environment=Sandbox(),
-        loss_type=kind,
-        beta=0.1,
-        entropy_coef=0.1,
-        num_iterations=2,
-    )
+def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(
+    model, samples, injected, kind
+):
+    given, round_, drafts = injected
+    learner = build(model, samples, max_completion_length=40, loss_type=kind, **given)
     found = []
 
     def noted(inputs, mask):
