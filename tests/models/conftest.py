@@ -1,6 +1,7 @@
 """Tiny random networks in the real architectures, saved as checkpoints; made once a session."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,36 @@ def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_qwen35(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint folder of a random Qwen3.5."""
     return saved(tmp_path_factory, "qwen3_5", seed=4)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def networks_are_read_once() -> Iterator[None]:
+    """Networks of a checkpoint after the first are copies of it: they cost a third of a load."""
+    try:
+        from harness.models.backends import networks
+    except ImportError:  # no torch
+        yield
+        return
+    loader = networks.loader
+
+    class Once:
+        def __init__(self, folder: Path) -> None:
+            self.kind = loader(folder)
+
+        def from_pretrained(self, folder: Path, **given: Any) -> Any:
+            files = sorted((one.name, one.stat().st_mtime_ns) for one in Path(folder).iterdir())
+            key = repr((str(folder), files, sorted(given.items())))
+            if key not in READ:
+                READ[key] = self.kind.from_pretrained(folder, **given)
+            return copy.deepcopy(READ[key])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(networks, "loader", Once)
+        yield
+
+
+READ: dict[str, Any] = {}
+"""What `from_pretrained` gave, by checkpoint and settings; never handed out itself."""
 
 
 @pytest.fixture(scope="session")

@@ -70,9 +70,9 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def task(data):
-    """Three samples."""
+    """Two samples; the network learns from the first one."""
     whole = plugins.build("tasks", parse("reason_seg"), data)
-    samples = list(whole.samples())[:3]
+    samples = list(whole.samples())[:2]
     return replace(whole, samples=lambda: iter(samples))
 
 
@@ -87,7 +87,8 @@ def queries(task):
     return [sample.query for sample in task.samples()]
 
 
-POCKET = "base=pocket(segmenter=box,propagator=still,max_new_tokens=64)"
+POCKET = "base=pocket(segmenter=box,propagator=still,max_new_tokens=24)"
+"""Most responses are whole with 22 tokens."""
 
 
 def adapted(name="vr_ttrl", *, base=POCKET, **given):
@@ -141,8 +142,10 @@ def _opposite(target):
     return Target(answer=Answer(masks=masks))
 
 
-@pytest.mark.parametrize("finetune", ["full", "lora"])
-@pytest.mark.parametrize("name", ["vr_ttrl", "sft_greedy", "tent"])
+@pytest.mark.parametrize(
+    ("name", "finetune"),
+    [("vr_ttrl", "full"), ("vr_ttrl", "lora"), ("sft_greedy", "full"), ("tent", "full")],
+)
 def test_without_a_learning_rate_nothing_changes(queries, base, name, finetune):
     model = adapted(name, learning_rate=0, finetune=finetune)
     (own,), (other,) = model.predict(queries[:1]), base.predict(queries[:1])
@@ -262,7 +265,7 @@ def test_where_no_rollout_can_be_read_the_format_still_teaches(queries, monkeypa
 
 
 def test_a_response_that_cannot_be_read_after_adaptation_is_a_parse_failure(queries):
-    short = POCKET.replace("max_new_tokens=64", "max_new_tokens=5,retry=false")
+    short = POCKET.replace("max_new_tokens=24", "max_new_tokens=5,retry=false")
     (made,) = adapted(base=short).predict(queries[:1])
     assert made.failure.kind is FailureKind.PARSE
     assert [step.parsed for step in made.adaptation.steps] == [0, 0]
@@ -301,9 +304,9 @@ def context(folder=FOLDER, **given):
     return chat.adaptable(settings)
 
 
-def request(queries, **given):
+def request(queries):
     query = queries[0]
-    return ChatRequest(key=query.id, text=query.text, media=query.media, **given)
+    return ChatRequest(key=query.id, text=query.text, media=query.media, max_new_tokens=12)
 
 
 def nll(rows):
@@ -439,13 +442,12 @@ def test_half_as_many_rows_give_the_same_update(queries, monkeypatch):
         updated()
 
 
-@pytest.mark.parametrize("checkpoint", ["pocket", "tiny_qwen", "tiny_qwen3", "tiny_qwen35"])
+@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3", "tiny_qwen35"])
 def test_shared_prompts_and_kept_features_change_nothing(checkpoint, queries, request):
     """Tokens, log-probabilities and updates, of two steps: the second has changed weights."""
-    folder = FOLDER if checkpoint == "pocket" else request.getfixturevalue(checkpoint)
     found = []
     for share in (True, False):
-        made = context(folder, share_prefix=share, learning_rate=1e-4)
+        made = context(request.getfixturevalue(checkpoint), share_prefix=share, learning_rate=1e-4)
         made.network.double()
         query = queries[0]
         asked = ChatRequest(

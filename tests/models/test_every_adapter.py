@@ -53,7 +53,7 @@ SMALL = {
 def asked_for(name):
     given = {key: value for key, value in SMALL.items() if plugins.accepts("models", name, key)}
     if plugins.accepts("models", name, "twin_tokens"):
-        given["max_new_tokens"] = 24  # pocket writes no plan, however long it may be
+        given["max_new_tokens"] = 8  # pocket writes no plan, however long it may be
     if plugins.accepts("models", name, "dialect"):
         given["dialect"] = "molmo2"
     return Spec(name, given)
@@ -83,19 +83,6 @@ def test_there_are_adapters_and_both_kinds_of_questions_in_words(world):
     }
 
 
-def test_the_network_itself_answers_in_the_grammar_that_it_was_taught(world, tmp_path):
-    root, _ = world
-    for task in ("reason_seg", "mevis"):
-        run = evaluate(
-            plugins.build("tasks", task, root),
-            parse("pocket(propagator=still)"),
-            tmp_path / task,
-            Options(subset="first2"),
-            task_spec=task,
-        )
-        assert run.results["n_failed"] == 0 < run.results["n_total"]
-
-
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_an_adapter_answers_images_videos_and_words_and_explains_itself(
     name, world, untrained, tmp_path, capsys
@@ -103,13 +90,15 @@ def test_an_adapter_answers_images_videos_and_words_and_explains_itself(
     root, chosen = world
     spec = asked_for(name)
     if name == "sam3_agent":
-        spec = Spec(name, {**spec.arguments, **untrained["sam3"]})
+        spec = Spec(name, {**spec.arguments, **untrained["sam3"], "max_new_tokens": 24})
     model = plugins.build("models", spec)
     for task, samples in chosen.items():
         if not any(form in model.forms for sample in samples for form in sample.query.forms):
             continue
         run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
         check_responses(run, of)
+        if name == "pocket":
+            assert run.results["n_failed"] == 0, "it was taught this grammar"
         if name == "sam3_agent":  # random weights of SAM 3 find nothing that is meant
             continue
         for sample in of:

@@ -109,8 +109,13 @@ def searches(ask, told=None, votes=2):
     ]
 
 
-@pytest.mark.parametrize("given", [{}, {"temperature": 1.0, "repetition_penalty": 1.4}])
-@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3", "tiny_qwen35"])
+DRAWN = {"temperature": 1.0, "repetition_penalty": 1.4}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "given"),
+    [("tiny_qwen", {}), ("tiny_qwen", DRAWN), ("tiny_qwen3", DRAWN), ("tiny_qwen35", DRAWN)],
+)
 def test_what_is_said_is_what_is_said_turn_by_turn(request, ask, checkpoint, given):
     from harness.models.backends.transformers import transformers
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 from chat_server import Scripted, serving
 
 TASKS = ("reason_seg", "counting", "mevis")  # images, numbers, and a video
-PERCEPTION = "segmenter=grabcut,propagator=flow"
+PERCEPTION = "segmenter=box,propagator=still"
 NETWORK = {"checkpoint": "pocket", "dtype": "float32", "device": "cpu"}
 IN_PROCESS = "transformers(dtype=float32,device=cpu)"
 FEW = ",max_new_tokens=24"
