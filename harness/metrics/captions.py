@@ -5,8 +5,7 @@ refuses input that would crash them, and defines the edge cases. SPICE is not of
 downloads a parser while it runs.
 
 Each function takes a corpus: one `{"candidate": text, "references": [text, …]}` a sample, which is
-what a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts. Definitions and
-edges: docs/metrics/text.md.
+what a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,15 +69,25 @@ def caption_metrics(
 
 
 def bleu(items: Items, *, n: Literal[1, 2, 3, 4] = 4, tokenizer: Tokenizer = "ptb") -> float:
-    """BLEU-n of a corpus, by `Bleu` of pycocoevalcap 1.2; not the mean of the captions' BLEUs."""
+    """BLEU-n of a corpus: clipped matches and totals are summed over it, for 1-grams to n-grams.
+
+    p_k = (matches + 1e-15) / (k-grams said + 1e-9), BLEU-n = (p_1 … p_n)^(1/n), times
+    exp(1 - 1 / r) where r, the length said over the closest reference lengths (the shorter of two
+    equally close), is below 1. Not the mean of the captions' BLEUs. A corpus whose captions all
+    have fewer than n tokens scores about 0, perfect or not. Source: `Bleu` of pycocoevalcap 1.2.
+    """
     names: tuple[Name, ...] = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4")
     return corpus_value(items, name=names[n - 1], tokenizer=tokenizer)
 
 
 def rouge_l(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
-    """ROUGE-L of a corpus, the mean over captions, by `Rouge` of pycocoevalcap 1.2.
+    """ROUGE-L of a corpus: the mean over captions of (1 + b²) P R / (R + b² P), b = 1.2.
 
-    Tokens are split at single spaces, so that an empty text is one empty token.
+    P is the longest common subsequence over the caption's length, R over the reference's. With
+    several references the largest P and the largest R are taken *independently*, so they may come
+    from different references and a caption that equals none of them may score 1. Tokens are split
+    at single spaces, so that an empty text is one empty token: two empty texts score 1. Source:
+    `Rouge` of pycocoevalcap 1.2.
     """
     return corpus_value(items, name="ROUGE-L", tokenizer=tokenizer)
 
@@ -93,9 +102,13 @@ def meteor(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
 
 
 def cider(items: Items, *, tokenizer: Tokenizer = "ptb") -> float:
-    """CIDEr-D of a corpus, the mean over captions, by `Cider` of pycocoevalcap 1.2; 0 to 10.
+    """CIDEr-D of a corpus: the mean over captions, from 0 to 10.
 
-    Document frequencies are of the corpus that is scored: a subset changes every caption's value.
+    Cosines of tf-idf vectors of 1- to 4-grams, clipped at the reference's counts, times
+    exp(-d² / 72) for a difference of d in length, averaged over n and over references, times 10.
+    The document frequencies are those of the corpus that is scored: a subset changes every
+    caption's value, and with one caption log(1) = 0 makes all weights and the score 0. Where no
+    reference has any token the score is 0. Source: `Cider` of pycocoevalcap 1.2.
     """
     return corpus_value(items, name="CIDEr", tokenizer=tokenizer)
 
