@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +123,37 @@ def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path, monkeypat
     assert_equal_runs(tmp_path / "calm", rough)
     (rough_run,) = rough.rglob("results.json")
     check_journal(rough_run.parent)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone ends children with their parent")
+def test_a_worker_at_work_does_not_outlive_its_parent(toy_command, tmp_path):
+    import toys
+
+    data, out = toys.write_dots(tmp_path / "data", 16), tmp_path / "out"
+    process = start(toy_command, data, out, 2, model="dot_finder(delay=60,batch=4)")
+    try:
+        assert wait_for_batches(process, out, next_attempt(out), 2)
+        tasks = Path(f"/proc/{process.pid}/task")
+        workers = [one for path in tasks.glob("*/children") for one in path.read_text().split()]
+        assert len(workers) >= 2
+        process.kill()  # it alone, and not its group
+        process.wait()
+        until = time.monotonic() + 20
+        while (living := [one for one in workers if running(one)]) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not living
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def running(process):
+    """Return True unless a process has ended, whether or not anyone has asked how."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 TALKER = "dot_talker(delay=0.01,batch=8)"  # 64 queries a batch, one of them at a time
