@@ -24,7 +24,6 @@ from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, refusals
-from harness.leaderboards.seeds import seed_notes
 from harness.leaderboards.unit_values import unit_values
 from harness.record import MANIFEST, SCORES, Run
 from harness.run.sweep import sweep_of
@@ -280,7 +279,6 @@ def table(
     places = rank(rows, paired)
     sweeps = [sweep_of(run.folder) for run in runs]
     notes.extend(sensitivity.setting_notes(rows, sweeps, paired))
-    notes.extend(seed_notes(rows, units, metrics))
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)

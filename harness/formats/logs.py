@@ -25,7 +25,11 @@ def lmms_eval(path: Path) -> Iterator[Entry]:
         for number, line in enumerate(_lines(path), start=1):
             yield _lmms_entry(line, f"{path}, record {number}")
         return
-    logs = field(read_json(path), "logs", list, f"predictions {path}, no .jsonl")
+    plain = read_json(path)
+    logs = plain.get("logs") if isinstance(plain, dict) else None
+    if not isinstance(logs, list):
+        expected = 'an object with a list of "logs", or a file that ends in .jsonl'
+        raise DataError(f"predictions {path}", expected=expected, found="neither")
     for number, one in enumerate(logs, start=1):
         yield _lmms_entry(one, f"{path}, log {number}")
 

@@ -33,8 +33,14 @@ RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 
 NPY = b"\x93NUMPY"
 UNREADABLE = (
-    *(OSError, ValueError, TypeError, EOFError, OverflowError, MemoryError),
-    *(SyntaxError, TokenError),
+    OSError,
+    ValueError,
+    TypeError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,
+    TokenError,
 )
 """Exceptions of NumPy for a damaged file, whose header it parses as a literal of Python."""
 

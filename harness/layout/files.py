@@ -163,12 +163,20 @@ def field(plain: object, key: str, kind: tuple[type, ...], where: str) -> Any: .
 
 
 def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """`plain[key]` if it is there and of the right type; a DataError that names it if not."""
-    value = plain.get(key, MISSING) if isinstance(plain, (dict, Mapping)) else MISSING
+    """`plain[key]` if it is there and of the right type; a DataError that names it if not.
+
+    A bool is no int, unless `kind` names bool.
+    """
+    if not isinstance(plain, (dict, Mapping)):
+        found = repr(plain)[:60]
+        raise DataError(where, expected=f"an object with the field {key!r}", found=found)
+    value = plain.get(key, MISSING)
     if value is MISSING:
         raise DataError(f"{where}: {key!r}", expected="this field", found="none")
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        names = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    wrong = isinstance(value, bool) and int in kinds and bool not in kinds
+    if wrong or not isinstance(value, kinds):
+        names = " or ".join(one.__name__ for one in kinds)
         raise DataError(f"{where}: {key!r}", expected=names, found=repr(value)[:60])
     return value
 

@@ -12,13 +12,17 @@ BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
 """N boxes as rows of left, top, right, bottom, in pixels; an empty sequence is no boxes."""
 
 
-def rows_of(rows: object, length: int, what: str, *, finite: bool = False) -> NDArray[np.float64]:
+def rows_of(
+    rows: object, length: int, what: str, *, order: str = "", finite: bool = False
+) -> NDArray[np.float64]:
     """Return rows as float64 of N × `length`; an empty sequence is no rows.
+
+    `order` says in errors what the numbers are.
 
     Raises:
         DataError: they are not rows of that many numbers, or not `finite` where that is asked.
     """
-    expected = f"rows of {length} {'finite ' if finite else ''}numbers"
+    expected = f"rows of {length} {'finite ' if finite else ''}numbers{order and ': '}{order}"
     try:
         found = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -80,8 +84,9 @@ def any_box_hits(ground_truth: Box, predicted: BoxRows, *, threshold: float = 0.
 
 def _pairwise_iou(ground_truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:
     """Return the IoU of all pairs; a side is the difference of its ends plus `rim` pixels."""
-    first = rows_of(ground_truth, 4, "true boxes", finite=True)
-    second = rows_of(predicted, 4, "predicted boxes", finite=True)
+    order = "left, top, right, bottom"
+    first = rows_of(ground_truth, 4, "true boxes", order=order, finite=True)
+    second = rows_of(predicted, 4, "predicted boxes", order=order, finite=True)
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.maximum(0.0, high - low + rim).prod(axis=2)

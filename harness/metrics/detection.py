@@ -31,8 +31,18 @@ if TYPE_CHECKING:
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
 """Libraries that compute AP: only those equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
 STATISTICS = (
-    *("AP", "AP50", "AP75", "APs", "APm", "APl"),
-    *("AR@1", "AR@10", "AR@100", "ARs", "ARm", "ARl"),
+    "AP",
+    "AP50",
+    "AP75",
+    "APs",
+    "APm",
+    "APl",
+    "AR@1",
+    "AR@10",
+    "AR@100",
+    "ARs",
+    "ARm",
+    "ARl",
 )
 """The twelve numbers that COCO prints, in its order."""
 PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(

@@ -108,8 +108,10 @@ def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKin
     return None if failure is None else failure.kind
 
 
-def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]) -> Tally:
-    """Count a unit's samples without an answer by kind, add up usage, and make its ledger."""
+def counts(
+    task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]
+) -> tuple[Counter[str], Counter[str]]:
+    """Count a unit's samples without an answer by kind, and add up usage."""
     usage: Counter[str] = Counter(
         prompt_tokens=0, completion_tokens=0, reasoning_tokens=0, frames=0
     )
@@ -118,7 +120,12 @@ def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Predictio
             usage[name] += getattr(prediction.usage, name)
     kinds = (failure_of(task, *pair) for pair in zip(samples, predictions, strict=True))
     failures = Counter(kind.value for kind in kinds if kind is not None)
-    return Tally(failures, usage, unit_ledger(task, samples, predictions))
+    return failures, usage
+
+
+def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]) -> Tally:
+    """Return a unit's counts and its ledger, for which it may be scored again."""
+    return Tally(*counts(task, samples, predictions), unit_ledger(task, samples, predictions))
 
 
 def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> UnitScore:

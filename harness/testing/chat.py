@@ -29,6 +29,11 @@ class ScriptedChat(Chat):
     requests: list[ChatRequest] = field(default_factory=list)
     """Requests so far, in order."""
 
+    def __post_init__(self) -> None:
+        """Refuse one text, which would be taken for a sequence of letters."""
+        if isinstance(self.responses, str):
+            raise _no_script(self.responses)
+
     @property
     def goes_on(self) -> bool:
         """A text is taken as the continuation of the request's `prefix`."""
@@ -62,15 +67,14 @@ class ScriptedChat(Chat):
         return [self._respond(request) for request in requests]
 
     def _respond(self, request: ChatRequest) -> ChatResponse:
-        said, place = self.responses, len(self.requests)
-        if isinstance(said, str) or not said:  # one text would be a sequence of letters
-            raise UsageError(
-                "ScriptedChat(responses=…)",
-                expected="a sequence of at least one text, or a function of a request",
-                found=repr(said),
-            )
+        place = len(self.requests)
         self.requests.append(request)
-        text = said(request) if callable(said) else said[min(place, len(said) - 1)]
+        if callable(self.responses):
+            text = self.responses(request)
+        elif self.responses:
+            text = self.responses[min(place, len(self.responses) - 1)]
+        else:
+            raise _no_script(self.responses)
         allowed = text[: request.max_new_tokens]
         whole = ChatResponse(text=f"{request.prefix}{allowed}", cut=allowed != text)
         found = until_stop(whole, request)
@@ -83,3 +87,11 @@ class ScriptedChat(Chat):
             cut=found.cut,
             stopped=found.stopped,
         )
+
+
+def _no_script(found: object) -> UsageError:
+    return UsageError(
+        "ScriptedChat(responses=…)",
+        expected="a sequence of at least one text, or a function of a request",
+        found=repr(found),
+    )

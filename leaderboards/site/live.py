@@ -26,7 +26,7 @@ from harness.leaderboards.unit_values import unit_values
 from harness.media import Media
 from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
 from harness.run.batching import Selection, select, units
-from harness.run.scoring import score_unit, tally
+from harness.run.scoring import counts, score_unit
 from harness.scores import Metric, UnitScore
 from harness.statistics.clusters import dependencies_of
 from harness.task import Task
@@ -88,9 +88,9 @@ class Running:
     def _score(self, unit: Sequence[Sample]) -> None:
         """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
         found = [self.run.prediction(sample.id) for sample in unit]
-        counted = tally(self.task, unit, found)
-        self.failures.update(counted.failures)
-        self.usage.update(counted.usage)
+        failures, usage = counts(self.task, unit, found)
+        self.failures.update(failures)
+        self.usage.update(usage)
         try:
             made = score_unit(self.task, unit, found)
         except HarnessError:
@@ -99,7 +99,7 @@ class Running:
                 group=unit[0].group,
                 samples=tuple(sample.id for sample in unit),
                 categories={},
-                failed=counted.failures.total(),
+                failed=failures.total(),
                 scores={},
             )
         self.scores[made.unit] = made

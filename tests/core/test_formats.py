@@ -414,6 +414,12 @@ def test_an_inspect_log_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatc
         read_format("inspect", path, SAMPLES)
 
 
+def test_truth_values_are_no_places_in_the_dataset_of_an_inspect_log(tmp_path):
+    rows = [inspected(0, "A") | {"id": True}]
+    with pytest.raises(DataError, match="id"):
+        read_format("inspect", inspect_file(tmp_path / "x.json", rows), SAMPLES)
+
+
 def test_two_epochs_of_an_inspect_log_are_no_one_response(tmp_path):
     rows = [inspected(0, "A"), inspected(0, "A", epoch=2)]
     with pytest.raises(DataError, match=r"epoch 2.*001-1"):

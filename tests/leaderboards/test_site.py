@@ -353,6 +353,17 @@ def test_an_unfinished_run_is_a_row_without_a_rank_that_grows(make_run, tmp_path
     assert done.is_dir()
 
 
+def test_an_unfinished_run_that_a_judge_has_to_score_keeps_its_row(make_run, tmp_path, monkeypatch):
+    def without_judge(*_):
+        raise UsageError("the scorer", expected="--judge SPEC", found="none")
+
+    monkeypatch.setattr("harness.leaderboards.site.live.score_unit", without_judge)
+    monkeypatch.setattr("harness.run.scoring.unit_ledger", without_judge)
+    unfinished(make_run("all/running", model="running"), kept=5)
+    board = of_live(LiveSite([tmp_path / "all"]), "data/index.js")["board"]
+    assert board["tables"][0]["rows"][0]["progress"] == {"answered": 5, "total": 40}
+
+
 def test_a_run_that_ends_while_it_is_viewed_takes_its_rank(make_run, tmp_path):
     folder = make_run("all/one", model="one")
     kept = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -21,7 +21,7 @@ from harness.types import Answer, AnswerForm, Box, Point
 ITEM = Item(Box(1, 2, 3, 4))
 
 
-@pytest.mark.parametrize("name", ["prompts", "envelope", "frame_selection", "segmenters.places"])
+@pytest.mark.parametrize("name", ["prompts", "envelope", "segmenters.places"])
 def test_examples_in_docstrings_are_right(name):
     found = doctest.testmod(importlib.import_module(f"harness.models.{name}"))
     assert found.attempted

@@ -5,8 +5,17 @@ from pathlib import Path
 from harness.cli.arguments.shared import Commands, Options, actions_of, command, count
 
 FORMATS = (
-    *("csv", "json", "parquet", "every-eval-ever", "inspect", "vlmevalkit"),
-    *("huggingface", "eval-yaml", "model-card", "wandb", "mlflow"),
+    "csv",
+    "json",
+    "parquet",
+    "every-eval-ever",
+    "inspect",
+    "vlmevalkit",
+    "huggingface",
+    "eval-yaml",
+    "model-card",
+    "wandb",
+    "mlflow",
 )
 """Formats that `harness runs export` writes."""
 

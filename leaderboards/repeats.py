@@ -1,0 +1,255 @@
+"""Several runs of one model on one task: variance between seeds, and the mean score over them.
+
+Runs of one checkpoint with several decoding seeds are repeats; checkpoints of one recipe with
+several training seeds are trainings. A single run's interval speaks only for its checkpoint.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness.errors import DataError, UsageError
+from harness.leaderboards.board import key
+from harness.leaderboards.row import Row, row
+from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
+from harness.record import Run, differences
+from harness.scores import Mean, Metric, UnitScore
+from harness.statistics.analytic import Estimate, clustered_mean
+from harness.statistics.clusters import FloatArray
+from harness.statistics.paired import check_same_units
+from harness.statistics.pseudo import pseudo_values
+from harness.statistics.repeats import best_of_k
+from harness.statistics.variance import Components, SeededScore, components, seeded_score
+
+Folders: TypeAlias = Path | Iterable[Path]
+Units: TypeAlias = tuple[UnitScore, ...]
+
+OF_DECODING = frozenset({"seed"})
+OF_TRAINING = frozenset({"weights", "checkpoint", "revision", "content", "file"})
+"""Keys of a model's description in which checkpoints of one recipe may differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """One metric over several runs of one model on one task."""
+
+    task: str
+    metric: str
+    runs: Mapping[str, tuple[str, ...]]
+    """Names of the run folders, by training."""
+    values: Mapping[str, tuple[float, ...]]
+    """The metric's numbers, in the same order."""
+    score: SeededScore
+    """avg@k: the mean over all runs, with an interval over samples and seeds."""
+    components: Components
+    best: Mapping[int, Estimate]
+    """Expected best of k decodings of a unit, by k: pass@k where its scores are 0 or 1. Empty for
+    metrics that have no number for a unit. The interval is clustered, and over samples only."""
+    binary: bool
+    """True if every unit's scores are 0 or 1, so that `best` is pass@k."""
+    notes: tuple[str, ...]
+
+
+def repeats(
+    runs: Folders | Mapping[str, Folders],
+    *,
+    metric: str | None = None,
+    ks: Sequence[int] | None = None,
+    level: float = 0.95,
+    data_root: Path | None = None,
+) -> Repeats:
+    """Read runs that differ in nothing but seeds.
+
+    Args:
+        runs: Run folders, or folders of them, which are grouped into trainings by the models'
+            descriptions (everything but their `seed`), or given by training. Each training needs
+            equally many runs.
+        metric: Default: the headline.
+        ks: For pass@k or the best of k; default: 1, 2, 4, … up to the number of decodings.
+        level: Of all intervals.
+        data_root: Where the benchmarks lie now; needed only for derived and corpus metrics.
+
+    Raises:
+        DataError: the runs are of different tasks, protocols, subsets, data or models, do not
+            hold the same units, or a run has no number.
+        UsageError: a training is decoded less often than another, two runs are the same model
+            with the same seed, there is no such metric, or `ks` are out of range.
+        StoreError: a folder holds no finished run.
+    """
+    trainings = (
+        {name: open_runs(folders) for name, folders in runs.items()}
+        if isinstance(runs, Mapping)
+        else _runs_by_training(open_runs(runs))
+    )
+    every = [run for members in trainings.values() for run in members]
+    rows = [row(run) for run in every]
+    _check_alike(rows)
+    _check_balanced(trainings)
+    units = [tuple(run.units()) for run in every]
+    for other in units[1:]:
+        check_same_units(units[0], other)
+    name = rows[0].headline if metric is None else metric
+    if name not in rows[0].metrics:
+        raise UsageError(f"metric {name!r}", expected=" or ".join(rows[0].metrics), found="none")
+    shape = len(trainings), len(every) // len(trainings)
+    metrics = metrics_for(every[0], units[0], name=name, data_root=data_root)
+    for run, one in zip(every, units, strict=True):
+        check_numbers(run, one, metrics)
+    table = _table(metrics, units, name)
+    split = components(table.reshape(-1, *shape))
+    numbers = np.array([made.metrics[name] for made in rows], dtype=np.float64).reshape(shape)
+    scores = _unit_scores(units, name, shape)
+    best = {}
+    if scores is not None:
+        values, weights, groups = scores
+        for k in _up_to(shape[1]) if ks is None else ks:
+            each = [
+                best_of_k(one, k=k, better=rows[0].better[name]) for one in values.swapaxes(0, 1)
+            ]
+            mean = np.mean(each, axis=0)  # over trainings
+            best[k] = clustered_mean(mean, groups, weights=weights, level=level)
+    return Repeats(
+        task=f"{rows[0].task} {rows[0].split}",
+        metric=name,
+        runs={t: tuple(run.folder.name for run in members) for t, members in trainings.items()},
+        values=dict(zip(trainings, map(tuple, numbers.tolist()), strict=True)),
+        score=seeded_score(table.reshape(-1, *shape), level=level),
+        components=split,
+        best=best,
+        binary=scores is not None and bool(np.isin(scores[0], (0, 1)).all()),
+        notes=tuple(_component_notes(split)),
+    )
+
+
+def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Group runs by training: by their models' descriptions without the decoding seeds."""
+    trainings: dict[str, list[Run]] = {}
+    seeds: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        model = run.manifest["model"]
+        training = _model_text(model, OF_DECODING)
+        decoding = json.dumps([run.manifest["seed"], model["description"]], sort_keys=True)
+        if (training, decoding) in seeds:
+            raise UsageError(
+                "repeats",
+                expected="runs with a decoding seed of their own",
+                found=f"{seeds[training, decoding].folder} and {run.folder} with seed "
+                f"{run.manifest['seed']}",
+            )
+        seeds[training, decoding] = run
+        trainings.setdefault(training, []).append(run)
+    recipes = {_model_text(run.manifest["model"], OF_DECODING | OF_TRAINING): run for run in runs}
+    if len(recipes) > 1:
+        first, second, *_ = recipes
+        raise DataError(
+            "repeats",
+            expected="runs of one model, which differ in seeds and weights only",
+            found="; ".join(differences(json.loads(first), json.loads(second))[:5]),
+            fix="Name the runs of each training to compare different recipes as one.",
+        )
+    labelled: dict[str, list[Run]] = {}
+    for members in trainings.values():
+        label = members[0].manifest["model"]["spec"]
+        # A checkpoint that was trained anew in the same folder has the same specification.
+        twins = sum(known.partition(" #")[0] == label for known in labelled)
+        labelled[f"{label} #{twins + 1}" if twins else label] = members
+    return labelled
+
+
+def _model_text(model: Mapping[str, object], without: frozenset[str]) -> str:
+    """Return a model's description as text, without some keys at any depth."""
+
+    def without_keys(plain: object) -> Any:
+        if isinstance(plain, Mapping):
+            return {
+                name: without_keys(value) for name, value in plain.items() if name not in without
+            }
+        return [without_keys(value) for value in plain] if isinstance(plain, list) else plain
+
+    text = {"name": model["name"], **without_keys(model["description"])}
+    if not model["description"] and not without >= OF_TRAINING:
+        text["spec"] = model["spec"]
+    return json.dumps(text, sort_keys=True)
+
+
+def _check_alike(rows: Sequence[Row]) -> None:
+    names = ("task", "version", "split", "protocol", "judge", "subset", "data")
+    for other in rows[1:]:
+        pairs = zip(names, key(rows[0]), key(other), strict=True)
+        unlike = [f"{name}: {one!r} → {two!r}" for name, one, two in pairs if one != two]
+        if unlike:
+            raise DataError(
+                f"runs {rows[0].run} and {other.run}",
+                expected="one task by one protocol on the same data",
+                found="; ".join(unlike),
+            )
+
+
+def _check_balanced(trainings: Mapping[str, Sequence[Run]]) -> None:
+    counts = {name: len(members) for name, members in trainings.items()}
+    if len(set(counts.values())) > 1 or sum(counts.values()) < 2:
+        raise UsageError(
+            "repeats",
+            expected="at least two runs, equally many of each training",
+            found=", ".join(f"{count} of {name}" for name, count in counts.items()),
+        )
+
+
+def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> FloatArray:
+    """Return pseudo-values, groups × runs, whose means are the runs' numbers."""
+    columns: list[FloatArray] = []
+    for number, one in enumerate(units):
+        values = pseudo_values(metrics, one, name=name)
+        if values is None or len(values) < 2:
+            raise DataError(
+                f"{name} of run {number + 1}",
+                expected="a number, from two groups on",
+                found="none, or one group",
+            )
+        columns.append(values)
+    return np.stack(columns, axis=1)
+
+
+def _unit_scores(
+    units: Sequence[Units], name: str, shape: tuple[int, int]
+) -> tuple[FloatArray, tuple[float, ...], tuple[str, ...]] | None:
+    """Return a mean metric's numbers, units × trainings × decodings, and the units' weights and
+    groups; None unless the metric is a mean that counts in the same units of all runs, alike.
+    """
+    columns: list[list[Mean]] = []
+    kept: set[tuple[tuple[str, str, float], ...]] = set()
+    for run in units:
+        scored = [
+            (unit, score)
+            for unit in sorted(run, key=lambda unit: unit.unit)
+            if isinstance(score := unit.scores.get(name), Mean)
+        ]
+        columns.append([score for _, score in scored])
+        kept.add(tuple((unit.unit, unit.group, score.weight) for unit, score in scored))
+    (*_, counted) = kept
+    if len(kept) > 1 or len({group for _, group, _ in counted}) < 2:
+        return None
+    values = np.array([[score.value for score in column] for column in columns]).T
+    _, groups, weights = zip(*counted, strict=True)
+    return values.reshape(-1, *shape), weights, groups
+
+
+def _up_to(decodings: int) -> list[int]:
+    """1, 2, 4, … and no more than there are."""
+    return [2**power for power in range(decodings.bit_length())]
+
+
+def _component_notes(split: Components) -> list[str]:
+    notes = [
+        f"the estimated variance of {name.replace('_', ' × ')} was below 0 and is given as 0"
+        for name in split.clipped
+    ]
+    if split.trainings == 1:
+        notes.append("one training: the interval speaks for this checkpoint, not for the recipe")
+    if split.decodings == 1:
+        notes.append("one decoding of each training: its noise is counted as the training's")
+    return notes
