@@ -49,7 +49,9 @@ def explain_training(arguments: Namespace) -> int:
     groups, notes = select_groups(training, arguments)
     page = fill(
         "rollouts.html",
-        *("page.css", "rollouts.css", "transcripts.css"),
+        "page.css",
+        "rollouts.css",
+        "transcripts.css",
         title=f"Rollouts of {training.folder.resolve().name}",
         groups=groups,
         summary=_summary(training),

@@ -577,3 +577,12 @@ def test_options_in_the_question_do_not_hide_it(tmp_path):
     assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), whole)) == {
         "001-2": "B"
     }
+
+
+def test_what_is_no_object_is_said_to_be_none(tmp_path):
+    (tmp_path / "log.json").write_text('{"logs": [["A"]]}')
+    with pytest.raises(DataError, match=r"log 1.*found \['A'\]"):
+        read_format("lmms-eval", tmp_path / "log.json", SAMPLES)
+    (tmp_path / "log.json").write_text('["A"]')
+    with pytest.raises(DataError, match=r"a file that ends in \.jsonl"):
+        read_format("lmms-eval", tmp_path / "log.json", SAMPLES)

@@ -12,8 +12,15 @@ EVALUATION = "%(prog)s --model SPECS --tasks SPECS --data ROOT --out DIR [option
 LOGS = ("lmms-eval", "vlmevalkit", "inspect", "every-eval-ever")
 """Formats that `harness diff` compares a run with."""
 FORMATS = (
-    *("jsonl", *LOGS, "video-mme", "tempcompass", "sti", "vsi"),
-    *("png-tree", "label-tree", "mask-tree"),
+    "jsonl",
+    *LOGS,
+    "video-mme",
+    "tempcompass",
+    "sti",
+    "vsi",
+    "png-tree",
+    "label-tree",
+    "mask-tree",
 )
 """Formats that `harness score` reads. `harness.formats` defines them, but is slow to import."""
 

@@ -43,7 +43,8 @@ class Options:
         Args:
             name: As it is typed, and the word for its value: `--out DIR`, `runs RUN`.
             about: Its help.
-            kind: Its type; None: that of the word in `KINDS`, else the default's.
+            kind: Its type; None: that of the word for its value in `KINDS` (another word is another
+                type), else the default's.
             default: Its value where it is not typed.
             required: Refuse the command without it.
             repeated: It may be typed several times, and is a list.
