@@ -165,7 +165,7 @@ class SampleCache:
 
     def fill(self) -> None:
         """Read what no walk has read yet; an error of it is raised in a walk."""
-        with self._lock, suppress(Exception):
+        with self._lock, suppress(Exception, SystemExit):
             while not self._whole and not self._given_up:
                 self._next()
 

@@ -82,10 +82,8 @@ def _write(
     import av
 
     what, expected = "the video file of a clip", f"one that FFmpeg can write with {CODEC}"
-    failed, fix = (
-        (av.FFmpegError, OSError, ValueError),
-        "Is there room for it? TMPDIR names another.",
-    )
+    failed = (av.FFmpegError, OSError, ValueError)
+    fix = "Is there room for it? TMPDIR names another folder."
     with (
         raised_as(ModelError, what, expected, *failed, fix=fix),
         av.open(str(path), "w", format="mp4") as container,

@@ -359,7 +359,7 @@ def _unwrap(output: object) -> tuple[object, object]:
 
 def _registry() -> ModuleType:
     ensure_torchvision()
-    with plugin_errors("backend lmms"):
+    with plugin_errors("backend lmms", ModelError):
         return import_module("lmms_eval.models")
 
 

@@ -267,7 +267,7 @@ def with_adapter(network: "PreTrainedModel", adapter: Adapter) -> "PreTrainedMod
         ModelError: the adapter's weights are not exactly those of this network's adapted layers.
         MissingDependency: peft is not installed.
     """
-    with plugin_errors(f"adapter {adapter.name}"):
+    with plugin_errors(f"adapter {adapter.name}", ModelError):
         from peft import PeftModel
     with loading(f"adapter {adapter.name} on this checkpoint"):
         whole = PeftModel.from_pretrained(

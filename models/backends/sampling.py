@@ -10,8 +10,8 @@ on any worker. Rows are chosen together on the logits' device, which is waited f
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,9 +44,42 @@ def uniforms(*, seed: int, key: str, block: int) -> NDArray[np.float64]:
     return np.random.Generator(philox).random(BLOCK)
 
 
-@lru_cache(maxsize=4096)  # responses under way at once, and 2 kB each
-def _kept_uniforms(seed: int, key: str, block: int) -> NDArray[np.float64]:
-    return uniforms(seed=seed, key=key, block=block)
+class Draws:
+    """The uniform numbers of several responses that are written side by side.
+
+    A block of positions at a time is kept on the device, so that a position costs no copy to it.
+    """
+
+    def __init__(self, keys: Sequence[str], *, seed: int) -> None:
+        self._keys, self._seed = keys, seed
+        self._block: int | None = None
+
+    def numbers_at(self, position: int, *, device: "device") -> "Tensor":
+        """Return one uniform number a response (rows × 1, float64)."""
+        block, place = divmod(position, BLOCK)
+        if block != self._block:
+            self._numbers, self._block = self._make_block(block, device), block
+        return self._numbers[place]
+
+    def _make_block(self, block: int, device: "device") -> "Tensor":
+        import torch
+
+        rows = [uniforms(seed=self._seed, key=key, block=block) for key in self._keys]
+        return torch.from_numpy(np.stack(rows, axis=1)[:, :, None]).to(device)
+
+
+def drawn_numbers(keys: Sequence[str], positions: Sequence[int], *, seed: int) -> list[list[float]]:
+    """Return the uniform numbers of responses that stand at different positions (rows × 1)."""
+    blocks = [divmod(position, BLOCK) for position in positions]
+    return [
+        [_kept_uniforms(seed, key, block)[place]]
+        for key, (block, place) in zip(keys, blocks, strict=True)
+    ]
+
+
+@lru_cache(maxsize=1024)  # responses under way at once, and 2 kB each
+def _kept_uniforms(seed: int, key: str, block: int) -> tuple[float, ...]:
+    return tuple(uniforms(seed=seed, key=key, block=block).tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +103,8 @@ class Sampling:
 
         if not self.keyed:
             return torch.rand(len(keys), 1, dtype=torch.float64, device=device)
-        drawn = [
-            _kept_uniforms(self.seed, key, position // BLOCK)[position % BLOCK]
-            for key, position in zip(keys, positions, strict=True)
-        ]
-        return torch.from_numpy(np.array(drawn)[:, None]).to(device)
+        drawn = drawn_numbers(keys, positions, seed=self.seed)
+        return torch.tensor(drawn, dtype=torch.float64, device=device)
 
     def choose(self, scores: "Tensor", own: "Tensor", numbers: "Tensor | None") -> "Tensor":
         """Logits (rows × vocabulary) to logits whose largest is the choice.
@@ -121,6 +151,8 @@ class TokenChoice(Sampling):
     prompt_length: int
     starts: Sequence[int]
     """Index of each row's first own token, after the padding."""
+    _there: "dict[device, Tensor]" = field(default_factory=dict, init=False, compare=False)
+    """`starts` by the device that they were copied to, once each."""
 
     def __call__(self, input_ids: "Tensor", scores: "Tensor") -> "Tensor":
         """Logits (rows × vocabulary) to logits whose largest is the choice.
@@ -128,15 +160,20 @@ class TokenChoice(Sampling):
         Raises:
             ModelError: a row has a logit that is no number, or none that is finite.
         """
-        positions = [input_ids.shape[1] - self.prompt_length] * len(self.keys)
+        position = input_ids.shape[1] - self.prompt_length
         largest = scores.amax(dim=1)  # NaN wins a maximum
         own = self._with_last_token(input_ids) if self.repetition_penalty != 1.0 else input_ids
-        numbers = None
-        if self.temperature != 0.0:
-            numbers = self.numbers(self.keys, positions, device=scores.device)
+        draws = self.temperature != 0.0
+        numbers = self._drawn_at(position, scores.device) if draws else None
         scores = self.choose(scores, own, numbers)
-        check_finite(largest, self.keys, positions)  # last, because it waits for the device
+        # Last, because it waits for the device.
+        check_finite(largest, self.keys, [position] * len(self.keys))
         return scores
+
+    def _drawn_at(self, position: int, where: "device") -> "Tensor":
+        if not self.keyed:
+            return self.numbers(self.keys, [], device=where)
+        return self._draws.numbers_at(position, device=where)
 
     def _with_last_token(self, input_ids: "Tensor") -> "Tensor":
         """The rows' tokens, with each row's last one in place of its padding.
@@ -147,9 +184,20 @@ class TokenChoice(Sampling):
             return input_ids
         import torch
 
-        starts = torch.tensor(self.starts, device=input_ids.device)[:, None]
+        starts = self._start_positions(input_ids.device)
         places = torch.arange(input_ids.shape[1], device=input_ids.device)
         return input_ids.where(places >= starts, input_ids[:, -1:])
+
+    def _start_positions(self, where: "device") -> "Tensor":
+        import torch
+
+        if where not in self._there:
+            self._there[where] = torch.tensor(self.starts, device=where)[:, None]
+        return self._there[where]
+
+    @cached_property
+    def _draws(self) -> Draws:
+        return Draws(self.keys, seed=self.seed)
 
 
 def check_finite(largest: "Tensor", keys: Sequence[str], positions: Sequence[int]) -> None:

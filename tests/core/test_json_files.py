@@ -178,7 +178,7 @@ def test_a_list_is_found_by_a_field_of_its_objects(tmp_path):
         ([{"id": 1}, {"id": 2}, {"id": 1}], "'things', entry 2: 'id' 1: "),
         ([{"id": 1}, {"id": True}], "entry 1: 'id'.*int"),
         ([{}], "entry 0: 'id'.*none"),
-        ([5], "entry 0: 'id'.*none"),
+        ([5], "entry 0: .*'id', found 5"),
     ],
 )
 def test_a_number_that_is_missing_or_comes_twice_is_named(tmp_path, things, message):
