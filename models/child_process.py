@@ -57,6 +57,9 @@ class Channel:
             self._left += self._more(until)
         line, rest = self._left.split(b"\n", 1)
         head: dict[str, Any] = json.loads(line)
+        length = head.get("bytes") if isinstance(head, dict) else None
+        if type(length) is not int or length < 0:
+            raise ValueError("a line that is no message")
         parts, held = [rest], len(rest)
         while held < head["bytes"]:
             parts.append(self._more(until))

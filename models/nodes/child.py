@@ -73,7 +73,7 @@ class Child(Node):
                 try:
                     frame = np.ascontiguousarray(media.frame(int(answer["frame"])))
                 except BaseException:  # it waits for the frame, and would take the next message
-                    self._process = None
+                    self.close()
                     raise
                 answer, data = process.ask({"shape": list(frame.shape)}, frame.tobytes())
             return read_output(data)
@@ -95,7 +95,7 @@ class Child(Node):
             head = {"do": "build", "node": str(self.node), "memory": self.memory}
             self._described = json.loads(process.ask(head)[1])
         except BaseException:  # it has no node, and would be taken for one that has
-            self._process = None
+            self.close()
             raise
         return process
 

@@ -5,9 +5,9 @@ and `util`, and nothing of it enters this process.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -99,10 +99,10 @@ class Checkout(Walker):
 
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
-    ) -> Iterator[tuple[int, list[BoolArray]]]:
+    ) -> Iterator[tuple[int, Iterable[BoolArray]]]:
         try:
             for index, labels in self._labels(video, order, masks):
-                yield index, [labels == number for number in range(1, len(masks) + 1)]
+                yield index, map(partial(np.equal, labels), range(1, len(masks) + 1))
         except ModelError:
             self.__dict__.pop("child", None)  # what failed is not asked again
             raise

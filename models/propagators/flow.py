@@ -4,8 +4,9 @@ The flow is DIS (Kroeger, Timofte, Dai, Van Gool: "Fast Optical Flow using Dense
 ECCV 2016) as OpenCV computes it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import cv2
 import numpy as np
@@ -43,14 +44,14 @@ class Flow(Walker):
 
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
-    ) -> Iterator[tuple[int, list[BoolArray]]]:
+    ) -> Iterator[tuple[int, Iterable[BoolArray]]]:
         grid = pixel_grid(video.size)
         origin, before = grid, video.frame(order[0])
         for index in order[1:]:
             now = video.frame(index)
             back = grid + dense_flow(now, before, max_side=self.max_side)
             origin, before = _sample(origin, back), now
-            yield index, [_warp_mask(mask, origin) for mask in masks]
+            yield index, map(partial(_warp_mask, origin=origin), masks)
 
 
 def flow(*, max_side: int = 480) -> Flow:

@@ -1,7 +1,7 @@
 """Propagators that follow masks from frame to frame, forward and backward from a start."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -48,9 +48,10 @@ class Walker(Propagator):
     @abstractmethod
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
-    ) -> Iterator[tuple[int, Sequence[BoolArray]]]:
-        """Yield each frame after the first of `order`, whose masks are given, with the masks in
-        it.
+    ) -> Iterator[tuple[int, Iterable[BoolArray]]]:
+        """Yield each frame after the first of `order`, whose masks are given, with its masks.
+
+        They are read before the next frame is asked for, so that one need be held at a time.
         """
 
 

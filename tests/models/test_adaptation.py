@@ -144,7 +144,7 @@ def _opposite(target):
 
 @pytest.mark.parametrize(
     ("name", "finetune"),
-    [("vr_ttrl", "full"), ("vr_ttrl", "lora"), ("sft_greedy", "full"), ("tent", "full")],
+    [("vr_ttrl", "full"), ("vr_ttrl", "lora"), ("sft_greedy", "full"), ("tent", "lora")],
 )
 def test_without_a_learning_rate_nothing_changes(queries, base, name, finetune):
     model = adapted(name, learning_rate=0, finetune=finetune)

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_evenly_spread_numbers_give_each_token_its_share_of_the_nucleus(
         keys=["q"] * rows, prompt_length=1, starts=[0] * rows, temperature=temperature, top_p=top_p
     )
     spread = torch.linspace(0.5 / rows, 1 - 0.5 / rows, rows, dtype=torch.float64)[:, None]
-    vars(choice)["numbers"] = lambda keys, positions, device: spread
+    vars(choice)["_draws"] = SimpleNamespace(numbers_at=lambda position, device: spread)
     found = np.bincount(tokens(choice, np.tile(logits, (rows, 1))), minlength=vocabulary)
     share = softmax(logits.astype(float), temperature=temperature, top_p=top_p)
     assert np.all(np.abs(found - rows * share) <= 1 + 1e-3)
@@ -117,7 +118,7 @@ def test_the_token_is_the_one_in_whose_share_the_number_lies(seed, key, position
 def test_a_forbidden_token_is_drawn_by_no_number(extreme):
     choice = TokenChoice(keys=["q"], prompt_length=1, starts=[0], temperature=1.0)
     spread = torch.tensor([[extreme]], dtype=torch.float64)
-    vars(choice)["numbers"] = lambda keys, positions, device: spread
+    vars(choice)["_draws"] = SimpleNamespace(numbers_at=lambda position, device: spread)
     never = -math.inf
     assert tokens(choice, [[never, never, 1.0, never, 0.0, never]]) == [2 if extreme == 0 else 4]
 

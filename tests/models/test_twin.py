@@ -761,7 +761,7 @@ class TestChild:
         builder = TwinBuilder(spec, frames=1)
         plan = parse_plan('{"SAM2": []}', KNOWN)
         try:
-            for index, kind in enumerate((MediaError, OSError)):
+            for index, kind in enumerate((MediaError, OSError, ValueError)):
                 error = kind(f"gone {index}")
                 whole, _ = scene_media("video", index)
                 lost = media.placeholder_media(MediaError(str(error)), size=whole.size)

@@ -344,9 +344,9 @@ def test_evaluating_while_training_changes_nothing_but_the_curve(start, whole):
     for extra in ("", ",finetune=lora,lora_dropout=0.1"):
         seen.clear()
         training = start(f"watched{len(extra)}", FEW + extra, every=3, evaluate=watch)
-        assert seen == [(3, False), (4, False)]
+        assert seen == [(3, False)]
         rows = training.curve.read()
-        assert [row.pop("eval/gIoU", None) for row in rows] == [None, None, 0.3, 0.4]
+        assert [row.pop("eval/gIoU", None) for row in rows] == [None, None, 0.3, None]
         assert rows == whole(FEW + extra).curve.read()
         assert same_tensors(training.checkpoint, whole(FEW + extra).checkpoint)
 

@@ -47,6 +47,7 @@ def videoseg_r1_15k(
     """One sample an expression; ids are `set/video/expression`, with `#2` where one comes again.
 
     Args:
+        seed: Decides which samples are drawn.
         total: How many samples; a multiple of ten.
         repeat: Whether a set with too few expressions gives them again; without, it gives fewer.
         protocol: `rvos/mevis`, for curves.
