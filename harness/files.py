@@ -117,7 +117,10 @@ class ReadHashes:
             self._known[str(path)] = _marks(status), content
 
     def content_hash(self, path: Path) -> bytes:
-        """Return `content_hash`, known if the file was read whole and has not changed since."""
+        """Return `content_hash` of what was read, or of the file if it was not read whole.
+
+        It is computed again where the file has changed since, by its size and times.
+        """
         marks, content = self._known.get(str(path), (None, b""))
         return content if marks == _marks(path.stat()) else content_hash(path)
 

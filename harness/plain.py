@@ -24,7 +24,11 @@ KINDS: Mapping[type, str] = {
 
 
 def to_plain(value: Any) -> Any:
-    """Return plain data of a value; text is made storable, nothing else is changed."""
+    """Return plain data of a value; text is made storable, nothing else is changed.
+
+    Raises:
+        ValueError: a field holds something else than its annotation says; says which.
+    """
     return _codec(type(value)).write(value)  # type: ignore[arg-type]  # a class can be hashed
 
 
@@ -80,7 +84,8 @@ def _codec(kind: Any) -> _Codec:
     if issubclass(kind, (tuple, list)):  # a named tuple, such as a box
         hints = typing.get_type_hints(kind).values()
         flat = hints and all(_codec(one).write is _same for one in hints)
-        return _Codec(lambda plain: kind(*plain), list if flat else _list_of(to_plain))
+        read = kind if kind in (tuple, list) else lambda plain: kind(*plain)
+        return _Codec(read, list if flat else _list_of(to_plain))
     if kind in (str, int, float, bool):
         known = (int, float) if kind is float else (kind,)
         return _Codec(lambda plain: _typed(plain, known), storable if kind is str else _same)
@@ -102,7 +107,10 @@ def _fields_writer(kind: Any) -> Convert:
         for name, default, convert in given:
             held = getattr(value, name)
             if held is not default and held != default:
-                plain[name] = convert(held)
+                try:
+                    plain[name] = convert(held)
+                except (ValueError, TypeError, AttributeError) as error:
+                    raise ValueError(f"{name}: found {held!r:.60}: {error}") from error
         return plain
 
     return write

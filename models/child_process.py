@@ -56,7 +56,10 @@ class Channel:
                 raise ValueError("a line that is too long")
             self._left += self._more(until)
         line, rest = self._left.split(b"\n", 1)
-        head: dict[str, Any] = json.loads(line)
+        try:
+            head: dict[str, Any] = json.loads(line)
+        except RecursionError as error:
+            raise ValueError("a line that is nested too deeply") from error
         length = head.get("bytes") if isinstance(head, dict) else None
         if type(length) is not int or length < 0:
             raise ValueError("a line that is no message")

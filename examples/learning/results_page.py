@@ -15,8 +15,9 @@ PAGE = RESULTS.parent / "README.md"
 HEAD = """# Learning: all numbers
 
 What was trained and what follows from it: [learning.md](../../docs/learning.md). Means over seeds;
-gains are paired by image, with intervals of 95 %. Studies marked ‡ mix commits; `*` is an
-uncommitted state of one. Written by `python examples/learning/results_page.py`.
+gains are paired by image, with intervals of 95 % over images and seeds. Studies marked ‡ mix
+commits; `*` is an uncommitted state of one. Written by `python examples/learning/results_page.py`
+from `examples/learning/results`.
 """
 
 NOT_THE_PAPERS = {

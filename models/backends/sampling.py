@@ -77,7 +77,7 @@ def drawn_numbers(keys: Sequence[str], positions: Sequence[int], *, seed: int) -
     ]
 
 
-@lru_cache(maxsize=1024)  # responses under way at once, and 2 kB each
+@lru_cache(maxsize=1024)  # responses under way at once, and 8 kB each
 def _kept_uniforms(seed: int, key: str, block: int) -> tuple[float, ...]:
     return tuple(uniforms(seed=seed, key=key, block=block).tolist())
 

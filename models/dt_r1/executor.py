@@ -15,6 +15,7 @@ from harness import plugins
 from harness.errors import OutOfMemory, Unavailable, UsageError
 from harness.frames import FramePolicy, frame_policy
 from harness.media import Media
+from harness.models import tracks
 from harness.models.dt_r1.catalog import (
     ROLES,
     Catalog,
@@ -278,11 +279,13 @@ class _Worker:
 def code_hash(module: Path) -> str:
     """A hash of a node's module and, in a package, of the modules and texts beside it.
 
-    Nodes share helpers, and have their prompts, there.
+    Nodes share helpers, and have their prompts, there; what is written about masks and boxes in
+    `harness.models.tracks` decides outputs, too.
     """
     files = [module]
     if (module.parent / "__init__.py").exists():
         files = sorted(one for one in module.parent.iterdir() if one.suffix in (".py", ".txt"))
+    files.append(Path(tracks.__file__))
     whole = hashlib.blake2b(digest_size=8)
     for file in files:
         whole.update(file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest())

@@ -106,7 +106,7 @@ class _Row:
     """One object, so far."""
 
     seen: Seen
-    """As it was seen first."""
+    """First observation of it."""
     rles: dict[int, Rle] = field(default_factory=dict)
     mask: BoolArray = field(init=False)
     """Place in the next described frame."""

@@ -20,7 +20,7 @@ from harness.interchange import (
 )
 from harness.masks import Rle, SoftMask
 from harness.media import pixels
-from harness.plain import from_plain
+from harness.plain import from_plain, to_plain
 from harness.types import (
     Answer,
     AnswerForm,
@@ -283,3 +283,8 @@ def test_an_id_that_comes_twice_is_refused(tmp_path):
 def test_a_response_needs_somebody_to_read_it(tmp_path):
     with pytest.raises(UsageError, match="qwen_vl"):
         row_to_prediction(row(tmp_path, response="x"), query(AnswerForm.MASK))
+
+
+def test_a_field_of_another_type_is_named_when_it_is_written():
+    with pytest.raises(ValueError, match=r"text: found 5"):
+        to_plain(Answer(text=5))

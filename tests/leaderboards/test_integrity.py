@@ -12,6 +12,7 @@ from harness.leaderboards.board import build
 from harness.leaderboards.differences.bracket import Bracketed
 from harness.leaderboards.gate import check
 from harness.leaderboards.render import markdown
+from harness.leaderboards.repeats import repeats
 from harness.leaderboards.site.index import start_page
 from harness.leaderboards.site.live import LiveSite
 from harness.leaderboards.site.write import write_site
@@ -66,6 +67,7 @@ READERS = {
     "board": lambda good, other: build([good, other]),
     "gate, candidate": lambda good, other: check(good, other),
     "gate, baseline": lambda good, other: check(other, good),
+    "repeats": lambda good, other: repeats([good, other]),
 }
 
 

@@ -33,6 +33,7 @@ from harness.errors import (
 )
 from harness.masks import Track
 from harness.media import Media
+from harness.models.child_process import ChildProcess
 from harness.models.dt_r1 import catalog as names
 from harness.models.dt_r1 import executor
 from harness.models.dt_r1.catalog import Catalog, catalog
@@ -760,6 +761,13 @@ class TestChild:
         spec = parse("local(SAM2=child(node=opencv_objects))")
         builder = TwinBuilder(spec, frames=1)
         plan = parse_plan('{"SAM2": []}', KNOWN)
+        started: list[ChildProcess] = []
+
+        def start(*given: object, **named: object) -> ChildProcess:
+            started.append(ChildProcess(*given, **named))  # type: ignore[arg-type]
+            return started[-1]
+
+        monkeypatch.setattr("harness.models.nodes.child.ChildProcess", start)
         try:
             for index, kind in enumerate((MediaError, OSError, ValueError)):
                 error = kind(f"gone {index}")
@@ -776,6 +784,7 @@ class TestChild:
                 )
                 fault = builder.build(broken, plan).data["errors"]["SAM2"]
                 assert str(error) in fault and "process" not in fault
+                assert started[-1].process.wait(timeout=60), "it waits for the frame no more"
                 assert not builder.build(whole, plan).faults
         finally:
             builder.close()

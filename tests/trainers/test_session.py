@@ -283,6 +283,14 @@ def test_an_evaluation_draws_nothing_of_the_training(tmp_path):
     assert torch.equal(torch.cat([before, torch.rand(1)]), first)
 
 
+def test_a_network_is_evaluated_every_so_many_steps(tmp_path):
+    session = followed(
+        TrainingRun(out=tmp_path, every=2, evaluate=lambda _, step: {"eval/x": step})
+    )
+    found = [session.evaluate(step) for step in range(1, 5)]
+    assert found == [{}, {"eval/x": 2}, {}, {"eval/x": 4}]
+
+
 def test_a_state_counts_only_when_it_is_whole(tmp_path):
     with saved_state(tmp_path, 9) as folder:
         (folder / "a").write_text("9")

@@ -14,7 +14,7 @@ target.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -128,7 +128,7 @@ class Clip:
         self.place = place
         self.start = start
         """Second of the whole video at which the clip begins."""
-        self._masks = cache(self._read_masks)
+        self._known: dict[int, dict[int, Rle]] = {}
 
     def numbers(self) -> list[int]:
         """The numbers of its frames, in order."""
@@ -159,6 +159,11 @@ class Clip:
             instances=instances(tracks, media.size),
             box_track=tuple(map(extent, masks)),
         )
+
+    def _masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
+        if number not in self._known:
+            self._known[number] = self._read_masks(number, size)
+        return self._known[number]
 
     def _read_masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         """Masks of a frame by object; a frame without a file shows none, as officially."""

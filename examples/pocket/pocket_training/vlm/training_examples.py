@@ -55,7 +55,7 @@ class CopiedSpan:
     start: int
     end: int
     source: Stretch
-    """Of the prompt, or of the response."""
+    """Stretch of the prompt (`in_prompt`) or of the response that is repeated."""
     in_prompt: bool = False
 
 
