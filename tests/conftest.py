@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,14 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[P
     with (base / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield base / name
+
+
+@pytest.fixture(scope="session")
+def shared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], AbstractContextManager[Path]]:
+    """`made_once` by name alone, for other rooms' fixtures."""
+    return partial(made_once, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
