@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,15 @@ CORE = [
 ]
 
 
-@pytest.mark.parametrize("name", CORE)
+WITH_EXAMPLES = [name for name in CORE if ">>>" in Path(find_spec(name).origin).read_text("utf-8")]
+
+
+def test_every_module_of_the_core_is_importable():
+    for name in CORE:
+        importlib.import_module(name)
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_in_docstrings_are_right(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
@@ -49,8 +58,9 @@ def test_docstrings_name_the_parameters_that_a_function_has():
     paths, wrong = list[Path](), []
     for room in ("harness", "tasks", "models", "trainers", "leaderboards"):
         paths += sorted((REPOSITORY / room).rglob("*.py"))
-    for path in paths:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    sources = {path: path.read_text(encoding="utf-8") for path in paths}
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)) if "Args:" in source else ():
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.args.kwarg:
                 continue
             if {ast.unparse(one) for one in node.decorator_list} - {"classmethod", "staticmethod"}:

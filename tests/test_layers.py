@@ -22,9 +22,14 @@ def test_imports_keep_to_the_layers():
     assert done.returncode == 0, done.stdout
 
 
+@pytest.fixture(scope="module")
+def graph():
+    """All modules and who imports whom."""
+    return grimp.build_graph("harness", cache_dir=None)
+
+
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_layers_are_checked_on_every_module_of_a_linked_room(room):
-    graph = grimp.build_graph("harness", cache_dir=None)
+def test_the_layers_are_checked_on_every_module_of_a_linked_room(room, graph):
     seen = {name for name in graph.modules if name.startswith(f"harness.{room}")}
     files = (path.relative_to(REPOSITORY) for path in (REPOSITORY / room).rglob("*.py"))
     names = (".".join(("harness", *path.with_suffix("").parts)) for path in files)

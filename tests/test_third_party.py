@@ -71,41 +71,51 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
     assert len(lines) == 4
 
 
+COMMANDS = """
+import contextlib, io, json, sys
+from harness.cli.main import main
+done = []
+for line in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(line)
+    done.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(done))
+"""
+"""Runs commands one after the other: most of their time is what they import."""
+
+
+def after_each_other(process, *lines):
+    """Return exit code, output and messages of each command, in a process with the package."""
+    given = [sys.executable, "-c", COMMANDS, json.dumps(lines)]
+    done = subprocess.run(
+        given, cwd=process.folder, env=process.environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def test_the_package_of_the_page_works(installed, images, process):
     process.path.append(installed)
-    assert "brightest" in [one["name"] for one in process.json("list", "tasks")]
-    assert process.json("verify", "--tasks", "brightest", "--data", images)["passed"]
-    shown = process.json(
-        "eval",
-        "--model",
-        "threshold(level=100)",
-        "--tasks",
-        "brightest",
-        "--metrics",
-        "area_error",
-        "--data",
-        images,
-        "--out",
-        "runs",
-        "--workers",
-        "2",
-    )["tasks"]["brightest"]
+    given = ["--tasks", "brightest", "--data", str(images)]
+    runs = [*given, "--out", "runs", "--json"]
+    bright = ["eval", "--model", "threshold(level=100)", "--metrics", "area_error", *runs]
+    done = after_each_other(
+        process,
+        ["list", "tasks", "--json"],
+        ["verify", *given, "--json"],
+        [*bright, "--workers", "2"],
+        ["eval", "--model", "threshold(level=250)", *runs],
+        ["board", "build", "--runs", "runs", "--out", "board"],
+    )
+    assert [code for code, _, _ in done] == [0] * 5, done
+    listed, verified, shown, dark = (json.loads(out) for _, out, _ in done[:4])
+    assert "brightest" in [one["name"] for one in listed]
+    assert verified["passed"]
+    shown = shown["tasks"]["brightest"]
     assert shown["metrics"] == {"IoU": 1.0, "area error": 0.0}
     assert (shown["n_total"], shown["n_failed"]) == (6, 0)
-    dark = process.json(
-        "eval",
-        "--model",
-        "threshold(level=250)",
-        "--tasks",
-        "brightest",
-        "--data",
-        images,
-        "--out",
-        "runs",
-    )["tasks"]["brightest"]
-    assert dark["metrics"]["IoU"] == 0.0
-    built = process("board", "build", "--runs", "runs", "--out", "board")
-    assert built.returncode == 0, built.stderr
+    assert dark["tasks"]["brightest"]["metrics"]["IoU"] == 0.0
     assert "threshold" in (process.folder / "board" / "board.md").read_text()
 
 
@@ -199,28 +209,11 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, process):
 
 def test_a_mistyped_argument_names_the_right_one(installed, images, process):
     process.path.append(installed)
-    done = process(
-        "eval",
-        "--model",
-        "threshold(levl=3)",
-        "--tasks",
-        "brightest",
-        "--data",
-        images,
-        "--out",
-        "runs",
+    given = ["--tasks", "brightest", "--data", str(images), "--out", "runs"]
+    models = ("threshold(levl=3)", "threshold(level=high)")
+    mistyped, wrong = after_each_other(
+        process, *(["eval", "--model", one, *given] for one in models)
     )
-    assert done.returncode == 2
-    assert " level?" in done.stderr
-    wrong = process(
-        "eval",
-        "--model",
-        "threshold(level=high)",
-        "--tasks",
-        "brightest",
-        "--data",
-        images,
-        "--out",
-        "runs",
-    )
-    assert wrong.returncode == 2 and "found 'high'" in wrong.stderr
+    assert (mistyped[0], wrong[0]) == (2, 2)
+    assert " level?" in mistyped[2]
+    assert "found 'high'" in wrong[2]

@@ -7,13 +7,15 @@ pixels is one reference. Any decoder reads it.
 
 import struct
 import zlib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.media import Frame
+from harness.world.raster import render
+from harness.world.scene import Scene
 
 JPEG_QUALITY = 95
 LONGEST, SHORTEST = 258, 3  # bytes that one deflate reference can repeat
@@ -26,6 +28,12 @@ def write_jpeg(path: Path, image: Frame) -> None:
     from PIL import Image
 
     Image.fromarray(image).save(path, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+
+
+@lru_cache(maxsize=512)
+def scene_png(scene: Scene, frame: int) -> bytes:
+    """The PNG file of one frame of a scene; kept, since many benchmarks show the same scenes."""
+    return encode_png(render(scene, frame))
 
 
 def encode_png(image: NDArray[np.uint8]) -> bytes:

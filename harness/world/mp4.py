@@ -4,6 +4,7 @@ The bytes depend on the encoder in the installed FFmpeg; what they decode to is 
 not equal.
 """
 
+import io
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -16,10 +17,14 @@ QUALITY = "26"  # x264's constant rate factor: shapes keep their edges and colou
 
 
 def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) -> None:
-    """Write frames (of one size, both sides even) as H.264 in MP4.
+    """Write frames into a file as `encode_mp4` packs them."""
+    path.write_bytes(encode_mp4(frames, times=times))
+
+
+def encode_mp4(frames: Sequence[Frame], *, times: Sequence[float]) -> bytes:
+    """The MP4 file, as H.264, of frames of one size, both sides even.
 
     Args:
-        path: The file.
         frames: RGB images.
         times: When each is shown, in seconds, rising; the last is shown as long as the one before.
 
@@ -29,7 +34,8 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
     av = library()
     height, width = frames[0].shape[:2]
     step = (times[-1] - times[0]) / max(len(times) - 1, 1) or 1.0
-    with av.open(str(path), "w", format="mp4") as container:
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=Fraction(1 / step).limit_denominator(1000))
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = Fraction(1, CLOCK)
@@ -44,3 +50,4 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
             frame.pts, frame.time_base = round(time * CLOCK), Fraction(1, CLOCK)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
+    return file.getvalue()

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.tasks.refer.tables import image, write_table
-from harness.world.encode import encode_png
+from harness.world.encode import scene_png
 from harness.world.language import NUMBER_WORDS
-from harness.world.raster import owners, render
+from harness.world.raster import owners
 from harness.world.scene import Split
 from harness.world.shapes import Example, World
 
@@ -69,7 +69,7 @@ def _write_training(examples: Sequence[Example], folder: Path) -> None:
     images.mkdir(parents=True)
     rows = []
     for example in examples:
-        data = encode_png(render(example.scene))
+        data = scene_png(example.scene, 0)
         digest = hashlib.sha256(data).hexdigest()
         (images / digest).write_bytes(data)
         rows.append(_training_row(example, digest))

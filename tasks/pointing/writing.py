@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.masks import BoolArray
-from harness.world.encode import encode_png
+from harness.world.encode import encode_png, scene_png
 from harness.world.language import Question
-from harness.world.raster import edges, render, visible_masks
+from harness.world.raster import edges, visible_masks
 from harness.world.scene import Scene, Split
 from harness.world.shapes import World
 
@@ -35,7 +35,7 @@ class Pointed:
     def write_image(self, path: Path) -> None:
         """Write the scene as a PNG file; its folder is made."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(encode_png(render(self.scene)))
+        path.write_bytes(scene_png(self.scene, 0))
 
 
 def pointed(world: World, split: Split) -> Iterator[Pointed]:

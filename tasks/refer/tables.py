@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.world.encode import encode_png
-from harness.world.raster import render
+from harness.world.encode import scene_png
 from harness.world.scene import Scene
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 def image(scene: Scene, name: str) -> dict[str, bytes | str]:
     """An image as a cell of a table: its file's bytes and its name."""
-    return {"bytes": encode_png(render(scene)), "path": name}
+    return {"bytes": scene_png(scene, 0), "path": name}
 
 
 def write_table(

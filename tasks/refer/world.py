@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from harness.masks import BoolArray
 from harness.tasks.refer.borders import borders
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
-from harness.world.language import Generator
+from harness.world.language import Generator, Question
 from harness.world.raster import edges, render, visible_masks
 from harness.world.scene import SHAPES, Scene, Split
 from harness.world.shapes import World
@@ -56,13 +57,15 @@ def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict
         }
         for scene in scenes
     ]
-    annotations = [
-        annotation(scene, index, mask)
-        for scene in scenes
-        for index, mask in enumerate(visible_masks(scene))
-    ]
+    annotations = [dict(one) for scene in scenes for one in _annotations(scene)]
     categories = [{"id": number, "name": shape} for number, shape in enumerate(SHAPES, start=1)]
     return {"images": images, "annotations": annotations, "categories": categories}
+
+
+@lru_cache(maxsize=1024)
+def _annotations(scene: Scene) -> list[dict[str, object]]:
+    """All things of a scene; kept, for copies of several benchmarks have the same scenes."""
+    return [annotation(scene, index, mask) for index, mask in enumerate(visible_masks(scene))]
 
 
 def annotation(scene: Scene, index: int, mask: BoolArray) -> dict[str, object]:
@@ -136,12 +139,18 @@ def _rounds(
                 yield options.pop(0)
 
 
+@lru_cache(maxsize=4096)
+def _asked(kind: Generator, scene: Scene) -> tuple[Question, ...]:
+    """All questions of a kind; kept, for every benchmark chooses among them."""
+    return tuple(kind(scene))
+
+
 def _all_mentions(
     scene: Scene, kinds: Sequence[Generator], name: str, plural: bool
 ) -> Iterator[Mention]:
     texts: dict[tuple[int, ...], list[str]] = {}
     for kind in kinds:
-        for question in kind(scene):
+        for question in _asked(kind, scene):
             if plural or len(question.referents) == 1:
                 known = texts.setdefault(question.referents, [])
                 known += [text for text in question.texts if text not in known]

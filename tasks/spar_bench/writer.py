@@ -7,7 +7,6 @@ backgrounds are plain: a table of twenty tasks holds many images.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
@@ -16,9 +15,8 @@ from harness.tasks.qa.options import lettered
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import pair
 from harness.tasks.video_qa.writing import write_table
-from harness.world.encode import encode_png
+from harness.world.encode import scene_png
 from harness.world.quiz import QA, choice
-from harness.world.raster import render
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
@@ -61,15 +59,10 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
         "format_type": "fill" if not question.options else "select",
         "task": task,
         "source": "shapes",
-        "image": [{"bytes": _png(scene, frame), "path": f"{frame}.png"} for frame in frames],
+        "image": [{"bytes": scene_png(scene, frame), "path": f"{frame}.png"} for frame in frames],
         "question": question.text + options,
         "answer": answer,
     }
-
-
-@lru_cache(maxsize=8)
-def _png(scene: Scene, frame: int) -> bytes:
-    return encode_png(render(scene, frame))
 
 
 def _answer_text(answer: str | float) -> str:

@@ -6,11 +6,12 @@ every scene with two named things, so that every type of a benchmark occurs.
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import hypot
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.world.mp4 import write_mp4
+from harness.world.mp4 import encode_mp4
 from harness.world.qa_video import visible_frames
 from harness.world.quiz import QA, Named, called, choice, pick
 from harness.world.raster import render
@@ -24,8 +25,14 @@ OTHER_NUMBERS = (Fraction(1, 2), Fraction(3, 2), Fraction(2), Fraction(3))
 def write_video(path: Path, scene: Scene) -> None:
     """Write a scene as MP4; frame k is second k."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_mp4(scene))
+
+
+@lru_cache(maxsize=512)
+def _mp4(scene: Scene) -> bytes:
+    """The file, kept: many benchmarks show the same scenes, and no encoder is quick."""
     frames = [render(scene, frame) for frame in range(scene.frames)]
-    write_mp4(path, frames, times=range(scene.frames))
+    return encode_mp4(frames, times=range(scene.frames))
 
 
 def pair(scene: Scene) -> tuple[Named, Named]:

@@ -10,9 +10,8 @@ from harness.tasks.qa.options import lettered
 from harness.tasks.qa.questions import Fields
 from harness.tasks.video_qa.writing import choose_questions, write_table, write_videos
 from harness.tasks.video_qa.writing import name as file_name
-from harness.world.encode import encode_png
+from harness.world.encode import scene_png
 from harness.world.qa import QA
-from harness.world.raster import render
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
@@ -47,7 +46,7 @@ def asked(world: World) -> Iterator[Asked]:
 def images(scene: Scene, number: int = 2) -> list[dict[str, Any]]:
     """The first frames of a scene, evenly apart, as cells of a table."""
     frames = [scene.frames * k // number for k in range(number)]
-    return [{"bytes": encode_png(render(scene, k)), "path": f"{k}.png"} for k in frames]
+    return [{"bytes": scene_png(scene, k), "path": f"{k}.png"} for k in frames]
 
 
 def in_text(question: QA) -> str:

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -107,18 +108,25 @@ def rooms() -> dict[str, list[Mutant]]:
 
 def places(source: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each occurrence of a text, whatever its layout."""
-    wanted = [word for word, _, _ in words(f"({text}\n)")][
-        1:-1
-    ]  # without indentation, so bracketed
-    given = list(words(source))
+    bracketed = words(f"({text}\n)")  # without indentation
+    wanted = [word for word, _, _ in bracketed][1:-1]
+    given = words(source)
+    texts = [word for word, _, _ in given]
     for at in range(len(given) - len(wanted) + 1):
-        part = given[at : at + len(wanted)]
-        if [word for word, _, _ in part] == wanted:
-            yield part[0][1], part[-1][2]
+        if texts[at : at + len(wanted)] == wanted:
+            yield given[at][1], given[at + len(wanted) - 1][2]
 
 
-def words(source: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each token with its start and end; no layout, no comma before a closing bracket."""
+@lru_cache(maxsize=8)
+def words(source: str) -> list[tuple[str, int, int]]:
+    """Return each token with its start and end; no layout, no comma before a closing bracket.
+
+    The last are kept: a file has many mutants, one after the other.
+    """
+    return list(_words(source))
+
+
+def _words(source: str) -> Iterator[tuple[str, int, int]]:
     lines = source.splitlines(keepends=True)
     starts = [0]
     for one in lines:

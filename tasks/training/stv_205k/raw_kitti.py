@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.world.encode import encode_png
-from harness.world.raster import edges, extents, render, visible_masks, whole_areas
+from harness.world.encode import scene_png
+from harness.world.raster import edges, extents, visible_masks, whole_areas
 from harness.world.scene import Scene, Shape, Thing
 
 FOCAL = 200.0  # pixels
@@ -44,7 +44,7 @@ def write_kitti(root: Path, scenes: Sequence[Scene]) -> None:
         folder = base / "image_02" / f"{number:04d}"
         folder.mkdir()
         for frame in range(scene.frames):
-            (folder / f"{frame:06d}.png").write_bytes(encode_png(render(scene, frame)))
+            (folder / f"{frame:06d}.png").write_bytes(scene_png(scene, frame))
         _text(base / "label_02" / f"{number:04d}.txt", labels(scene))
         _text(base / "calib" / f"{number:04d}.txt", calibration(scene))
         row = f"{IMU} {' '.join(['0'] * 24)}"

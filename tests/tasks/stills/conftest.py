@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from harness.world.shapes import World, make
+from harness.world.shapes import make
 
 NAMES = (
     "reason_seg",
@@ -24,12 +25,12 @@ MADE = {"seed": 20250102, "size": 6}
 
 
 @pytest.fixture(scope="session")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The generated world of the golden files, in the layouts of these benchmarks alone."""
-    out = tmp_path_factory.mktemp("stills") / "world"
+def stills(shared: Callable[[str], AbstractContextManager[Path]]) -> Path:
+    """The generated world of the golden files, in these layouts; read only, for all workers."""
     writers = {name: import_module(f"harness.tasks.{name}.writer").write for name in NAMES}
-    world = make(out, **MADE, writers=writers)
-    assert isinstance(world, World)
+    with shared("stills") as out:
+        if not out.exists():
+            make(out, **MADE, writers=writers)
     return out
 
 
