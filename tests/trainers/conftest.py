@@ -28,6 +28,7 @@ def _models() -> Any:
 tiny_qwen = _models().tiny_qwen
 tiny_qwen3 = _models().tiny_qwen3
 tiny_qwen35 = _models().tiny_qwen35
+networks_are_read_once = _models().networks_are_read_once
 
 
 @pytest.fixture(scope="session")
