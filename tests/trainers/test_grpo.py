@@ -262,7 +262,7 @@ def test_a_batch_of_eight_is_eight_batches_of_one(begin, tiny_qwen, loss_type):
     Of the second step no more than loss and norm: AdamW makes whole steps of rounding, and of a
     third round, on some processors, another token.
     """
-    given = {"loss_type": loss_type, "max_steps": 2}
+    given = {"prompt": "visionreasoner", "loss_type": loss_type, "max_steps": 2}
     one = begin("one", per_device_train_batch_size=8, **given)
     eight = begin("eight", per_device_train_batch_size=1, generation_micro_batch_size=3, **given)
     weights = [tensors(training.checkpoint) for training in (one, eight)]
