@@ -19,14 +19,14 @@ from harness.trainer import Curve  # noqa: E402
 
 LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
 TASKS = "reason_seg,mevis,shapes_referring,shapes_qa,rvtbench_grounding,rvtbench_summary"
-MODEL = "dt_r1(checkpoint={},prompt=short,twin_tokens=64,max_new_tokens=200,batch_size=4)"
+MODEL = "dt_r1(checkpoint={},prompt=short,twin_tokens=64,max_new_tokens=100,batch_size=4)"
 RVTBENCH = ("rvtbench_grounding", "rvtbench_summary")
 FEW = {
     "finetune": "full",
     "num_generations": 2,
     "generation_batch_size": 4,
     "per_device_train_batch_size": 2,
-    "max_completion_length": 200,
+    "max_completion_length": 100,
     "learning_rate": 1e-3,
     "max_steps": 2,
     "save_steps": 1,
@@ -60,6 +60,7 @@ def policy(world, tmp_path_factory):
 
         line = ["x", "--data", str(world), "--out", str(folder), "--steps", "60", "--batch", "4"]
         patch.setattr(sys, "argv", line)
+        patch.setattr(dt_r1_policy, "LAYERS", 2)
         dt_r1_policy.main()
     return folder
 
@@ -107,7 +108,7 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
         facts = row["facts"]
         assert sum(length for length, _ in facts["spans"]) <= len(row["text"])
         injected = [injected for _, injected in facts["spans"]]
-        assert row["tokens"] <= 200 and injected[0] is False
+        assert row["tokens"] <= 100 and injected[0] is False
     assert main(["explain", str(whole.folder), "--out", str(tmp_path / "page.html")]) == 0
     assert 'class="block' in (tmp_path / "page.html").read_text("utf-8")
 
@@ -118,7 +119,7 @@ def test_every_task_is_evaluated_and_what_cannot_be_read_is_a_failure(
 ):
     model = MODEL.format(policy)
     if method == "jit":
-        model = f"jit(checkpoint={policy},twin_tokens=64,max_new_tokens=60,batch_size=4,alpha=0.5)"
+        model = f"jit(checkpoint={policy},twin_tokens=64,max_new_tokens=30,batch_size=4,alpha=0.5)"
     rvtbench = "rvtbench_grounding,rvtbench_summary(protocol=rvtbench/text_simple)"
     tasks = f"reason_seg,mevis,shapes_qa,{rvtbench}"
     line = ["eval", "--model", model, "--tasks", tasks, "--data", str(world)]
