@@ -236,7 +236,10 @@ def test_going_on_with_something_else_is_refused(start, told, died):
         start("cut")
     told.dies_at = None
     for change, named in (
-        ({"settings": FEW.replace("0.01", "0.02")}, r"method\.settings\.learning_rate: 0\.01 → 0\.02"),
+        (
+            {"settings": FEW.replace("0.01", "0.02")},
+            r"method\.settings\.learning_rate: 0\.01 → 0\.02",
+        ),
         ({"tasks": ("counting",)}, "tasks"),
         ({"seed": 4}, "seed: 3 → 4"),
     ):
@@ -258,7 +261,7 @@ def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
     """Until nothing is left to learn: the response to a sample is then said word for word."""
     training = start(
         "learned",
-        "max_steps=30,per_device_train_batch_size=3,learning_rate=0.01,save_steps=100",
+        "max_steps=20,per_device_train_batch_size=3,learning_rate=0.02,save_steps=100",
         keep_state=False,
     )
     curve = training.curve.read()
