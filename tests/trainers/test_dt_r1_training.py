@@ -31,6 +31,7 @@ FEW = {
     "max_steps": 2,
     "save_steps": 1,
     "report_to": None,
+    "reward": "random",  # or rollouts of such a policy earn the same, and nothing is learned
 }
 
 
@@ -102,11 +103,13 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
     for name in ("curve.jsonl", "rollouts.jsonl", "checkpoint/model.safetensors"):
         assert (whole.folder / name).read_bytes() == (again.folder / name).read_bytes(), name
     rows = whole.curve.read()
+    assert all(row["grad_norm"] > 0 for row in rows)
     assert {"rewards/token", "rewards/dag", "rewards/exec", "rewards/success"} <= set(rows[0])
     assert figures.success_rate(rows) == rows[-1]["rewards/success"], "the last tenth of two steps"
     for row in Curve(whole.folder / "rollouts.jsonl").read():
         facts = row["facts"]
-        assert sum(length for length, _ in facts["spans"]) <= len(row["text"])
+        *spans, _ = facts["spans"]  # the last may be injected text that no longer fitted
+        assert sum(length for length, _ in spans) <= len(row["text"])
         injected = [injected for _, injected in facts["spans"]]
         assert row["tokens"] <= 200 and injected[0] is False
     assert main(["explain", str(whole.folder), "--out", str(tmp_path / "page.html")]) == 0
