@@ -46,7 +46,7 @@ def evaluate(tmp_path, monkeypatch):
             [
                 "eval",
                 "--model",
-                "saliency",
+                "whole_frame",
                 "--tasks",
                 "reason_seg",
                 "--data",
@@ -80,7 +80,7 @@ def test_the_board_marks_such_a_row_and_what_is_kept_of_it_too(evaluate, rows, t
         board = tmp_path / f"board-{place.name}"
         assert main(["board", "build", "--runs", str(place), "--out", str(board)]) == 0
         text = (board / "board.md").read_text("utf-8")
-        assert any("saliency" in one and "†" in one for one in text.splitlines())
+        assert any("whole_frame" in one and "†" in one for one in text.splitlines())
         assert "1 of 3 samples" in text
         (entry,) = json.loads((board / "board.json").read_text())["tables"][0]["rows"]
         assert entry["trained_on"]["samples"] == 1
@@ -91,7 +91,7 @@ def test_a_strict_split_is_refused_before_anything_is_predicted(evaluate, rows, 
     assert evaluate(rows, "--strict-split") == 2
     output = capsys.readouterr().err
     assert (
-        "--strict-split: saliency" in output
+        "--strict-split: whole_frame" in output
         and "reason_seg" in output
         and "3 of 3 samples" in output
     )
@@ -112,7 +112,7 @@ def test_a_clean_split_passes_and_is_recorded_as_clean(evaluate, rows, tmp_path,
 def test_a_checkpoint_that_does_not_say_is_told_and_not_refused(evaluate, tmp_path, capsys):
     assert evaluate(None, "--strict-split") == 0
     error = capsys.readouterr().err
-    assert "saliency" in error and "trained" in error
+    assert "whole_frame" in error and "trained" in error
     (folder,) = (path.parent for path in (tmp_path / "runs").rglob("results.json"))
     assert read_contamination(folder) is None and row(Run.open(folder)).trained_on is None
 

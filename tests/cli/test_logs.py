@@ -85,7 +85,7 @@ def test_a_run_written_as_a_log_and_read_again_has_its_scores(run, tmp_path, cap
 
 
 def test_what_holds_no_responses_is_not_written_as_one(tmp_path, shapes, capsys):
-    given = ["--model", "saliency", "--tasks", "reason_seg", "--data", shapes]
+    given = ["--model", "whole_frame", "--tasks", "reason_seg", "--data", shapes]
     command("eval", *given, "--out", tmp_path / "runs", "--quiet")
     for name in ("inspect", "vlmevalkit"):
         line = ["runs", "export", tmp_path / "runs", "--to", name, "--out", tmp_path / name]

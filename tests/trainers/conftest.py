@@ -1,6 +1,7 @@
 """A tiny random Qwen2.5-VL (the one that tests of models use), and data roots with few samples."""
 
 import importlib.util
+import json
 import random
 import shutil
 import sys
@@ -13,11 +14,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def _models() -> Any:
-    """The fixtures beside the tests of models; pytest shares them only with tests below them."""
-    name = "tests_models_conftest"
+def _module(name: str, *place: str) -> Any:
+    """A module of the tests by its place below tests/, where pytest would not find it."""
     if name not in sys.modules:
-        path = REPOSITORY / "tests" / "models" / "conftest.py"
+        path = REPOSITORY.joinpath("tests", *place)
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -25,9 +25,22 @@ def _models() -> Any:
     return sys.modules[name]
 
 
-tiny_qwen = _models().tiny_qwen
-tiny_qwen3 = _models().tiny_qwen3
-tiny_qwen35 = _models().tiny_qwen35
+MODELS = _module("tests_models_conftest", "models", "conftest.py")
+"""Fixtures that pytest shares only with the tests beside them."""
+tiny_qwen = MODELS.tiny_qwen
+tiny_qwen3 = MODELS.tiny_qwen3
+tiny_qwen35 = MODELS.tiny_qwen35
+networks_are_read_once = MODELS.networks_are_read_once
+
+
+@pytest.fixture(scope="session")
+def official_cases() -> list[Any]:
+    """What the official rewards of VisionReasoner and Seg-Zero were asked about, drawn once."""
+    made = _module("golden_responses", "golden", "visionreasoner_reward", "responses.py")
+    stored = json.loads(Path(made.__file__).with_name("scores.json").read_text())
+    assert (stored["seed"], stored["count"]) == (made.SEED, made.COUNT)
+    rows = (stored["rows"][row] for row in stored["index"])
+    return list(zip(made.cases(), rows, strict=True))
 
 
 @pytest.fixture(scope="session")

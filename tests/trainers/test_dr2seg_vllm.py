@@ -2,6 +2,7 @@
 
 import sys
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -166,8 +167,9 @@ def begin(tiny_qwen, examples, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def by_vllm(begin):
-    """Trains by the stand-in: the training, and the stand-in."""
+    """Trains by the stand-in, once by each settings: the training, and the stand-in."""
 
+    @cache
     def trained(**settings):
         with pytest.MonkeyPatch.context() as patch:
             made = installed(patch)

@@ -19,7 +19,7 @@ from harness.trainer import Curve  # noqa: E402
 
 LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
 TASKS = "reason_seg,mevis,shapes_referring,shapes_qa,rvtbench_grounding,rvtbench_summary"
-MODEL = "dt_r1(checkpoint={},prompt=short,twin_tokens=64,max_new_tokens=200,batch_size=4)"
+MODEL = "dt_r1(checkpoint={},prompt=short,twin_tokens=64,max_new_tokens=100,batch_size=4)"
 RVTBENCH = ("rvtbench_grounding", "rvtbench_summary")
 FEW = {
     "finetune": "full",
@@ -31,6 +31,7 @@ FEW = {
     "max_steps": 2,
     "save_steps": 1,
     "report_to": None,
+    "reward": "random",  # or rollouts of such a policy earn the same, and nothing is learned
 }
 
 
@@ -60,6 +61,7 @@ def policy(world, tmp_path_factory):
 
         line = ["x", "--data", str(world), "--out", str(folder), "--steps", "60", "--batch", "4"]
         patch.setattr(sys, "argv", line)
+        patch.setattr(dt_r1_policy, "LAYERS", 2)
         dt_r1_policy.main()
     return folder
 
@@ -101,11 +103,13 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
     for name in ("curve.jsonl", "rollouts.jsonl", "checkpoint/model.safetensors"):
         assert (whole.folder / name).read_bytes() == (again.folder / name).read_bytes(), name
     rows = whole.curve.read()
+    assert all(row["grad_norm"] > 0 for row in rows)
     assert {"rewards/token", "rewards/dag", "rewards/exec", "rewards/success"} <= set(rows[0])
     assert figures.success_rate(rows) == rows[-1]["rewards/success"], "the last tenth of two steps"
     for row in Curve(whole.folder / "rollouts.jsonl").read():
         facts = row["facts"]
-        assert sum(length for length, _ in facts["spans"]) <= len(row["text"])
+        *spans, _ = facts["spans"]  # the last may be injected text that no longer fitted
+        assert sum(length for length, _ in spans) <= len(row["text"])
         injected = [injected for _, injected in facts["spans"]]
         assert row["tokens"] <= 200 and injected[0] is False
     assert main(["explain", str(whole.folder), "--out", str(tmp_path / "page.html")]) == 0
@@ -118,7 +122,7 @@ def test_every_task_is_evaluated_and_what_cannot_be_read_is_a_failure(
 ):
     model = MODEL.format(policy)
     if method == "jit":
-        model = f"jit(checkpoint={policy},twin_tokens=64,max_new_tokens=60,batch_size=4,alpha=0.5)"
+        model = f"jit(checkpoint={policy},twin_tokens=64,max_new_tokens=30,batch_size=4,alpha=0.5)"
     rvtbench = "rvtbench_grounding,rvtbench_summary(protocol=rvtbench/text_simple)"
     tasks = f"reason_seg,mevis,shapes_qa,{rvtbench}"
     line = ["eval", "--model", model, "--tasks", tasks, "--data", str(world)]

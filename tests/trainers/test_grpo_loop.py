@@ -353,15 +353,19 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
     whole = learner.chat_of(learner.network.eval())
     chat = replace(whole, continuous_batching=False)
     vars(chat).update(network=learner.network, processor=model.chat.processor)
-    for draft in drafts:
-        first = replace(draft.example.request, key=draft.key)
-        second = replace(
+    firsts = [replace(draft.example.request, key=draft.key) for draft in drafts]
+    texts = [one.text for one in chat.generate(firsts)]
+    assert texts == [draft.rollout.text for draft in drafts]
+    after = [
+        replace(
             Again(model)(draft.example.sample, draft.rollout),
             key=f"{draft.key}/second",
             temperature=heat,
         )
-        responses = chat.generate([first]) + chat.generate([second])
-        assert [one.text for one in responses] == [draft.rollout.text, draft.second.text]
+        for draft in drafts
+    ]
+    texts = [one.text for one in chat.generate(after)]
+    assert texts == [draft.second.text for draft in drafts]
     seconds = [one for group in round_.groups for one in group.seconds]
     assert seconds == [draft.second for draft in drafts]
 

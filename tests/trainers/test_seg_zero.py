@@ -1,9 +1,7 @@
 """Seg-Zero's reward: equal to the official functions, soft and strict."""
 
-import importlib.util
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,16 +17,8 @@ from harness.trainers.seg_zero import rewards
 from harness.trainers.seg_zero.rewards import SegZeroReward, TargetObject, circles, ground_truth
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
 MEANT = TargetObject(Box(100, 100, 300, 300), (Point(150, 150), Point(250, 250)))
 GOOD = {"bbox": [100, 100, 300, 300], "points_1": [150, 150], "points_2": [250, 250]}
-
-
-def responses():
-    spec = importlib.util.spec_from_file_location("golden_responses", GOLDEN / "responses.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def bits(response, meant, semantics):
@@ -44,13 +34,11 @@ def said(value):
     return f"<think>so</think><answer>{json.dumps(value)}</answer>"
 
 
-def test_ten_thousand_responses_are_worth_what_the_official_functions_say():
-    stored = json.loads((GOLDEN / "scores.json").read_text())
-    for place, (_, _, response, (box, *points)) in enumerate(responses().cases()):
-        row = stored["rows"][stored["index"][place]]
+def test_ten_thousand_responses_are_worth_what_the_official_functions_say(official_cases):
+    for (_, _, response, (box, *points)), row in official_cases:
         target = TargetObject(Box(*box), (Point(*points[0]), Point(*points[1])))
-        assert bits(response, target, "soft") == row[3:8], (place, response)
-        assert bits(response, target, "strict") == row[8:13], (place, response)
+        assert bits(response, target, "soft") == row[3:8], response
+        assert bits(response, target, "strict") == row[8:13], response
 
 
 @pytest.mark.parametrize(

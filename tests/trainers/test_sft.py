@@ -212,11 +212,7 @@ def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_pa
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,report_to=wandb)"))
     training = train(
-        trainer,
-        [task],
-        parse(f"qwen_vl(checkpoint={tiny_qwen})"),
-        tmp_path / "out",
-        TrainingOptions(),
+        trainer, [task], parse(MODEL.format(tiny_qwen)), tmp_path / "out", TrainingOptions()
     )
     (row,) = training.curve.read()
     assert [{"step": step, **numbers} for step, numbers in logged] == [row]
@@ -234,21 +230,21 @@ def test_a_finished_training_is_left_alone(start, told):
         start("done", "max_steps=1")
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"settings": FEW.replace("0.01", "0.02")}, "method.settings.learning_rate: 0.01 → 0.02"),
-        ({"tasks": ("counting",)}, "tasks"),
-        ({"seed": 4}, "seed: 3 → 4"),
-    ],
-)
-def test_going_on_with_something_else_is_refused(start, told, died, change, named):
+def test_going_on_with_something_else_is_refused(start, told, died):
     told.dies_at = 1
     with pytest.raises(died):
         start("cut")
     told.dies_at = None
-    with pytest.raises(ResumeMismatch, match=named.replace(".", r"\.")):
-        start("cut", resume=True, **change)
+    for change, named in (
+        (
+            {"settings": FEW.replace("0.01", "0.02")},
+            r"method\.settings\.learning_rate: 0\.01 → 0\.02",
+        ),
+        ({"tasks": ("counting",)}, "tasks"),
+        ({"seed": 4}, "seed: 3 → 4"),
+    ):
+        with pytest.raises(ResumeMismatch, match=named):
+            start("cut", resume=True, **change)
 
 
 def test_two_batches_of_one_are_one_of_two(start):
@@ -265,7 +261,7 @@ def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
     """Until nothing is left to learn: the response to a sample is then said word for word."""
     training = start(
         "learned",
-        "max_steps=30,per_device_train_batch_size=3,learning_rate=0.01,save_steps=100",
+        "max_steps=20,per_device_train_batch_size=3,learning_rate=0.02,save_steps=100",
         keep_state=False,
     )
     curve = training.curve.read()

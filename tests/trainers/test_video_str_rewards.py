@@ -581,7 +581,7 @@ def test_ten_thousand_malformed_responses_never_raise(huge):
         spacer_reward(),
         TemporalReward(accuracy=VideoR1Accuracy()),
     )
-    for number in range(1700):
+    for number in range(1430):
         form, ground_truth = forms[number % len(forms)]
         texts = ["".join(draws.choices(parts, k=draws.randrange(20))) for _ in range(5)]
         texts.append("<think><graph>{'star': " + texts[0] + "}</graph></think><answer>" + texts[1])

@@ -121,7 +121,11 @@ def test_what_cannot_be_trained_is_refused_before_a_sample_is_rated(
 
 def test_its_checkpoint_is_a_model(training, examples):
     model = plugins.build(
-        "models", parse(f"videoseg_r1(checkpoint={training.folder},{SMALL},votes=1,percentages=1)")
+        "models",
+        parse(
+            f"videoseg_r1(checkpoint={training.folder},{SMALL},votes=1,percentages=1,"
+            "max_new_tokens=16)"
+        ),
     )
     sample = next(samples_of(plugins.build("tasks", parse("mevis"), examples)))
     (output,) = model.predict([sample.query])

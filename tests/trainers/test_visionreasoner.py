@@ -5,7 +5,6 @@ import math
 import random
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,17 +25,7 @@ from harness.trainers.visionreasoner import rewards
 from harness.trainers.visionreasoner.objects import check, ground_truth, objects, target_objects
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
 P = {"bbox_2d": [0, 0, 99, 99], "point_2d": [50, 50]}
-
-
-def golden(name):
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(f"golden_{name}", GOLDEN / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def items(plain):
@@ -55,19 +44,18 @@ def boxed(*box, point=(50, 50)):
     return {"bbox_2d": list(box), "point_2d": list(point)}
 
 
-def test_ten_thousand_responses_are_worth_what_the_official_functions_say():
-    stored = json.loads((GOLDEN / "scores.json").read_text())
-    responses = golden("responses")
-    assert (stored["seed"], stored["count"]) == (responses.SEED, responses.COUNT)
-    assert responses.COUNT >= 10_000
-    for place, (response, target, *_) in enumerate(responses.cases()):
-        formats, right, fresh = stored["rows"][stored["index"][place]][:3]
-        ours = (
+def test_ten_thousand_responses_are_worth_what_the_official_functions_say(official_cases):
+    assert len(official_cases) >= 10_000
+    ours = [
+        (
             scoring.thinking_format(response) + scoring.answer_format(response),
             scoring.accuracy(response, items(target)).total,
             scoring.non_repeat(response),
         )
-        assert ours == pytest.approx((formats, right, fresh), abs=1e-8), (place, response)
+        for (response, target, *_), _ in official_cases
+    ]
+    official = [row[:3] for _, row in official_cases]
+    np.testing.assert_allclose(ours, official, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(
