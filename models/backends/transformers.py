@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 ROUNDS = 8
 
 T = TypeVar("T")
+
+installed = cache(version)  # a package's metadata take milliseconds, and are asked for every run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +153,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
             "max_pixels": self.max_pixels,
             "repetition_penalty": self.penalty,
             **self.template,
-            "transformers": version("transformers"),
+            "transformers": installed("transformers"),
         }
 
     @cached_property

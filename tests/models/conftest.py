@@ -1,6 +1,7 @@
 """Tiny random networks in the real architectures, saved as checkpoints; made once a session."""
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,32 +41,40 @@ def tiny_qwen35(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def networks_are_read_once() -> Iterator[None]:
-    """Networks of a checkpoint after the first are copies of it: they cost a third of a load."""
+    """Networks and processors of a checkpoint after the first are copies: a third of a load."""
     try:
         from harness.models.backends import networks
+        from harness.models.backends.torchvision_cpu import ensure_torchvision
     except ImportError:  # no torch
         yield
         return
     loader = networks.loader
-
-    class Once:
-        def __init__(self, folder: Path) -> None:
-            self.kind = loader(folder)
-
-        def from_pretrained(self, folder: Path, **given: Any) -> Any:
-            files = sorted((one.name, one.stat().st_mtime_ns) for one in Path(folder).iterdir())
-            key = repr((str(folder), files, sorted(given.items())))
-            if key not in READ:
-                READ[key] = self.kind.from_pretrained(folder, **given)
-            return copy.deepcopy(READ[key])
-
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(networks, "loader", Once)
+        patched.setattr(networks, "loader", lambda folder: Once(loader(folder)))
+        if "transformers" in sys.modules:  # else nothing of this module reads a checkpoint
+            ensure_torchvision()
+            import transformers
+
+            patched.setattr(transformers, "AutoProcessor", Once(transformers.AutoProcessor))
         yield
 
 
+class Once:
+    """A class of transformers whose `from_pretrained` reads the same files once."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def from_pretrained(self, folder: Path, **given: Any) -> Any:
+        files = sorted((one.name, one.stat().st_mtime_ns) for one in Path(folder).iterdir())
+        key = repr((self.kind.__name__, str(folder), files, sorted(given.items())))
+        if key not in READ:
+            READ[key] = self.kind.from_pretrained(folder, **given)
+        return copy.deepcopy(READ[key])
+
+
 READ: dict[str, Any] = {}
-"""What `from_pretrained` gave, by checkpoint and settings; never handed out itself."""
+"""What `from_pretrained` gave, by class, checkpoint and settings; never handed out itself."""
 
 
 @pytest.fixture(scope="session")

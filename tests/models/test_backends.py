@@ -27,7 +27,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: 
 from harness.models.backends.transformers import transformers  # noqa: E402
 
 
-def requests(ask, *, tokens: int = 12) -> list[ChatRequest]:
+def requests(ask, *, tokens: int = 8) -> list[ChatRequest]:
     """Images, clips and no image at all; short texts and long ones; squashed or not."""
     image, small = ask(size=(150, 60)).media, ask(size=(40, 90)).media
     clip = ask(frames=6, size=(64, 80)).media

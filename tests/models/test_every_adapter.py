@@ -64,7 +64,10 @@ def world(tmp_path_factory):
     """A data root, and of each task a sample of each form, at most two."""
     root = tmp_path_factory.mktemp("shapes") / "data"
     writers = {"mevis": mevis.write, "reason_seg": reason_seg.write, "shapes_qa": shapes_qa.write}
-    make(root, seed=0, size=4, writers=writers)
+    with pytest.MonkeyPatch.context() as patched:
+        for writer in (reason_seg, shapes_qa):
+            patched.setattr(writer, "SPLITS", ("val",))  # no other one is read
+        make(root, seed=0, size=4, writers=writers)
     return root, {name: two_of(plugins.build("tasks", name, root)) for name in TASKS}
 
 

@@ -125,8 +125,9 @@ def test_what_is_said_is_what_is_said_turn_by_turn(request, ask, checkpoint, giv
     )
     expected = converse(Without(alone), searches(ask))
     assert [len(output) for output in expected] == [4, 8, 3, 0, 3]
-    ways = [{"batch_size": size} for size in (1, 3, 20)]
-    ways += [{"batch_size": 3, name: False} for name in ("prefetch", "continuous_batching")]
+    ways = [{"batch_size": size} for size in (1, 3, 20)] + [{"batch_size": 3, "prefetch": False}]
+    if checkpoint != "tiny_qwen35":  # whose rows never roll
+        ways.append({"batch_size": 3, "continuous_batching": False})
     for way in ways:
         made = transformers(checkpoint=folder, seed=3, **given, **way)
         assert converse(made, searches(ask)) == expected
@@ -317,7 +318,7 @@ def test_a_conversation_may_wait_for_work_while_others_go_on(request):
 
 def test_what_work_raises_is_raised_in_its_conversation(request):
     def caught(pool):
-        yield (ChatRequest(key="a", text=""),)
+        yield (ChatRequest(key="a", text="", max_new_tokens=4),)
         future = pool.submit(int, "x")
         yield future
         try:

@@ -16,11 +16,11 @@ import pytest
 
 from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
 from harness.masks import Rle
+from harness.models.backends import openai_session
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import MAX_BODY, Endpoint, RetryableError, ServerError
 from harness.models.backends.openai_response import check_model, read_answer
-from harness.models.backends.openai_session import GIVE_UP
-from harness.models.backends.rate_limiter import CallCancelled
+from harness.models.backends.rate_limiter import CallCancelled, RateLimiter, back_off
 from harness.models.qwen_vl.model import qwen_vl
 from harness.responses import MAX_TEXT
 from harness.run.predict import predict
@@ -99,10 +99,10 @@ def test_a_server_that_does_not_end_its_answer_is_left_after_the_time_given(faul
 
 
 def test_the_time_that_a_server_asks_for_is_waited():
-    with serving(Scripted(), faults=["429"], retry_after="0.6") as served:
+    with serving(Scripted(), faults=["429"], retry_after="0.3") as served:
         reached(served).generate([REQUEST])
     first, second = served.moments
-    assert second - first >= 0.6
+    assert second - first >= 0.3
 
 
 def test_the_time_that_a_server_asks_for_is_waited_by_all_requests():
@@ -114,12 +114,12 @@ def test_the_time_that_a_server_asks_for_is_waited_by_all_requests():
             time.sleep(0.01)
 
     requested = [contract.replace(REQUEST, key=str(number)) for number in range(4)]
-    with serving(Scripted(slowly=slowly), faults=["", "429"], retry_after="1") as served:
+    with serving(Scripted(slowly=slowly), faults=["", "429"], retry_after="0.3") as served:
         chat = reached(served, concurrency=2, timeout=120.0)
         assert chat.generate(requested) == Scripted().generate(requested)
     _, refused, *others = served.moments
     assert len(others) == 3  # what was refused, and the two
-    assert min(others) - refused >= 1.0
+    assert min(others) - refused >= 0.3
 
 
 def test_a_server_that_asks_for_too_long_a_wait_is_not_waited_for():
@@ -227,21 +227,28 @@ def test_a_server_that_is_not_there_is_missing_before_the_first_question():
         chat.generate([REQUEST])
 
 
-def test_many_failures_in_a_row_end_the_run():
+@pytest.fixture
+def give_up(monkeypatch):
+    """Failures in a row that end a run here."""
+    monkeypatch.setattr(openai_session, "GIVE_UP", 5)
+    return 5
+
+
+def test_many_failures_in_a_row_end_the_run(give_up):
     with serving(Scripted(), faults=repeat("500")) as served:
         chat = reached(served, retries=0, concurrency=1)
-        for _ in range(GIVE_UP - 1):
+        for _ in range(give_up - 1):
             with pytest.raises(ServerError):
                 chat.generate([REQUEST])
-        with pytest.raises(MissingDependency, match=r"20 requests .*status 500"):
+        with pytest.raises(MissingDependency, match=r"5 requests .*status 500"):
             chat.generate([REQUEST])
 
 
-def test_failures_between_answers_do_not():
+def test_failures_between_answers_do_not(give_up):
     faults = chain.from_iterable(repeat(["500", ""]))
     with serving(Scripted(), faults=faults) as served:
         chat = reached(served, retries=0, concurrency=1)
-        for _ in range(GIVE_UP + 2):
+        for _ in range(give_up + 2):
             with pytest.raises(ServerError):
                 chat.generate([REQUEST])
             chat.generate([REQUEST])
@@ -375,10 +382,25 @@ def test_a_wrong_key_ends_the_run(ask):
         asked_by_the_engine(ask, repeat("401"), ["a", "b"])
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Wait a tenth of what servers ask for; returns the tenth."""
+    crowded = RateLimiter.was_crowded
+    monkeypatch.setattr(
+        RateLimiter,
+        "was_crowded",
+        lambda self, began, *, wait: crowded(self, began, wait=wait and wait / 10),
+    )
+    monkeypatch.setattr(
+        openai_session, "back_off", lambda *given, **named: back_off(*given, **named) / 10
+    )
+    return 0.1
+
+
 @pytest.mark.parametrize(
     "fault", WRITTEN + RECORDED, ids=lambda one: f"{one['server']}: {one['name']}"
 )
-def test_what_servers_say_in_their_own_forms_has_the_outcome_beside_it(ask, fault):
+def test_what_servers_say_in_their_own_forms_has_the_outcome_beside_it(ask, fault, quick):
     outcome = fault["outcome"]
     faults = [fault] * outcome["tries"]
     if outcome["kind"] == "run":
@@ -391,7 +413,7 @@ def test_what_servers_say_in_their_own_forms_has_the_outcome_beside_it(ask, faul
         (first, second), served, _ = asked_by_the_engine(ask, faults, ["a", "b"])
         assert first.failure.kind is FailureKind(outcome["kind"])
         assert len(served.moments) == outcome["tries"] + 1
-        assert served.moments[-2] - served.moments[0] >= outcome.get("waits", 0.0)
+        assert served.moments[-2] - served.moments[0] >= quick * outcome.get("waits", 0.0)
         assert second.failure is None  # nothing else is lost
         assert first.responses == ((outcome["response"],) if "response" in outcome else ())
         assert set(outcome.get("notes", ())) <= set(first.notes)

@@ -23,7 +23,10 @@ SIZE = 24
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("shapes") / "data"
     writers = {"shapes_referring": referring.write, "shapes_qa": qa.write}
-    make(root, seed=77, size=SIZE, writers=writers)
+    with pytest.MonkeyPatch.context() as patched:
+        for writer in (referring, qa):
+            patched.setattr(writer, "SPLITS", ("val",))  # no other one is read
+        make(root, seed=77, size=SIZE, writers=writers)
     return root
 
 

@@ -33,7 +33,7 @@ from harness.models.backends.request_format import RequestFormat, RequestOptions
 from harness.models.grammar import Item
 from harness.models.multi_turn import ConversationScheduler
 from harness.models.tracks import nearest_place
-from harness.models.videoseg_r1 import grammar
+from harness.models.videoseg_r1 import frame_display, grammar
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.frame_display import seconds
 from harness.models.videoseg_r1.frame_search import search_frames
@@ -946,6 +946,13 @@ def test_perfect_responses_reach_the_ceiling_of_a_benchmark(mevis):
 # a real network
 
 
+@pytest.fixture
+def short_votes(monkeypatch):
+    """Votes of few tokens: a network without training writes as many as it may."""
+    monkeypatch.setattr(frame_display, "SAMPLER_TOKENS", 12)
+
+
+@pytest.mark.usefixtures("short_votes")
 def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qwen, ask):
     made = plugins.build(
         "models",
@@ -991,6 +998,7 @@ def in_process(tiny_qwen, **given):
     )
 
 
+@pytest.mark.usefixtures("short_votes")
 def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
     requested = [
         ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 3, 1, 14)
@@ -1011,6 +1019,7 @@ def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
     assert found[3] == search_frames(requested[3:], voters=made.voters, **given)[0]
 
 
+@pytest.mark.usefixtures("short_votes")
 @pytest.mark.parametrize(
     ("switches", "expected"),
     [
@@ -1040,6 +1049,7 @@ def test_what_a_batch_shows_first_is_made_while_another_is_asked(
     assert {key for key, thread in threads.items() if thread.startswith("expected")} == expected
 
 
+@pytest.mark.usefixtures("short_votes")
 def test_a_network_whose_images_are_altered_votes_on_them(tiny_qwen, ask, monkeypatch):
     made = plugins.build(
         "models",
@@ -1078,6 +1088,7 @@ def test_voters_of_their_own_vote_at_the_temperature_that_is_theirs(tiny_qwen, g
     assert made.showing.temperature is None
 
 
+@pytest.mark.usefixtures("short_votes")
 def test_voters_of_their_own_with_the_same_weights_come_to_the_same(tiny_qwen, ask):
     requested = [ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 1, 14)]
     apart = in_process(tiny_qwen, sampler=Spec("transformers"))
@@ -1210,6 +1221,7 @@ def test_what_is_expected_is_what_a_network_is_asked_first(kind, apart, frames):
         assert not other.expected
 
 
+@pytest.mark.usefixtures("short_votes")
 @pytest.mark.parametrize("roll", [True, False])
 def test_votes_and_images_that_are_begun_together_are_made_once(tiny_qwen, ask, monkeypatch, roll):
     """Fewer of them than rows, of unequal settings, and no two with one prompt."""
