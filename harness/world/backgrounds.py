@@ -34,7 +34,8 @@ def draw_background(background: Background, *, width: int, height: int) -> Frame
         offsets = draws.array((height, width), below=2 * NOISE + 1) - NOISE
     elif background.kind == "textured":
         offsets = draws.choice(TEXTURES)(draws, height, width)
-    image: Frame = np.clip(base + offsets[:, :, None], 0, 255).astype(np.uint8)
+    toned = base.astype(np.int16) + offsets.astype(np.int16)[:, :, None]
+    image: Frame = np.clip(toned, 0, 255).astype(np.uint8)
     image.flags.writeable = False
     return image
 

@@ -1,6 +1,7 @@
 """Parts of scenes for families: things, places, and order of depth."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from harness.world.draws import Draws
@@ -50,9 +51,13 @@ def mix_combinations(draws: Draws, split: Split, number: int) -> list[Combinatio
         if chosen and draws.chance(3, 5):
             model = draws.choice(chosen)
             noun = draws.choice((Noun(model.shape), Noun(None, model.colour)))
-        options = [option for option in COMBINATIONS if noun.matches(option)]
-        chosen.append(combination(draws, split, place, options))
+        chosen.append(combination(draws, split, place, _named_by(noun)))
     return chosen
+
+
+@cache
+def _named_by(noun: Noun) -> tuple[Combination, ...]:
+    return tuple(filter(noun.matches, COMBINATIONS))
 
 
 def resting(

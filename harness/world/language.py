@@ -6,7 +6,7 @@ asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
@@ -106,7 +106,7 @@ class Noun:
     def _is_comparative(self, scene: Scene) -> bool:
         if self.size is None:
             return True
-        like = replace(self, size=None)
+        like = Noun(self.shape, self.colour)
         ranks = {SIZES.index(thing.size) for thing in scene.things if like.matches(thing)}
         own = SIZES.index(self.size)
         smaller, larger = any(rank < own for rank in ranks), any(rank > own for rank in ranks)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from harness.masks import BoolArray, Rle, Track, rles_of
 from harness.media import Media
@@ -65,6 +64,8 @@ def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[
     frame before, overlaps it most; else it is new. One that is not found again has no mask until it
     is.
     """
+    from scipy.optimize import linear_sum_assignment  # half of the start of a node's process
+
     rows: list[_Row] = []
     before = -1
     for index, end in zip(indices, (*indices[1:], len(media)), strict=True):

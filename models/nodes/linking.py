@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
@@ -58,6 +57,8 @@ def linked(media: Media, masks: Sequence[Sequence[BoolArray]]) -> list[Track]:
         media: The video.
         masks: Masks (height × width) of each of its frames.
     """
+    from scipy.optimize import linear_sum_assignment  # as in `instances`
+
     width, height = media.size
     diagonal = float(np.hypot(width, height))
     rows: list[_Row] = []

@@ -769,9 +769,10 @@ class TestChild:
 
         monkeypatch.setattr("harness.models.nodes.child.ChildProcess", start)
         try:
-            for index, kind in enumerate((MediaError, OSError, ValueError)):
+            for index, kind in enumerate((MediaError, ValueError)):
                 error = kind(f"gone {index}")
-                whole, _ = scene_media("video", index)
+                frames = scene_media("video", index)[0].frames()[:2]
+                whole = media.pixels(frames, times=(0.0, 0.5), is_video=True, id=str(index))
                 lost = media.placeholder_media(MediaError(str(error)), size=whole.size)
                 (load,) = lost._load
                 monkeypatch.setattr(type(load), "__call__", mock.Mock(side_effect=error))

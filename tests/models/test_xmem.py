@@ -1,11 +1,13 @@
+import argparse
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from types import SimpleNamespace
 from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from harness.models.propagators.checkout import NEEDED, SOURCES, layers
 from harness.models.propagators.checkout_child import (
     AttributeDict,
     cutie_settings,
+    load,
     merge_settings,
     references,
     without_downloads,
@@ -69,7 +72,7 @@ class InferenceCore:
         else:
             # It walks to the right, by what the frame before was darker or brighter.
             self.mask = torch.roll(self.mask, abs(grey - self.grey), dims=-1)
-            if os.environ.get("FAKE_TRACKER_CRASHES"):
+            if grey == 77:
                 os.write(2, b"the tracker is lost")
                 os._exit(3)
             if image.mean() > 2:
@@ -324,13 +327,9 @@ def test_what_the_code_raises_names_it_and_the_next_video_is_followed(walking):
     assert np.array_equal(walking.propagate(video(2), 0, [mask])[0][1], rolled(mask, 1))
 
 
-def test_a_process_that_ends_is_told_with_its_last_words(fake, monkeypatch):
-    monkeypatch.setenv("FAKE_TRACKER_CRASHES", "1")
-    made = plugins.build(
-        "propagators", "xmem", repo=fake[0], weights=fake[1], size=96, device="cpu"
-    )
+def test_a_process_that_ends_is_told_with_its_last_words(walking):
     with pytest.raises(ModelError, match=r"^xmem .*\(3\): .*tracker"):
-        made.propagate(video(3), 0, [rectangle(64, 16, 80, 48)])
+        walking.propagate(grey([0, 77, 0]), 0, [rectangle(64, 16, 80, 48)])
 
 
 def test_a_process_that_does_not_answer_is_ended(fake):
@@ -342,9 +341,13 @@ def test_a_process_that_does_not_answer_is_ended(fake):
 def test_weights_that_hold_code_are_not_loaded(fake, tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"key_proj.key_proj.weight": Path("x")}, tmp_path / "evil.pth")
-    made = plugins.build("propagators", "xmem", repo=fake[0], weights=tmp_path / "evil.pth")
-    with pytest.raises(ModelError, match=r"(?i)weights.?only"):
-        made.prepare()
+    head = {"kind": "xmem", "repo": str(fake[0]), "weights": str(tmp_path / "evil.pth")}
+    with (
+        mock.patch.object(sys, "path", [*sys.path]),
+        torch.random.fork_rng(),
+        pytest.raises(UnpicklingError, match=r"(?i)weights.?only"),
+    ):
+        load({**head, "size": 96, "device": "cpu"})
 
 
 def test_its_record_names_revision_and_weights_but_no_path(fake, walking):
@@ -463,20 +466,24 @@ torch.save(network.state_dict(), out)
 """
 
 
+def check_named(kind, repo):
+    """Refuse what an option of the tests names, where it is no checkout."""
+    if missing := [name for name in NEEDED[kind] if not (repo / name).is_file()]:
+        raise UsageError(
+            f"--{kind}-repo {repo}",
+            expected=f"a checkout of {SOURCES[kind]}",
+            found=f"no {missing[0]}",
+            fix=f"git clone {SOURCES[kind]}",
+        )
+
+
 @pytest.fixture(scope="module", params=["xmem", "cutie"])
 def official(request, tmp_path_factory):
     """A propagator with the official code and random weights, where a checkout is named."""
     repo = request.config.getoption(f"--{request.param}-repo")
     if repo is None:
         pytest.skip(f"--{request.param}-repo names no checkout")
-    if missing := [name for name in NEEDED[request.param] if not (repo / name).is_file()]:
-        source = SOURCES[request.param]
-        raise UsageError(
-            f"--{request.param}-repo {repo}",
-            expected=f"a checkout of {source}",
-            found=f"no {missing[0]}",
-            fix=f"git clone {source}",
-        )
+    check_named(request.param, repo)
     pytest.importorskip("torch")
     weights = tmp_path_factory.mktemp("random") / "weights.pth"
     subprocess.run(
@@ -524,29 +531,19 @@ def overlap(one, other) -> float:
     return (one & other).sum() / max(1, (one | other).sum())
 
 
-def test_a_checkout_is_named_by_an_option_or_else_by_a_variable(tmp_path):
-    one, other = "xmem", "cutie"  # one loop reads both
-    variables = {
-        f"HARNESS_{kind.upper()}_REPO": str(tmp_path / "variable") for kind in (one, other)
-    }
-    tests = f"{__file__}::{test_official_code_knows_objects_by_their_numbers.__name__}"
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            tests,
-            f"--{one}-repo",
-            str(tmp_path / "option"),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, **variables},
+def test_a_checkout_is_named_by_an_option_or_else_by_a_variable(
+    pytestconfig, monkeypatch, tmp_path
+):
+    option, variable = tmp_path / "option", tmp_path / "variable"
+    for kind in ("xmem", "cutie"):  # one loop reads both
+        monkeypatch.setenv(f"HARNESS_{kind.upper()}_REPO", str(variable))
+    conftest = str(Path(__file__).parents[1] / "conftest.py")
+    options = argparse.ArgumentParser()  # which pytest's own is
+    pytestconfig.pluginmanager.get_plugin(conftest).pytest_addoption(
+        SimpleNamespace(addoption=options.add_argument)
     )
-    assert done.returncode == 1, done.stdout + done.stderr
-    for kind, place in ((one, "option"), (other, "variable")):
-        assert f"--{kind}-repo {tmp_path / place}: " in done.stdout
+    found = options.parse_args(["--xmem-repo", str(option)])
+    assert (found.xmem_repo, found.cutie_repo) == (option, variable)
+    for kind, place in (("xmem", option), ("cutie", variable)):
+        with pytest.raises(UsageError, match=f"^--{kind}-repo {place}: "):
+            check_named(kind, place)

@@ -418,15 +418,20 @@ ASKED = {"qa": 600, "qa_video": 100, "arrivals": 100}
 
 
 @cache
-def asked(family: str, number: int) -> tuple[QA, ...]:
-    """Two questions of each of many scenes."""
-    scenes = (draw_scene(4, family=family, split="val", index=index) for index in range(number))
-    return tuple(qa for scene in scenes for qa in ask_qa(scene, number=2))
+def scenes_of(family: str) -> tuple[Scene, ...]:
+    number = ASKED[family]
+    return tuple(draw_scene(4, family=family, split="val", index=index) for index in range(number))
 
 
 def of_kinds() -> Iterator[QA]:
-    for family, number in ASKED.items():
-        yield from asked(family, number)
+    """Two questions of each of many scenes."""
+    for family in ASKED:
+        yield from asked(family)
+
+
+@cache
+def asked(family: str) -> tuple[QA, ...]:
+    return tuple(qa for scene in scenes_of(family) for qa in ask_qa(scene, number=2))
 
 
 def test_every_kind_is_asked_and_none_much_more_than_others() -> None:
@@ -477,7 +482,7 @@ def test_neither_of_two_is_right_more_often_by_its_place_in_the_text(kind: str) 
 
 def test_guessing_a_number_by_its_place_among_the_options_does_not_help() -> None:
     ranks: Counter[int] = Counter()
-    for scene in (draw_scene(6, family="qa", split="val", index=k) for k in range(300)):
+    for scene in scenes_of("qa")[:300]:
         (qa,) = ask_qa(scene, kinds=["count_choice"])
         numbers = sorted(map(int, qa.options))
         assert numbers == list(range(numbers[0], numbers[0] + 4)) and numbers[0] >= 0

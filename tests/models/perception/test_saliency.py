@@ -154,9 +154,10 @@ def test_the_question_makes_no_difference(standing):
 
 
 def test_answers_depend_on_neither_batch_nor_order_nor_randomness_nor_threads(standing, moving):
+    video = media.pixels(moving.media.frames()[:3], times=range(3), is_video=True, id="short")
     queries = [
         standing.query(F.MASK, name="a"),
-        moving.query(F.MASK_TRACK, name="b"),
+        Query(id=query_id("b"), text="", media=(video,), forms=(F.MASK_TRACK,)),
         standing.query(F.COUNT, name="c"),
         standing.query(F.MASK, name="d"),
     ]
