@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 TOYS = Path(__file__).parent / "toys"
+sys.path.insert(0, str(Path(__file__).parents[1] / "commands"))
+
+from forked import Forked  # noqa: E402 - found as the process that it starts finds it
 
 
 @pytest.fixture(autouse=True)
@@ -29,3 +32,17 @@ def toy_command(process):
     """The command, with the toy package installed."""
     process.path.append(TOYS)
     return process
+
+
+@pytest.fixture
+def start(toy_command):
+    """Starts the command, with the toy package installed; keywords are variables for it."""
+
+    def started(*arguments, **variables):
+        return Forked(
+            list(map(str, arguments)),
+            cwd=toy_command.folder,
+            env=toy_command.environment() | variables,
+        )
+
+    return started
