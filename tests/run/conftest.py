@@ -1,6 +1,9 @@
 """The toy package, findable like an installed one."""
 
+import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,12 +40,14 @@ def toy_command(process):
 @pytest.fixture
 def start(toy_command):
     """Starts the command, with the toy package installed; keywords are variables for it."""
+    processes = []
 
     def started(*arguments, **variables):
-        return Forked(
-            list(map(str, arguments)),
-            cwd=toy_command.folder,
-            env=toy_command.environment() | variables,
-        )
+        line, env = list(map(str, arguments)), toy_command.environment() | variables
+        processes.append(Forked(line, cwd=toy_command.folder, env=env))
+        return processes[-1]
 
-    return started
+    yield started
+    for process in processes:
+        with suppress(ProcessLookupError):  # workers may outlive the command
+            os.killpg(process.pid, signal.SIGKILL)
