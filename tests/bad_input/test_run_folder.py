@@ -376,17 +376,19 @@ def test_what_reads_needs_the_whole_journal(harness, finished):
 
 
 @case("a journal with what a later version may write", "refused; the folder is named", code=5)
-@pytest.mark.parametrize("answer", [{"zz": 1}, {"count": True}, {"boxes": 3}])
-def test_a_prediction_of_another_version_is_no_fault_of_ours(harness, finished, answer):
+@pytest.mark.parametrize(
+    ("answer", "processes"),
+    [({"zz": 1}, 1), ({"count": True}, 1), ({"boxes": 3}, 1), ({"zz": 1}, 2)],
+)
+def test_a_prediction_of_another_version_is_no_fault_of_ours(harness, finished, answer, processes):
     path = finished / "samples.0.1.jsonl"
     rows = [parse_line(raw) for raw in path.read_bytes().splitlines(keepends=True)]
     for row in rows:
         if "answer" in row.get("prediction", {}):
             row["prediction"]["answer"] = answer
     path.write_bytes(b"".join(map(line, rows)))
-    for processes in ("1", "2"):
-        told = harness("score", finished, "--workers", processes)
-        told.says("predictions of this version", str(finished))
+    told = harness("score", finished, "--workers", processes)
+    told.says("predictions of this version", str(finished))
 
 
 @case("a timing.json or a lease that is damaged", "of no consequence", code=0)
