@@ -200,7 +200,7 @@ def toy():
 @pytest.mark.parametrize(
     ("death", "options"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", ("--workers", 2)),
+        ("os.kill(os.getpid(), signal.SIGKILL)", ("--isolate",)),
         ("import time; time.sleep(60)", ("--timeout", 1)),
     ],
 )
