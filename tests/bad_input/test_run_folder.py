@@ -5,8 +5,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
@@ -89,32 +87,9 @@ def toy():
 """,
     )
     process.path.append(place)
-    line = [
-        sys.executable,
-        "-m",
-        "harness",
-        "eval",
-        "--model",
-        "toy",
-        "--tasks",
-        "counting",
-        "--data",
-        str(harness.folder / "data"),
-        "--out",
-        str(harness.folder / "runs"),
-        "--quiet",
-        "--json",
-    ]
-    started = [
-        subprocess.Popen(
-            line,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=process.environment(),
-        )
-        for _ in range(2)
-    ]
+    line = ["eval", "--model", "toy", "--tasks", "counting", "--data", harness.folder / "data"]
+    more = ["--out", harness.folder / "runs", "--quiet", "--json"]
+    started = [process.start(*line, *more) for _ in range(2)]
     ended = [(one.communicate(timeout=60), one.returncode) for one in started]
     assert sorted(code for _, code in ended) == [0, 5]
     ((_, err),) = [output for output, code in ended if code == 5]

@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 TOYS = Path(__file__).parent / "toys"
-sys.path.insert(0, str(Path(__file__).parents[1] / "commands"))
-
-from forked import Forked  # noqa: E402 - found as the process that it starts finds it
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +40,7 @@ def start(toy_command):
     processes = []
 
     def started(*arguments, **variables):
-        line, env = list(map(str, arguments)), toy_command.environment() | variables
-        processes.append(Forked(line, cwd=toy_command.folder, env=env))
+        processes.append(toy_command.start(*arguments, **variables))
         return processes[-1]
 
     yield started
