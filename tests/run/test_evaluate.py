@@ -24,6 +24,7 @@ from harness.run.batching import batches, select
 from harness.run.evaluate import evaluate
 from harness.run.judging import TaskSource
 from harness.run.options import NullProgress, Options
+from harness.run.parallel import score_journal
 from harness.run.preflight import survey
 from harness.run.score import Submission, rescore, score_file
 from harness.run.worker_pool import WorkerStartFailed
@@ -234,13 +235,23 @@ def test_duplicate_ids_and_torn_units_are_refused(dots):
 
 @pytest.mark.parametrize("processes", [1, 3])
 def test_a_run_is_scored_again_without_its_model_in_any_number_of_processes(
-    dots, tmp_path, processes
+    dots, tmp_path, monkeypatch, processes
 ):
     spec = "dot_finder(fault='wrong size',every=3)"
     done = run(dots, tmp_path / "a", spec=spec, task_spec="dots(pair=true)")
+    scored = []
+
+    def noted(*given, **options):
+        for score, counted in score_journal(*given, **options):
+            scored.append(score)
+            yield score, counted
+
+    monkeypatch.setattr("harness.run.score.score_journal", noted)
     source = TaskSource("dots(pair=true)", dots)
     again, differing = rescore(source, Run.open(tmp_path / "a"), processes=processes)
     assert differing == [] and again == done.results
+    if processes > 1:
+        assert scored == list(done.units()), "in the task's order"
 
 
 def test_a_missing_prediction_is_noticed_by_every_process(dots, tmp_path):
