@@ -14,11 +14,15 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from forked import Forked
+
 REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY / "tests" / "commands"))  # of the processes that start there, too
 REAL = REPOSITORY.parent / "shared" / "real"
 
 # Before anything loads torch, and for all processes that tests start: several threads wait for each
@@ -175,6 +179,14 @@ class Process:
             env=self.environment(),
             timeout=300,
         )
+
+    def start(self, *arguments: Any, largest: int | None = None, **variables: str) -> "Forked":
+        """Start `harness` without waiting for it; no file grows beyond `largest` bytes."""
+        from forked import Forked
+
+        environment = self.environment() | variables
+        words = list(map(str, arguments))
+        return Forked(words, cwd=self.folder, env=environment, largest=largest)
 
     def json(self, *arguments: Any, code: int = 0) -> Any:
         done = self(*arguments, "--json")

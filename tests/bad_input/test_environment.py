@@ -2,9 +2,7 @@
 
 import errno
 import os
-import resource
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,56 +16,22 @@ case = pytest.mark.case
 def start(harness, process, request):
     """Starts `harness eval` as a process of its own."""
 
-    def started(*arguments, model="random", code=None, **options):
-        line = [
-            sys.executable,
-            "-B",
-            "-m",
-            "harness",
-            "eval",
-            "--model",
-            model,
-            "--tasks",
-            *harness.benchmarks,
-            "--data",
-            harness.folder / "data",
-            "--out",
-            harness.folder / "runs",
-            "--quiet",
-            "--json",
-            *arguments,
-        ]
-        done = subprocess.run(
-            list(map(str, line)),
-            capture_output=True,
-            text=True,
-            cwd=harness.folder,
-            env=process.environment(),
-            timeout=60,
-            **options,
-        )
-        expected = harness.expected if code is None else code
-        assert done.returncode == expected, done.stderr
-        assert "Traceback" not in done.stderr
-        assert done.returncode == 0 or done.stdout == ""
-        return done
+    def run(*arguments, model="random", **options):
+        line = ["eval", "--model", model, "--tasks", *harness.benchmarks, "--quiet", "--json"]
+        places = ["--data", harness.folder / "data", "--out", harness.folder / "runs"]
+        started = process.start(*line, *places, *arguments, **options)
+        shown, errors = started.communicate(timeout=60)
+        assert started.returncode == harness.expected, errors
+        assert "Traceback" not in errors
+        assert started.returncode == 0 or shown == ""
+        return errors
 
-    return started
+    return run
 
 
 def results(folder):
     (path,) = folder.rglob("results.json")
     return path.read_bytes(), path.with_name("scores.jsonl").read_bytes()
-
-
-def limited(size):
-    """No file may grow beyond `size` bytes; a write beyond is an error, as on a full disk."""
-
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    return limit
 
 
 @case(
@@ -85,8 +49,7 @@ def limited(size):
     ],
 )
 def test_a_full_disk_stops_the_run_and_loses_nothing(harness, mevis, start, size, name):
-    done = start("--batch-size", 2, preexec_fn=limited(size))
-    assert name in done.stderr
+    assert name in start("--batch-size", 2, largest=size)
     runs = harness.folder / "runs"
     assert not list(runs.rglob("results.json")) and not list(runs.rglob("*.tmp"))
     journal = next(runs.rglob("mevis")) / "samples.0.1.jsonl"
@@ -200,7 +163,7 @@ def toy():
 @pytest.mark.parametrize(
     ("death", "options"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", ("--workers", 2)),
+        ("os.kill(os.getpid(), signal.SIGKILL)", ("--isolate",)),
         ("import time; time.sleep(60)", ("--timeout", 1)),
     ],
 )
@@ -231,11 +194,7 @@ def test_a_killed_run_goes_on(harness, counting, plugin, process, start):
         ),
     )
     process.path.append(place)
-    os.environ["DIE"] = "1"
-    try:
-        start(model="toy")
-    finally:
-        del os.environ["DIE"]
+    start(model="toy", DIE="1")
     runs = harness.folder / "runs"
     assert not list(runs.rglob("results.json"))
     harness.eval(model="toy", tasks="counting", code=0)

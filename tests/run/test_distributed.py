@@ -32,39 +32,23 @@ from harness.store.journal import Journal
 from .test_pipeline import Staged, batch, wholes
 
 
-def start(command, data, out, *, rank, size, model="dot_finder(batch=2)", more=()):
-    line = [
-        sys.executable,
-        "-m",
-        "harness",
-        "eval",
-        "--model",
-        model,
-        "--tasks",
-        "dots",
-        "--data",
-        data,
-        "--out",
-        out,
-        "--json",
-        *more,
-    ]
-    variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
-    return subprocess.Popen(
-        list(map(str, line)),
-        cwd=command.folder,
-        env=command.environment() | variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def launch(start):
+    """Starts all processes of a launch, as a launcher does."""
+
+    def started(data, out, size, model="dot_finder(batch=2)"):
+        line = ["eval", "--model", model, "--tasks", "dots", "--data", data, "--out", out, "--json"]
+        size_of = {"WORLD_SIZE": str(size)}
+        return [start(*line, RANK=str(n), LOCAL_RANK=str(n), **size_of) for n in range(size)]
+
+    return started
 
 
-def together(command, data, out, size, **given):
-    started = [start(command, data, out, rank=rank, size=size, **given) for rank in range(size)]
-    ended = [process.communicate(timeout=120) for process in started]
-    assert [process.returncode for process in started] == [0] * size, ended
-    return ended
+def ended(processes):
+    """Return what each process wrote to standard output and error; none of them may fail."""
+    said = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(said), said
+    return said
 
 
 def written(out):
@@ -73,19 +57,10 @@ def written(out):
     return [results.read_bytes(), results.with_name("scores.jsonl").read_bytes()]
 
 
-def test_three_processes_write_what_one_writes(command, toy_command, dots, tmp_path):
-    command.json(
-        "eval",
-        "--model",
-        "dot_finder(batch=2)",
-        "--tasks",
-        "dots",
-        "--data",
-        dots,
-        "--out",
-        tmp_path / "one",
-    )
-    shown = together(toy_command, dots, tmp_path / "three", 3)
+def test_three_processes_write_what_one_writes(command, launch, dots, tmp_path):
+    line = ["eval", "--model", "dot_finder(batch=2)", "--tasks", "dots", "--data", dots]
+    command.json(*line, "--out", tmp_path / "one")
+    shown = ended(launch(dots, tmp_path / "three", 3))
     assert written(tmp_path / "one") == written(tmp_path / "three")
     assert json.loads(shown[0][0])["tasks"]["dots"]["n_total"] == 40
     assert [out for out, _ in shown[1:]] == ["", ""], "only the first process shows"
@@ -94,7 +69,7 @@ def test_three_processes_write_what_one_writes(command, toy_command, dots, tmp_p
     (timing,) = (tmp_path / "three").rglob("timing.json")
     (attempt,) = json.loads(timing.read_text())["attempts"]
     assert set(attempt["stages"]["model"]["seconds_by_process"]) == {"0", "1", "2"}
-    again = together(toy_command, dots, tmp_path / "three", 2)
+    again = ended(launch(dots, tmp_path / "three", 2))
     assert again[0][0] == shown[0][0], "a finished run is not made again"
     assert {path.name for path in (tmp_path / "three").rglob("samples.*")} == files
 
@@ -142,15 +117,12 @@ def test_the_launchers_of_torch_and_accelerate_are_understood(
     assert files == {"samples.0.1.jsonl", "samples.1.1.jsonl"}, "both predicted"
 
 
-def test_a_model_that_only_raises_ends_a_launch_as_it_ends_one_process(toy_command, tmp_path, toys):
+def test_a_model_that_only_raises_ends_a_launch_as_it_ends_one_process(launch, tmp_path, toys):
     import toys as package
 
     data = package.write_dots(tmp_path / "many", 80)
     model = "dot_finder(batch=2,fault=raise,every=1)"
-    started = [
-        start(toy_command, data, tmp_path / "a", rank=rank, size=2, model=model)
-        for rank in range(2)
-    ]
+    started = launch(data, tmp_path / "a", 2, model)
     output, errors = started[0].communicate(timeout=120)
     started[1].kill()
     started[1].communicate()
@@ -158,13 +130,10 @@ def test_a_model_that_only_raises_ends_a_launch_as_it_ends_one_process(toy_comma
 
 
 def test_a_killed_launch_goes_on_with_another_number_of_processes(
-    command, toy_command, dots, tmp_path
+    command, launch, dots, tmp_path, monkeypatch
 ):
     model = "dot_finder(batch=2,delay=0.1)"
-    started = [
-        start(toy_command, dots, tmp_path / "a", rank=rank, size=2, model=model)
-        for rank in range(2)
-    ]
+    started = launch(dots, tmp_path / "a", 2, model)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not all(
         any(path.stat().st_size for path in (tmp_path / "a").rglob(f"samples.{rank}.1.jsonl"))
@@ -174,13 +143,14 @@ def test_a_killed_launch_goes_on_with_another_number_of_processes(
     for process in started:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    together(toy_command, dots, tmp_path / "a", 3, model=model)
+    monkeypatch.setenv("DELAY", "0")
+    ended(launch(dots, tmp_path / "a", 3, model))
     command.json("eval", "--model", model, "--tasks=dots", "--data", dots, "--out", tmp_path / "b")
     assert written(tmp_path / "a") == written(tmp_path / "b")
 
 
 def test_a_helper_does_not_take_an_earlier_launch_for_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.run.distributed.PATIENCE", 0.5)
+    monkeypatch.setattr("harness.run.distributed.PATIENCE", 0.1)
     (tmp_path / "launch").mkdir()
     (tmp_path / "launch" / "go.json").write_text(
         json.dumps({"attempt": 1, "run": "r", "leader": "old", "numbers": ["00", "11"]})
@@ -273,7 +243,7 @@ def test_a_helper_that_is_not_heard_of_any_more_ends_the_run_by_name(tmp_path, m
 
 
 def test_a_helper_that_never_begins_ends_the_run_by_name(tmp_path, monkeypatch):
-    quickly(monkeypatch, PATIENCE=0.5)
+    quickly(monkeypatch, PATIENCE=0.1)
     (tmp_path / "launch").mkdir()
     for name in ("hello", "seen", "alive"):  # of a launch that was killed
         text = json.dumps({"number": "old", "leader": "old"})
@@ -304,7 +274,7 @@ def test_a_helper_without_work_is_waited_for_though_an_earlier_one_had_begun(tmp
 
 def test_a_helper_that_is_slow_and_lives_is_waited_for(tmp_path, monkeypatch):
     quickly(monkeypatch, SILENCE=0.5)
-    slow = Staged(on_generate=lambda queries: time.sleep(0.8))
+    slow = Staged(on_generate=lambda queries: queries[0].id == "1" and time.sleep(0.8))
     given = (tmp_path, slow, [batch(1, "1"), batch(3, "3")])
     helper = threading.Thread(target=help_out, args=given)
     helper.start()
@@ -342,7 +312,7 @@ def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
         outcomes = []
 
         def late():
-            time.sleep(1.5)
+            time.sleep(0.8)
             outcomes.extend(led(tmp_path / "run"))
 
         leader = threading.Thread(target=late)
@@ -361,7 +331,7 @@ def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
 
 
 def test_a_leader_that_has_died_is_not_waited_for(tmp_path, monkeypatch):
-    quickly(monkeypatch, PATIENCE=0.5)
+    quickly(monkeypatch, PATIENCE=0.1)
     with heartbeat(ProcessRank(1, 2), tmp_path) as launch:
         there = tmp_path / LIVES / launch.name
         there.mkdir(parents=True, exist_ok=True)
@@ -373,7 +343,7 @@ def test_a_leader_that_has_died_is_not_waited_for(tmp_path, monkeypatch):
 def test_another_launch_that_lives_in_the_same_folder_is_not_taken_for_this_one(
     tmp_path, monkeypatch
 ):
-    quickly(monkeypatch, PATIENCE=0.5)
+    quickly(monkeypatch, PATIENCE=0.1)
     two = [detect_launch({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": port}) for port in "12"]
     assert two[0].name != two[1].name
     with (
@@ -399,18 +369,18 @@ def test_a_helper_that_has_its_share_and_is_silent_there_is_not_excused_by_its_l
         helper.join(10)
 
 
-def test_processes_of_a_launch_tell_that_they_live_while_they_do(toy_command, dots, tmp_path):
+def test_processes_of_a_launch_tell_that_they_live_while_they_do(launch, dots, tmp_path):
     out = tmp_path / "runs"
-    started = [
-        start(toy_command, dots, out, rank=rank, size=2, model="dot_finder(batch=2,delay=0.2)")
-        for rank in range(2)
-    ]
+    meet = tmp_path / "meet"  # where they wait for this test
+    started = launch(dots, out, 2, f"dot_finder(batch=2,meet={meet},parties=3)")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(list(out.glob(f"{LIVES}/*/alive.*.json"))) < 2:
         time.sleep(0.05)
     info = {path.name for path in out.glob(f"{LIVES}/*/alive.*.json")}
-    ended = [process.communicate(timeout=120) for process in started]
-    assert [process.returncode for process in started] == [0, 0], ended
+    meet.mkdir(exist_ok=True)
+    for name in ("a", "b", "c"):
+        (meet / name).touch()
+    ended(started)
     assert info == {"alive.0.json", "alive.1.json"}
     assert not (out / LIVES).exists()
 
@@ -421,7 +391,7 @@ def test_a_helper_that_loads_its_model_for_long_is_waited_for(tmp_path, monkeypa
     with heartbeat(ProcessRank(0, 2), tmp_path) as launch, heartbeat(ProcessRank(1, 2), tmp_path):
 
         def late():
-            time.sleep(1.5)
+            time.sleep(0.8)
             help_out(tmp_path / "run", Staged(), [batch(1, "1"), batch(3, "3")])
 
         helper = threading.Thread(target=late)

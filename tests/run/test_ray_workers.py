@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,10 @@ from harness.run.worker_pool import WorkerNotScheduled, WorkerStartFailed
 from harness.spec import parse
 from harness.tasks.reason_seg import writer as reason_seg
 from harness.world.shapes import make
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+from chat_server import Right, serving
 
 from .conftest import TOYS
 from .test_pipeline import PATIENCE, Staged, batch
@@ -153,7 +158,7 @@ def test_an_actor_that_is_silent_for_too_long_is_replaced(dots, tmp_path):
         "dot_finder(fault=hang,every=23,batch=2)",
         ray="auto",
         workers=2,
-        timeout=2.0,
+        timeout=0.8,
     )
     assert 0 < done.results["failures"]["infrastructure"] <= 8
 
@@ -162,7 +167,7 @@ def test_a_model_that_cannot_be_built_ends_the_run(dots, tmp_path):
     with pytest.raises(UsageError, match="fault"):
         run(dots, tmp_path / "a", "dot_finder(fault=nonsense)", ray="auto", workers=2)
     with pytest.raises(WorkerStartFailed, match="ActorDiedError"):
-        run(dots, tmp_path / "b", "dot_finder(exit=3)", ray="auto", workers=2)
+        run(dots, tmp_path / "b", "dot_finder(exit=3)", ray="auto", workers=1)
 
 
 def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_path):
@@ -171,8 +176,8 @@ def test_an_actor_that_no_machine_has_room_for_ends_the_run_in_words(dots, tmp_p
 
 
 def test_two_actors_do_not_share_a_gpu_by_wholes(dots, tmp_path):
-    with pytest.raises(WorkerNotScheduled, match=r"1 GPU .* 2 s, .*1 GPUs"):
-        run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=1.0, worker_wait=2.0)
+    with pytest.raises(WorkerNotScheduled, match=r"1 GPU .* 1 s, .*1 GPUs"):
+        run(dots, tmp_path / "a", ray="auto", workers=2, worker_gpus=1.0, worker_wait=1.0)
 
 
 def test_two_actors_share_a_gpu_by_halves(dots, tmp_path):
@@ -184,20 +189,15 @@ def test_two_actors_share_a_gpu_by_halves(dots, tmp_path):
     assert written(tmp_path / "here") == written(tmp_path / "ray")
 
 
-POCKET = (
-    "pocket(segmenter=box,propagator=still,max_new_tokens=64,"
-    "backend=transformers(dtype=float32,device=cpu))"
-)
-
-
-def test_an_actor_that_holds_a_network_writes_what_this_process_writes(tmp_path):
-    """One actor, for loading a network takes longer than all else here."""
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
+def test_an_actor_with_a_network_writes_what_this_process_writes(tmp_path):
+    """The network is a server's: an actor that loads one says nothing more about actors."""
     make(tmp_path / "data", seed=0, size=4, writers={"reason_seg": reason_seg.write})
     task = plugins.build("tasks", parse("reason_seg"), tmp_path / "data")
-    done = evaluate(task, parse(POCKET), tmp_path / "here", Options(batch_size=2))
-    evaluate(task, parse(POCKET), tmp_path / "ray", Options(batch_size=2, ray="auto"))
+    with serving(Right()) as served:
+        chat = f"openai(base_url={served.url},model={served.model},coordinates=normalized_1000)"
+        spec = parse(f"qwen_vl(segmenter=box,backend={chat})")
+        done = evaluate(task, spec, tmp_path / "here", Options(batch_size=2))
+        evaluate(task, spec, tmp_path / "ray", Options(batch_size=2, ray="auto"))
     assert written(tmp_path / "here") == written(tmp_path / "ray")
     assert done.results["n_scored"] > 0 and done.results["usage"]["completion_tokens"] > 0
 

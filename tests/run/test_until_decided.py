@@ -1,6 +1,7 @@
 """`harness eval --against RUN --until-decided`: stops early, leaves no score, goes on later."""
 
 import json
+import shutil
 from itertools import pairwise
 
 import pytest
@@ -9,14 +10,28 @@ from harness.cli.main import main
 from harness.record import Run
 from harness.run.batching import shuffled
 
-IMAGES = 240  # 60 groups of 4
+from .conftest import TOYS
+
+IMAGES = 240  # 60 groups of 4: fewer decide nothing
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with `data`, and in `before` a run of dot_finder on them; to be read only."""
+    base = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(TOYS))
+        import toys as package
+
+        line = ["eval", "--model", "dot_finder", "--tasks", "dots", "--quiet"]
+        data = package.write_dots(base / "data", IMAGES)
+        assert main([*line, "--data", str(data), "--out", str(base / "before")]) == 0
+    return base
 
 
 @pytest.fixture
-def many(toys, tmp_path):
-    import toys as package
-
-    return package.write_dots(tmp_path / "data", IMAGES)
+def many(made):
+    return made / "data"
 
 
 @pytest.fixture
@@ -29,15 +44,19 @@ def evaluate(many, tmp_path, capsys):
     return run
 
 
+@pytest.fixture
+def before(made):
+    """The folder of the run to compare with."""
+    return folder(made, "before")
+
+
 def folder(base, out):
     (found,) = (path.parent for path in (base / out).rglob("manifest.json"))
     return found
 
 
-def test_a_worse_model_is_stopped_without_a_score_and_may_go_on(evaluate, tmp_path):
-    base = tmp_path
-    evaluate("dot_finder", out="before")
-    against = ("--against", folder(base, "before"))
+def test_a_worse_model_is_stopped_without_a_score_and_may_go_on(evaluate, before, tmp_path):
+    base, against = tmp_path, ("--against", before)
     worse = "dot_finder(fault=raise,every=2)"
     done = evaluate(worse, *against, "--until-decided", out="after", code=1)
     assert "worse" in done and "not finished" in done
@@ -61,9 +80,8 @@ def plain_results(evaluate, base, model):
     return Run.open(folder(base, "plain")).results
 
 
-def test_the_same_model_is_found_not_worse(evaluate, tmp_path):
-    evaluate("dot_finder", out="before")
-    against = ("--against", folder(tmp_path, "before"), "--until-decided")
+def test_the_same_model_is_found_not_worse(evaluate, before, tmp_path):
+    against = ("--against", before, "--until-decided")
     done = evaluate("dot_finder", *against, "--margin", "0.3", out="after")
     assert "not worse by 0.3" in done
     undecided = evaluate("dot_finder", *against, "--margin", "0.001", out="whole")
@@ -71,9 +89,10 @@ def test_the_same_model_is_found_not_worse(evaluate, tmp_path):
     assert Run.open(folder(tmp_path, "whole")).is_finished
 
 
-def test_what_cannot_be_compared_is_refused_before_anything_is_predicted(evaluate, tmp_path):
-    evaluate("dot_finder", out="before")
-    run = str(folder(tmp_path, "before"))
+def test_what_cannot_be_compared_is_refused_before_anything_is_predicted(
+    evaluate, before, tmp_path
+):
+    run = str(before)
     for options, words, code in (
         (("--until-decided",), "--against", 2),
         (("--against", run, "--margin", "0"), "--margin", 2),
@@ -85,11 +104,11 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_predicted(evaluat
         assert not (tmp_path / "after").exists()
 
 
-def test_a_run_of_other_data_is_refused(evaluate, tmp_path, many):
-    evaluate("dot_finder", out="before")
-    (many / "dots" / "0239.png").unlink()
-    run = folder(tmp_path, "before")
-    assert "fingerprint" in evaluate("dot_finder", "--against", run, out="after", code=3)
+def test_a_run_of_other_data_is_refused(evaluate, before, tmp_path, many):
+    fewer = shutil.copytree(many, tmp_path / "fewer")
+    (fewer / "dots" / f"{IMAGES - 1:04d}.png").unlink()
+    line = ("--against", before, "--data", fewer)
+    assert "fingerprint" in evaluate("dot_finder", *line, out="after", code=3)
 
 
 def test_groups_are_drawn_whole_and_their_samples_keep_their_order(many):

@@ -221,7 +221,7 @@ class DotTalker(DotFinder, StagedModel[Prediction]):
 
     def generate_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Prediction]]:
         for place, query in enumerate(queries):
-            time.sleep(self.delay)
+            time.sleep(float(os.environ.get("DELAY", self.delay)))
             if "SIGNS" in os.environ:
                 with (Path(os.environ["SIGNS"]) / "responses").open("a") as responses:
                     responses.write(f"{query.id}\n")
