@@ -3,7 +3,7 @@
 import json
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 
@@ -18,9 +18,29 @@ from harness.spec import Spec
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
 import contract
-from chat_server import Right, Scripted, serving
+from chat_server import Scripted, serving
 
 case = pytest.mark.case
+
+
+@dataclass(frozen=True)
+class Right(Scripted):
+    """A network that answers in VisionReasoner's grammar.
+
+    What it was shown and told decides how many boxes it sees, and where.
+    """
+
+    coordinates: str = "normalized_1000"
+
+    def _response(self, request):
+        response = super()._response(request)
+        edges = [int(response.text[at : at + 2], 16) for at in range(1, 7)]
+        seen = [
+            {"bbox_2d": [edge, edge, edge + 420, edge + 420], "point_2d": [edge + 9, edge + 9]}
+            for edge in edges[: 1 + int(response.text[0], 16) % 6]
+        ]
+        text = f"<think>{response.text}</think><answer>{json.dumps(seen)}</answer>"
+        return replace(response, text=text)
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ def test_a_batch_that_kills_its_worker_twice_is_lost_and_nothing_else(dots, tmp_
 
 def test_a_worker_that_is_silent_for_too_long_is_replaced(dots, tmp_path):
     spec = "dot_finder(fault=hang,every=23,batch=2)"
-    done = run(dots, tmp_path / "a", spec=spec, workers=2, timeout=0.8)
+    done = run(dots, tmp_path / "a", spec=spec, workers=2, timeout=1.5)
     assert 0 < done.results["failures"]["infrastructure"] <= 8
     assert done.results["n_total"] == 40
 

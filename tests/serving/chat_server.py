@@ -350,26 +350,6 @@ class Scripted(Chat):
         )
 
 
-@dataclass(frozen=True)
-class Right(Scripted):
-    """A network that answers in VisionReasoner's grammar.
-
-    What it was shown and told decides how many boxes it sees, and where.
-    """
-
-    coordinates: str = "normalized_1000"
-
-    def _response(self, request: ChatRequest) -> ChatResponse:
-        response = super()._response(request)
-        edges = [int(response.text[at : at + 2], 16) for at in range(1, 7)]
-        seen = [
-            {"bbox_2d": [edge, edge, edge + 420, edge + 420], "point_2d": [edge + 9, edge + 9]}
-            for edge in edges[: 1 + int(response.text[0], 16) % 6]
-        ]
-        text = f"<think>{response.text}</think><answer>{json.dumps(seen)}</answer>"
-        return replace(response, text=text)
-
-
 def digests(media: Media, request: ChatRequest, place: int) -> list[str]:
     """Hashes of the frames shown of a medium, as they reach a network."""
     from hashlib import blake2b
