@@ -31,7 +31,7 @@ from steps import RESULTS, write
 
 from harness.masks import BoolArray, Rle
 from harness.metrics.boundary import boundary_f_measure, boundary_f_measure_frame
-from harness.metrics.region import region_similarity, region_similarity_frame
+from harness.metrics.overlap import region_similarity, region_similarity_frame
 
 HEIGHT, WIDTH = 480, 854
 RADII = {"small": 30, "medium": 80, "large": 180}

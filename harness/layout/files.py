@@ -1,6 +1,7 @@
 """Folders, names, small JSON files and tables of a benchmark."""
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError, raised_as
 from harness.files import lines_of, read_bytes, refuse_other
-from harness.layout.json_scanner import parse
+from harness.responses import refuse_duplicate_keys
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -22,6 +23,8 @@ MAX_ROWS = 2**20
 times as many would take minutes to read."""
 MAX_TEXT = 2**28
 """Bytes of one column's text in one row group of a Parquet file, which may be one cell."""
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""Escapes of half a surrogate pair, which no id and no file name can hold."""
 T = TypeVar("T")
 
 
@@ -137,6 +140,23 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
                 found=f"{error.msg} at byte {error.pos} of {len(raw)}",
                 fix="It may have been cut while it was copied: fetch it again.",
             ) from error
+
+
+def parse(text: str) -> Any:
+    """Return the value of a text.
+
+    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair.
+    """
+    try:
+        plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys)
+        if HALF.search(text):
+            json.dumps(plain, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"half of a surrogate pair, {half!r}") from error
+    except RecursionError as error:
+        raise ValueError("too many levels") from error
+    return plain
 
 
 def readable(path: Path) -> AbstractContextManager[None]:

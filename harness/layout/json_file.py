@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.layout.files import readable
-from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, decoded, parse
+from harness.layout.files import parse, readable
+from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, decoded
 
 FIX = "It may have been cut while it was copied: fetch it again."
 KINDS = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}

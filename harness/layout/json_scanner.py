@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
-from harness.responses import refuse_duplicate_keys
+from harness.layout.files import parse
 
 CHUNK = 2**20  # bytes that are read at once
 LONGEST = 2**28  # bytes of one value
@@ -13,8 +13,6 @@ BLANKS = re.compile(r"[ \t\r\n]*")
 NEAR = 16  # characters from the end of the text within which a mistake may be a cut
 GOES_ON = 3  # characters after a number that tell whether it has ended: "e+1"
 BOM = "\xef\xbb\xbf"
-HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""Escapes of half a surrogate pair, which no id and no file name can hold."""
 
 
 class DuplicateKey(ValueError):
@@ -26,23 +24,6 @@ class ByteSpan(NamedTuple):
 
     start: int
     end: int
-
-
-def parse(text: str) -> Any:
-    """Return the value of a text.
-
-    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair.
-    """
-    try:
-        plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys)
-        if HALF.search(text):
-            json.dumps(plain, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise ValueError(f"half of a surrogate pair, {half!r}") from error
-    except RecursionError as error:
-        raise ValueError("too many levels") from error
-    return plain
 
 
 def decoded(text: str) -> str:

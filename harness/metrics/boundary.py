@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray, Rle
 from harness.metrics.bits import Words, dilate_by_disk, outline
-from harness.metrics.operands import Mask, Track, check_masks, each_frame
+from harness.metrics.overlap import Mask, Track, check_masks, each_frame
 
 TOLERANCE = 0.008  # of the frame's diagonal
 MARGIN = 1  # a boundary lies at most one pixel outside its mask

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray, Rle
 from harness.metrics.boxes import any_box_hits
-from harness.metrics.operands import Mask
-from harness.metrics.overlap import Overlap
+from harness.metrics.overlap import Mask, Overlap
 from harness.types import Box
 
 THRESHOLDS = (0.7, 0.8, 0.9)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.masks import BoolArray, Rle, check_size
-from harness.metrics.operands import Mask, check_masks
-from harness.metrics.overlap import Overlap, overlap
+from harness.metrics.overlap import Mask, Overlap, check_masks, overlap
 
 LLMSEG_EPSILON = np.float32(1e-8)
 SIDE = 1024  # pixels, of the square to which masks are resized

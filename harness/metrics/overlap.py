@@ -1,19 +1,27 @@
-"""Overlap of two masks in pixels, and the IoU that reasoning-segmentation papers make of it.
+"""Overlap of two masks or tracks in pixels, and the IoUs that papers make of it.
 
-In these papers *gIoU* is the mean of the IoU of each sample and *cIoU* the quotient of the summed
-intersections and unions; neither is the Generalised or the Complete IoU of boxes.
+Both are of one kind and of one size: nothing is converted, and nothing is broadcast.
+
+In papers on reasoning segmentation *gIoU* is the mean of the IoU of each sample and *cIoU* the
+quotient of the summed intersections and unions; neither is the Generalised or the Complete IoU of
+boxes.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pycocotools import mask as coco
 
+from harness.errors import MaskError
 from harness.masks import BoolArray, Rle
-from harness.metrics.operands import Mask, check_masks
+
+Mask: TypeAlias = Rle | BoolArray
+"""One frame: a run-length, or a boolean array of height × width."""
+Track: TypeAlias = Sequence[Rle] | BoolArray
+"""One mask a frame: run-lengths, or a boolean array of frames × height × width."""
 
 LISA_EPSILON = np.float32(1e-5)
 """Added to each union by LISA's IoU, and to the number of samples by its gIoU."""
@@ -98,6 +106,42 @@ def _coco(mask: Rle) -> object:
     return {"size": [mask.height, mask.width], "counts": mask.counts.encode("ascii")}
 
 
+def region_similarity(
+    ground_truth: Track, predicted: Track, void: Track | None = None
+) -> NDArray[np.float64]:
+    """J of each frame: the IoU of the two masks; float64 of shape (frames,), from 0 to 1.
+
+    Equal bit for bit to `db_eval_iou` in `davis2017/metrics.py` (davis2017-evaluation, commit
+    ac7c43f; the same code is in MeViS, VISA and ReferFormer).
+
+    Args:
+        ground_truth: Boolean array of frames × height × width, or one run-length a frame.
+        predicted: The same kind, with as many frames of the same size.
+        void: Pixels that do not count, as in DAVIS' annotations with value 255.
+
+    Raises:
+        MaskError: kinds, sizes or numbers of frames differ, or an array is not boolean.
+
+    >>> ground_truth = np.array([[[1, 1], [0, 0]], [[0, 0], [0, 0]]], dtype=bool)
+    >>> predicted = np.array([[[1, 0], [1, 0]], [[0, 0], [0, 0]]], dtype=bool)
+    >>> region_similarity(ground_truth, predicted)
+    array([0.33333333, 1.        ])
+    """
+    return each_frame(region_similarity_frame, ground_truth, predicted, void)
+
+
+def region_similarity_frame(ground_truth: Mask, predicted: Mask, void: Mask | None = None) -> float:
+    """J of one frame; 1 where neither mask has a pixel that counts.
+
+    Takes boolean arrays of height × width or run-lengths; run-lengths are not decoded.
+
+    >>> region_similarity_frame(np.ones((2, 2), bool), np.eye(2, dtype=bool))
+    0.5
+    """
+    intersection, union = overlap(ground_truth, predicted, void)
+    return intersection / union if union else 1.0
+
+
 def lisa_iou(intersection: int, union: int) -> float:
     """IoU of one sample as LISA computes it: `I / (U + 1e-5)` in float32, plus 1 where U = 0.
 
@@ -141,3 +185,75 @@ def precision_at(
     values = np.asarray(ious, dtype=np.float64).reshape(-1, 1)
     reached = np.count_nonzero(values >= np.asarray(thresholds, dtype=np.float64), axis=0)
     return np.asarray(reached / max(len(values), 1))
+
+
+def check_masks(ground_truth: Mask, predicted: Mask, *, ignore: Mask | None = None) -> None:
+    """Raise MaskError unless all masks are of one kind and of one size.
+
+    A kind is a run-length or a boolean array of height × width. Nothing is converted: an array of
+    probabilities or of labels has to become boolean where its threshold or label is known.
+
+    >>> check_masks(np.ones((2, 3), bool), np.ones((2, 4), bool))
+    Traceback (most recent call last):
+      ...
+    harness.errors.MaskError: masks to compare: expected run-lengths of one size or boolean arrays \
+of one height × width, found 2 × 3 bool array and 2 × 4 bool array
+    """
+    masks = [ground_truth, predicted] if ignore is None else [ground_truth, predicted, ignore]
+    kinds = {_comparison_key(mask, 2) for mask in masks}
+    if len(kinds) != 1 or None in kinds:
+        _refuse("masks to compare", "height × width", masks)
+
+
+def check_tracks(ground_truth: Track, predicted: Track, *, ignore: Track | None = None) -> None:
+    """Raise MaskError unless the tracks are of one kind and have equally many frames, at least one.
+
+    Arrays must also be of one size; run-lengths are checked frame by frame by `check_masks`.
+    """
+    tracks = [ground_truth, predicted] if ignore is None else [ground_truth, predicted, ignore]
+    if any(isinstance(track, np.ndarray) for track in tracks):
+        kinds = {_comparison_key(track, 3) for track in tracks}
+    else:
+        kinds = {("frames", len(track)) if len(track) else None for track in tracks}
+    if len(kinds) != 1 or None in kinds:
+        _refuse("tracks to compare", "frames × height × width", tracks)
+
+
+def each_frame(
+    metric: Callable[[Mask, Mask, Mask | None], float],
+    ground_truth: Track,
+    predicted: Track,
+    void: Track | None,
+) -> NDArray[np.float64]:
+    """Return a metric of each frame of two tracks; float64 of shape (frames,)."""
+    check_tracks(ground_truth, predicted, ignore=void)
+    voids = [None] * len(ground_truth) if void is None else void
+    frames = zip(ground_truth, predicted, voids, strict=True)
+    return np.array([metric(*frame) for frame in frames], dtype=np.float64)
+
+
+def _comparison_key(mask: object, dimensions: int) -> tuple[object, ...] | None:
+    """Return the properties that two masks must share to be comparable; None for anything else."""
+    if isinstance(mask, Rle):
+        return "run-length", mask.height, mask.width
+    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.ndim == dimensions:
+        return ("array", *mask.shape) if mask.size else None
+    return None
+
+
+def _refuse(what: str, shape: str, operands: Sequence[object]) -> NoReturn:
+    raise MaskError(
+        what,
+        expected=f"run-lengths of one size or boolean arrays of one {shape}",
+        found=" and ".join(map(_describe, operands)),
+    )
+
+
+def _describe(operand: object) -> str:
+    if isinstance(operand, Rle):
+        return f"{operand.height} × {operand.width} run-length"
+    if isinstance(operand, np.ndarray):
+        return f"{' × '.join(map(str, operand.shape)) or 'scalar'} {operand.dtype} array"
+    if isinstance(operand, Sequence):
+        return f"{len(operand)} frame(s)"
+    return type(operand).__name__

@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.errors import MaskError
 from harness.masks import Rle
-from harness.metrics.operands import check_masks
+from harness.metrics.overlap import check_masks
 
 
 def referring_mask(parts: Sequence[Rle], *, form: Literal["strict", "compat"]) -> Rle:

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from harness.errors import MaskError
 from harness.masks import Rle
 from harness.metrics.boundary import boundary_f_measure
-from harness.metrics.operands import check_masks, check_tracks
-from harness.metrics.overlap import overlap
-from harness.metrics.region import region_similarity
+from harness.metrics.overlap import check_masks, check_tracks, overlap, region_similarity
 
 EPSILON = 1e-6
 

@@ -15,8 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from harness.errors import MaskError
 from harness.masks import BoolArray
 from harness.metrics.boundary import boundary_f_measure
-from harness.metrics.operands import Track
-from harness.metrics.region import region_similarity
+from harness.metrics.overlap import Track, region_similarity
 
 BACKGROUND = np.float32(0.1)
 CONFIDENT = np.float32(0.5)

@@ -37,7 +37,7 @@ from harness.errors import ModelError
 from harness.model import Answered, Model, StagedModel
 from harness.plugins import plugin_errors
 from harness.run.batching import Batch
-from harness.run.memory import ANSWERED, MemoryBudget, StageMemory, bytes_needed, gpu_peak
+from harness.run.pixels import ANSWERED, MemoryBudget, bytes_needed, decode, parts, shown_pixels
 from harness.run.predict import (
     Outcome,
     RecordSink,
@@ -50,8 +50,15 @@ from harness.run.predict import (
     responded,
     split_readable,
 )
-from harness.run.prefetch import decode, parts, shown_pixels
-from harness.run.timing import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
+from harness.run.timing import (
+    LANGUAGE,
+    PROPAGATION,
+    SEGMENTATION,
+    WHOLE,
+    Stage,
+    StageMemory,
+    gpu_peak,
+)
 from harness.types import FailureKind, Prediction, Query
 from harness.video.decoder import MAX_OPEN
 

@@ -2,22 +2,30 @@
 
 It is kept in `timing.json`, apart from the results, because seconds are never equal.
 
+The memory of one stage cannot be measured: stages share networks, caches and frames, and work at
+the same time. A stage's own part is therefore counted (samples, and bytes of their pixels, masks
+of most frames as run-lengths), and measured peaks are those of the process. Only a model without
+stages has its GPU to itself while it works; the GPU's peak is then that of this work.
+
 Each share of a run has a file of its own name until the run is finished, so that folders can be
 copied together. `timing.json` then has the attempts of all shares, each with its commit.
 """
 
+import os
+import platform
+import sys
+import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter, time
-from types import MappingProxyType
-from typing import Required, TypedDict
+from types import MappingProxyType, ModuleType
+from typing import NamedTuple, Required, TypedDict
 
 from harness.errors import StoreError
 from harness.plain import from_plain
 from harness.record import TIMING
-from harness.run.memory import PeakMemory
 from harness.store.atomic import forget, read_json, write_json
 
 SHARE = "timing.{}-{}.json"
@@ -25,6 +33,19 @@ SHARE = "timing.{}-{}.json"
 LANGUAGE, SEGMENTATION, PROPAGATION = "language", "segmentation", "propagation"
 WHOLE = "model"
 """The one stage of a model that has no others."""
+
+
+class PeakMemory(NamedTuple):
+    """The most bytes that one process held at once, since it began; 0: unknown, or none."""
+
+    memory: int = 0
+    """Resident bytes of the whole process: networks, caches and images too."""
+    gpu: int = 0
+    """Bytes of tensors, as torch counts them, on the fullest of the GPUs that it uses."""
+
+    def merge(self, other: "PeakMemory") -> "PeakMemory":
+        """Return the higher one of each peak."""
+        return PeakMemory(max(self.memory, other.memory), max(self.gpu, other.gpu))
 
 
 @dataclass(slots=True)
@@ -136,6 +157,81 @@ def process_peaks(stages: Mapping[str, Stage]) -> dict[str, list[int]]:
         "process_gpu_peak_bytes": [peak.gpu for peak in together.peaks.values()],
     }
     return {name: sorted(found, reverse=True) for name, found in both.items() if any(found)}
+
+
+@dataclass(slots=True)
+class StageMemory:
+    """Counts of samples and bytes in this process's stages; safe to use from several threads."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _now: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By stage: number of samples that are in it or wait for it, and bytes of their pixels."""
+    _most: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _gpu: int = 0
+    """Bytes of the GPU's peak before the last `begin_alone`, which resets torch's own peak."""
+
+    def enter(self, stage: str, pixels: int, *, samples: int = 1) -> None:
+        """Add samples to a stage, with `pixels` bytes of images and masks of theirs."""
+        with self._lock:
+            held, bytes_ = self._now.get(stage, (0, 0))
+            self._now[stage] = now = (held + samples, bytes_ + pixels)
+            limit = self._most.get(stage, (0, 0))
+            self._most[stage] = (max(limit[0], now[0]), max(limit[1], now[1]))
+
+    def leave(self, stage: str, pixels: int, *, samples: int = 1) -> None:
+        """Remove samples from a stage, with `pixels` bytes of images and masks of theirs."""
+        with self._lock:
+            held, bytes_ = self._now[stage]
+            self._now[stage] = (held - samples, bytes_ - pixels)
+
+    def maximum(self, stage: str) -> tuple[int, int]:
+        """Return the most samples that were in a stage at once, and the most bytes."""
+        return self._most.get(stage, (0, 0))
+
+    def begin_alone(self) -> None:
+        """Begin work that has the GPU to itself: until the next call, `gpu_peak` is its peak."""
+        self._gpu = max(self._gpu, gpu_peak())
+        if (cuda := _cuda()) is not None:
+            for one in range(cuda.device_count()):
+                cuda.reset_peak_memory_stats(one)
+
+    def of_process(self) -> dict[str, PeakMemory]:
+        """Return the peaks of this process, by `pid@host`."""
+        peak = PeakMemory(memory_peak(), max(self._gpu, gpu_peak()))
+        return {f"{os.getpid()}@{platform.node()}": peak}
+
+
+def memory_peak() -> int:
+    """The most bytes of memory that this process has held since its program began; 0: unknown."""
+    try:
+        # Not `ru_maxrss`, which a program takes over from the one that began it.
+        text = Path("/proc/self/status").read_bytes().partition(b"VmHWM:")[2]
+        return int(text.split(maxsplit=1)[0]) * 1024
+    except (OSError, IndexError, ValueError):  # another system, or a model without the right
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    limit = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return limit if sys.platform == "darwin" else limit * 1024
+
+
+def gpu_peak() -> int:
+    """The most bytes of tensors on one of this process's GPUs since `begin_alone`, or ever."""
+    cuda = _cuda()
+    if cuda is None:
+        return 0
+    return max(int(cuda.max_memory_allocated(one)) for one in range(cuda.device_count()))
+
+
+def _cuda() -> ModuleType | None:
+    """`torch.cuda`, if something here has loaded torch and used a GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    cuda: ModuleType = torch.cuda
+    return cuda if cuda.is_available() and cuda.is_initialized() else None
 
 
 class Attempt(TypedDict, total=False):

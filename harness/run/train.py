@@ -30,8 +30,8 @@ from harness.run.contamination import (
     write_samples,
 )
 from harness.run.interrupts import interrupts
-from harness.run.memory import gpu_peak
 from harness.run.preflight import problem_line, survey
+from harness.run.timing import gpu_peak
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
 from harness.store.atomic import write_json, writing

@@ -13,8 +13,15 @@ import numpy as np
 from harness.errors import UsageError
 from harness.scores import Metric, UnitScore
 from harness.statistics import jackknife, shares
-from harness.statistics.clusters import FloatArray, GroupSums, counted_groups, group_sums, numbers
-from harness.statistics.exact import Summands
+from harness.statistics.clusters import (
+    FloatArray,
+    GroupSums,
+    Summands,
+    counted_groups,
+    group_sums,
+    numbers,
+    of_corpora,
+)
 from harness.statistics.quantiles import check_level
 from harness.statistics.resampling import draws
 
@@ -41,7 +48,7 @@ def intervals(
     metrics, and what is derived from them, get `jackknife.intervals`. None stands for metrics
     that count in fewer than two groups.
 
-    Equal arguments give intervals equal to the last bit, on any machine (`exact`).
+    Equal arguments give intervals equal to the last bit, on any machine (`Summands`).
 
     Args:
         metrics: The protocol's metrics, each after those that it is derived from.
@@ -59,7 +66,8 @@ def intervals(
     drawn = resample_metrics(metrics, sums, resamples=resamples, seed=seed)
     found = {name: percentiles(values, level) for name, values in drawn.items()}
     found |= _shares(metrics, units, sums, found, level)
-    found |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
+    if of_corpora(metrics):
+        found |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
     return {metric.name: found.get(metric.name) for metric in metrics}
 
 

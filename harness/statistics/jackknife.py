@@ -21,6 +21,7 @@ from harness.errors import UsageError
 from harness.scores import Corpus, Metric, UnitScore
 from harness.statistics.clusters import (
     FloatArray,
+    Summands,
     counted_groups,
     dependencies_of,
     group_sums,
@@ -28,7 +29,6 @@ from harness.statistics.clusters import (
     numbers,
     of_corpora,
 )
-from harness.statistics.exact import Summands
 from harness.statistics.quantiles import check_level, half_width
 from harness.statistics.resampling import generator
 

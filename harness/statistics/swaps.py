@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.scores import Metric
-from harness.statistics.clusters import FloatArray, GroupSums, numbers
-from harness.statistics.exact import Summands
+from harness.statistics.clusters import FloatArray, GroupSums, Summands, numbers
 from harness.statistics.quantiles import half_width
 from harness.statistics.resampling import all_swaps, swaps
 

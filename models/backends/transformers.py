@@ -64,6 +64,7 @@ from harness.options import with_options
 if TYPE_CHECKING:
     from transformers import (
         BatchFeature,
+        DynamicCache,
         PreTrainedModel,
         PreTrainedTokenizerBase,
         ProcessorMixin,
@@ -493,6 +494,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
                 **inputs.to(self._device),
                 max_new_tokens=requests[0].max_new_tokens,
                 do_sample=False,
+                past_key_values=self._growing_cache(),
                 logits_processor=LogitsProcessorList([choice]),
                 **criteria(requests, prompt_length=width, decode=self.decode),
             )
@@ -502,6 +504,13 @@ class TransformersChat(TransformersOptions, ConversingChat):
                 requests, tokens[:, width:].tolist(), prompts, strict=True
             )
         ]
+
+    def _growing_cache(self) -> "DynamicCache | None":
+        """An empty cache that copies nothing for a further token; None: as the network makes it."""
+        from harness.models.backends.kv_cache import preallocated_cache
+
+        plain = continuous_batching.supports_continuous_batching(self.network, self.model_type)
+        return preallocated_cache([]) if plain else None
 
     def prompt_tokens(
         self, requests: Sequence[ChatRequest], inputs: "BatchFeature"

@@ -10,8 +10,7 @@ import numpy as np
 from harness.media import Frame, Media
 from harness.models.nodes.colour_and_shape import colour_name
 from harness.models.propagators.flow import dense_flow
-from harness.models.saliency.maps import shrink_frame
-from harness.models.saliency.motion import camera_motion
+from harness.models.saliency.salience import camera_motion, shrink_frame
 from harness.node import FrameFacts, Kind, Node, NodeKind, Output, Plain
 
 CUT = 0.5

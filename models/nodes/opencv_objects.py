@@ -10,8 +10,7 @@ from harness.models.factory import GRABCUT, build_propagator, build_segmenter
 from harness.models.nodes.flat_regions import flat_regions, is_drawing
 from harness.models.nodes.instances import Seen, prompted, renewed
 from harness.models.nodes.linking import linked
-from harness.models.saliency.maps import salience_map
-from harness.models.saliency.objects import salient_objects
+from harness.models.saliency.salience import salience_map, salient_objects
 from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, detections_of
 from harness.spec import Spec
 

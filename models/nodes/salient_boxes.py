@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.media import Media
-from harness.models.saliency.maps import salience_map
-from harness.models.saliency.objects import salient_objects
+from harness.models.saliency.salience import salience_map, salient_objects
 from harness.node import Detection, Detections, Kind, Node, NodeKind, Output
 
 

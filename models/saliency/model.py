@@ -13,8 +13,7 @@ from harness.model import Model, Propagator, Segmenter, settings
 from harness.models.answers import MASKED
 from harness.models.composition import FLOW
 from harness.models.factory import GRABCUT, at_least, build_propagator, build_segmenter
-from harness.models.saliency.maps import clearest, frames_seen
-from harness.models.saliency.objects import salient_objects
+from harness.models.saliency.salience import clearest, frames_seen, salient_objects
 from harness.models.tracks import extent
 from harness.spec import Spec
 from harness.types import (

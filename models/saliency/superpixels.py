@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.media import Frame
 
 Floats = NDArray[np.float64]
-Labels = NDArray[np.int32]
+Labels = NDArray[np.intp]
 
 COMPACTNESS = 20.0  # Lab distance that weighs as much as one cell of the grid; SLIC's m
 ITERATIONS = 5
@@ -72,48 +72,65 @@ def superpixels(image: Frame, count: int) -> Superpixels:
     cell = max(1.0, (height * width / count) ** 0.5)
     rows, columns = max(1, round(height / cell)), max(1, round(width / cell))
     y, x = np.mgrid[:height, :width].astype(np.float32)
-    features = np.dstack([lab, x * (COMPACTNESS / cell), y * (COMPACTNESS / cell)])
-    home = ((y * rows).astype(np.int32) // height, (x * columns).astype(np.int32) // width)
-    labels = home[0] * columns + home[1]
+    # Feature by feature: to go through the five of a pixel takes numpy several times as long.
+    planes = np.stack([*cv2.split(lab), x * (COMPACTNESS / cell), y * (COMPACTNESS / cell)])
+    values = planes.reshape(len(planes), -1).astype(np.float64)
+    down, right = np.array(NEIGHBOURS).T[:, :, None]
+    home_row = (y[:, 0] * rows).astype(np.intp) // height
+    home_column = (x[0] * columns).astype(np.intp) // width
+    near_rows = np.clip(home_row + down, 0, rows - 1)
+    near_columns = np.clip(home_column + right, 0, columns - 1)
+    labels = home_row[:, None] * columns + home_column
     for _ in range(ITERATIONS):
-        labels = _assign_pixels(features, _centres(features, labels, rows * columns), home, columns)
-    _, labels = np.unique(labels, return_inverse=True)
-    labels = labels.reshape(height, width).astype(np.int32)
-    means = _centres(features, labels, int(labels.max()) + 1)
+        centres = _centres(values, labels, rows * columns).reshape(-1, rows, columns)
+        labels = _assign_pixels(planes, centres.astype(np.float32), near_rows, near_columns)
+    used = np.bincount(labels.ravel()) > 0
+    labels = (np.cumsum(used) - 1)[labels]
+    means = _centres(values, labels, int(labels.max()) + 1).T
     place = means[:, 3:] * (cell / COMPACTNESS / max(height, width))
     return Superpixels(labels, means[:, :3], place)
 
 
-def _centres(features: NDArray[np.float32], labels: Labels, count: int) -> Floats:
-    """Mean feature of each label; a label without pixels gets a centre that none is near to."""
+def _centres(values: Floats, labels: Labels, count: int) -> Floats:
+    """Mean of each feature (features × pixels) over each label: features × `count`.
+
+    A label without pixels gets a centre that none is near to.
+    """
     flat = labels.ravel()
     sizes = np.bincount(flat, minlength=count)
-    sums = [np.bincount(flat, features[..., i].ravel(), count) for i in range(features.shape[2])]
-    means = np.stack(sums, axis=1) / np.maximum(sizes, 1)[:, None]
-    means[sizes == 0] = 1e6
+    means = np.stack([np.bincount(flat, one, count) for one in values]) / np.maximum(sizes, 1)
+    means[:, sizes == 0] = 1e6
     return means
 
 
 def _assign_pixels(
-    features: NDArray[np.float32],
-    centres: Floats,
-    home: tuple[Labels, Labels],
-    columns: int,
+    planes: NDArray[np.float32],
+    centres: NDArray[np.float32],
+    near_rows: NDArray[np.intp],
+    near_columns: NDArray[np.intp],
 ) -> Labels:
-    """The nearest of the nine centres around each pixel's cell; the first of equals."""
-    rows = len(centres) // columns
-    table = np.ascontiguousarray(centres.T, dtype=np.float32)
-    planes = np.ascontiguousarray(np.moveaxis(features, 2, 0))
-    best = np.full(features.shape[:2], np.inf, dtype=np.float32)
-    labels = np.zeros(features.shape[:2], dtype=np.int32)
-    for down, right in NEIGHBOURS:
-        label = np.clip(home[0] + down, 0, rows - 1) * columns
-        label += np.clip(home[1] + right, 0, columns - 1)
-        # Plane by plane: to add up five numbers a pixel takes numpy several times as long.
-        distance = np.zeros(labels.shape, dtype=np.float32)
-        for plane, own in zip(planes, table, strict=True):
-            distance += np.square(plane - own.take(label))
-        nearer = distance < best
-        best[nearer] = distance[nearer]
-        labels[nearer] = label[nearer]
-    return labels
+    """Return the label of the nearest of the nine centres around each pixel's cell.
+
+    Args:
+        planes: Features × height × width.
+        centres: Features × rows × columns of cells.
+        near_rows: 9 × height; the row of cells of each of the nine, for each row of pixels.
+        near_columns: 9 × width; likewise. Of equally near centres the first of the nine counts.
+    """
+    height, width = planes.shape[1:]
+    best = np.full((height, width), np.inf, dtype=np.float32)
+    nearest = np.zeros((height, width), dtype=np.uint8)
+    for number, (rows, columns) in enumerate(zip(near_rows, near_columns, strict=True)):
+        # Whole rows are copied: to look each pixel's centre up takes several times as long.
+        difference = centres[:, :, columns].take(rows, axis=1)
+        difference -= planes
+        difference *= difference
+        distance = difference[0]
+        for plane in difference[1:]:
+            distance += plane
+        # Numbers rise, so that the later of two that were nearer is the larger one.
+        np.maximum(nearest, (distance < best).view(np.uint8) * np.uint8(number), out=nearest)
+        np.minimum(best, distance, out=best)
+    row = near_rows[nearest, np.arange(height)[:, None]]
+    column = near_columns[nearest, np.arange(width)]
+    return np.asarray(row * centres.shape[2] + column)

@@ -17,14 +17,6 @@ from harness.types import Answer, AnswerForm, Sample
 SERVED = ("seg/visionreasoner", "seg/segzero")
 
 
-def in_copy(root: Path, split: str, layout: str) -> bool:
-    """Return True if the copy is selected, or is the only one that is there."""
-    if layout != "auto":
-        return layout == "hub"
-    there = (root / "ReasonSeg" / split).is_dir()
-    return not there and (root / f"ReasonSeg_{split}").is_dir()
-
-
 def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Task:
     """The task of a copy.
 

@@ -19,10 +19,9 @@ from harness.errors import DataError
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
 from harness.media import Media, header_size, image_or_placeholder
-from harness.metrics.fill_poly import FillVersion
-from harness.metrics.polygons import rasterise
+from harness.metrics.polygons import FillVersion, rasterise
 from harness.task import Problem, Task, choose, lost_media
-from harness.tasks.reason_seg.hub import copied_task, in_copy
+from harness.tasks.reason_seg.hub import copied_task
 from harness.tasks.segmentation.protocols import PROTOCOLS
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -51,9 +50,11 @@ def reason_seg(
             LISA's are not there.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    if in_copy(data / "reason_seg", split, layout):
-        return copied_task(data / "reason_seg" / f"ReasonSeg_{split}", split, scoring, fix=FIX)
-    place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
+    root = data / "reason_seg"
+    place, copy = root / "ReasonSeg" / split, root / f"ReasonSeg_{split}"
+    if layout == "hub" or (layout == "auto" and not place.is_dir() and copy.is_dir()):
+        return copied_task(copy, split, scoring, fix=FIX)
+    folder(place, fix=FIX)
     # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
     # An annotation without its image is a sample as well: leaving it out would change the score.
     # Hidden files, as macOS puts beside others in archives, are none to LISA's glob either.

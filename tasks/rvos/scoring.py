@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from harness.masks import Rle
 from harness.metrics.averages import Numbers
 from harness.metrics.boundary import boundary_f_measure
-from harness.metrics.region import region_similarity
+from harness.metrics.overlap import region_similarity
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
 from harness.types import Answer, Prediction, Sample

@@ -12,10 +12,14 @@ from harness.masks import Rle
 from harness.metrics.boundary import boundary_f_measure, boundary_f_measure_frame
 from harness.metrics.boxes import any_box_hits, box_iou
 from harness.metrics.counting import absolute_error, exact
-from harness.metrics.fill_poly import FILL_VERSIONS
-from harness.metrics.overlap import lisa_iou, overlap, visionreasoner_iou
-from harness.metrics.polygons import rasterise
-from harness.metrics.region import region_similarity, region_similarity_frame
+from harness.metrics.overlap import (
+    lisa_iou,
+    overlap,
+    region_similarity,
+    region_similarity_frame,
+    visionreasoner_iou,
+)
+from harness.metrics.polygons import FILL_VERSIONS, rasterise
 from harness.scores import Mean, Metric, Ratio, Totals
 
 GOLDEN = Path(__file__).parent

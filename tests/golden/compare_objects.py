@@ -12,10 +12,10 @@ from comparison import Comparison
 from pairs import Modules, Pairs, compared, equal, mask, read, totals
 
 from harness.masks import Rle
-from harness.metrics import boundary, region, revos, unsupervised
+from harness.metrics import boundary, overlap, revos, unsupervised
 from harness.scores import Mean, Metric
 
-OURS = SimpleNamespace(boundary=boundary, region=region, revos=revos, unsupervised=unsupervised)
+OURS = SimpleNamespace(boundary=boundary, overlap=overlap, revos=revos, unsupervised=unsupervised)
 FORMS = {"VISA": "visa255", "Sa2VA": "binary"}
 
 
@@ -89,7 +89,7 @@ def visa_davis(m: Modules) -> Pairs:
     for case in file["cases"]:
         yield numbers[case["video"], case["expression"]], case["number"]
         ground_truth, output = (tracked(case, case[name]) for name in ("ground_truth", "predicted"))
-        j = float(m.region.region_similarity(ground_truth, output).mean())
+        j = float(m.overlap.region_similarity(ground_truth, output).mean())
         f = float(m.boundary.boundary_f_measure(ground_truth, output).mean())
         yield from equal((j, f), (case["J"], case["F"]))
         scores.append({"J": Mean(j), "F": Mean(f)})

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from harness.masks import Rle
-from harness.metrics import bits, boundary, boxes, counting, overlap, polygons, region
+from harness.metrics import bits, boundary, boxes, counting, overlap, polygons
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 Modules: TypeAlias = Any
@@ -53,7 +53,9 @@ def differ(what: str, place: int, found: Any, expected: Any) -> Iterator[str]:
 def davis_region(modules: Modules) -> Iterator[str]:
     for place, case in enumerate(golden("davis2017/pairs.json")["cases"]):
         for masks in forms(case, "ground_truth", "predicted", "void"):
-            yield from differ("J", place, modules.region.region_similarity_frame(*masks), case["J"])
+            yield from differ(
+                "J", place, modules.overlap.region_similarity_frame(*masks), case["J"]
+            )
 
 
 def davis_boundary(modules: Modules) -> Iterator[str]:
@@ -76,7 +78,7 @@ def mevis_tracks(modules: Modules) -> Iterator[str]:
         tracks = [[decoded(size, counts)[0] for counts in track] for track in case["objects"]]
         ground_truth = [first.union(*rest) for first, *rest in zip(*tracks, strict=True)]
         for pair in ((ground_truth, predicted), (stacked(ground_truth), stacked(predicted))):
-            region = modules.region.region_similarity(*pair)
+            region = modules.overlap.region_similarity(*pair)
             yield from differ("J", place, float(region.mean()), case["J"])
             outline = modules.boundary.boundary_f_measure(*pair)
             yield from differ("F", place, float(outline.mean()), case["F"])
@@ -201,7 +203,6 @@ def read_golden() -> Callable[[str], dict[str, Any]]:
 def modules() -> SimpleNamespace:
     return SimpleNamespace(
         bits=bits,
-        region=region,
         boundary=boundary,
         overlap=overlap,
         polygons=polygons,

@@ -9,7 +9,7 @@ import pytest
 import harness.metrics
 
 NAMES = [module.name for module in pkgutil.iter_modules(harness.metrics.__path__)]
-OURS = {"bits", "boundary", "boxes", "counting", "operands", "overlap", "polygons", "region"}
+OURS = {"bits", "boundary", "boxes", "counting", "overlap", "polygons"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,8 +10,14 @@ from harness.masks import Rle
 from harness.metrics.bits import dilate_by_disk, pack, unpack
 from harness.metrics.boundary import boundary_f_measure, boundary_f_measure_frame
 from harness.metrics.boxes import box_iou, box_iou_inclusive
-from harness.metrics.overlap import lisa_iou, overlap, precision_at, visionreasoner_iou
-from harness.metrics.region import region_similarity, region_similarity_frame
+from harness.metrics.overlap import (
+    lisa_iou,
+    overlap,
+    precision_at,
+    region_similarity,
+    region_similarity_frame,
+    visionreasoner_iou,
+)
 
 sizes = st.tuples(st.integers(1, 12), st.one_of(st.integers(1, 12), st.integers(62, 67)))
 

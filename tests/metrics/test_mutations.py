@@ -13,12 +13,9 @@ import pytest
 import harness.metrics
 
 ORDER = (
-    "operands",
     "bits",
     "overlap",
-    "region",
     "boundary",
-    "fill_poly",
     "polygons",
     "boxes",
     "counting",
@@ -125,11 +122,11 @@ MUTATIONS = {
     "F: mean for sum": ("boundary", ".sum(axis=(1, 2))", ".mean(axis=(1, 2))"),
     "F: only void counts": ("boundary", "counts = ~void[window]", "counts = void[window]"),
     "F: void of the prediction": ("boundary", "predicted[window] & counts", "predicted[window]"),
-    "J: both empty": ("region", "if union else 1.0", "if union else 0.0"),
+    "J: both empty": ("overlap", "if union else 1.0", "if union else 0.0"),
     "J: union over intersection": (
-        "region",
-        "intersection / union if",
-        "union / (intersection + 1) if",
+        "overlap",
+        "intersection / union if union else",
+        "union / (intersection + 1) if union else",
     ),
     "overlap: only ignored counts": ("overlap", "valid = ~ignore", "valid = ignore"),
     "overlap: all foreground differs": (
@@ -208,44 +205,44 @@ MUTATIONS = {
     "polygons: capital letters": ("polygons", "return label.lower()", "return label"),
     "polygons: another OpenCV": ("polygons", "= value\n", "= value; opencv = '4.11'\n"),
     "filling: none": (
-        "fill_poly",
+        "polygons",
         "|= np.cumsum(change, axis=1, dtype=np.int32)[:, :-1] > 0",
         "|= False",
     ),
-    "filling: outermost pixels": ("fill_poly", "shift[~crossing] = HALF", "ceiling = BELOW_ONE"),
-    "filling: rounded edges out of the frame": ("fill_poly", "shift[~crossing]", "shift[:]"),
-    "filling: half a pixel": ("fill_poly", "1 << (BITS - 1)", "1 << (BITS - 2)"),
+    "filling: outermost pixels": ("polygons", "shift[~crossing] = HALF", "ceiling = BELOW_ONE"),
+    "filling: rounded edges out of the frame": ("polygons", "shift[~crossing]", "shift[:]"),
+    "filling: half a pixel": ("polygons", "1 << (BITS - 1)", "1 << (BITS - 2)"),
     "filling: columns of edges that leave": (
-        "fill_poly",
+        "polygons",
         "known[..., 0] = clipped[..., 0]\n",
         "pass\n",
     ),
-    "filling: edges as they are": ("fill_poly", "known[cut] = clipped[cut]", "pass"),
+    "filling: edges as they are": ("polygons", "known[cut] = clipped[cut]", "pass"),
     "filling: slopes rounded down": (
-        "fill_poly",
+        "polygons",
         "np.sign(run[:, 0]) * np.sign(run[:, 1]) * (abs(run[:, 0]) // abs(run[:, 1]))",
         "run[:, 0] // run[:, 1]",
     ),
     "filling: lowest row": (
-        "fill_poly",
+        "polygons",
         "np.clip(bottom, first, last)",
         "np.clip(bottom, 0, last)",
     ),
-    "lines: none": ("fill_poly", "inside[y, x] = True", "pass"),
+    "lines: none": ("polygons", "inside[y, x] = True", "pass"),
     "lines: from right to left": (
-        "fill_poly",
+        "polygons",
         "lines[:, 0, 0] > lines[:, 1, 0]",
         "lines[:, 0, 0] < lines[:, 1, 0]",
     ),
-    "lines: halves": ("fill_poly", "* k + span - 1)", "* k + span)"),
-    "lines: steep ones": ("fill_poly", "size[:, 1] > size[:, 0]", "size[:, 1] >= 2 * size[:, 0]"),
+    "lines: halves": ("polygons", "* k + span - 1)", "* k + span)"),
+    "lines: steep ones": ("polygons", "size[:, 1] > size[:, 0]", "size[:, 1] >= 2 * size[:, 0]"),
     "clipping: first by columns": (
-        "fill_poly",
+        "polygons",
         "if first & 12:",
         "if first & 12 and not first & 3:",
     ),
-    "clipping: rounded down": ("fill_poly", "-size\n", "-size - 1\n"),
-    "clipping: bottom": ("fill_poly", "width - 1, height - 1\n", "width - 1, height\n"),
+    "clipping: rounded down": ("polygons", "-size\n", "-size - 1\n"),
+    "clipping: bottom": ("polygons", "width - 1, height - 1\n", "width - 1, height\n"),
     "polygons: rounded points": (
         "polygons",
         "np.array(points, dtype=np.float64).astype",
@@ -284,9 +281,7 @@ MUTATIONS = {
 ASKED = {
     "bits": ("davis_boundary", "disks"),
     "boundary": ("davis_radius", "davis_boundary", "mevis_tracks"),
-    "region": ("davis_region",),
-    "overlap": ("lisa_samples", "visionreasoner_samples", "thresholds"),
-    "fill_poly": ("lisa_polygons",),
+    "overlap": ("davis_region", "lisa_samples", "visionreasoner_samples", "thresholds"),
     "polygons": ("lisa_polygons",),
     "boxes": ("boxes_exclusive", "boxes_inclusive", "visionreasoner_samples", "thresholds"),
     "counting": ("counts",),
@@ -313,7 +308,7 @@ def test_unchanged_modules_executed_anew_differ_nowhere(comparisons, monkeypatch
 
 
 def test_every_module_that_has_golden_files_is_mutated():
-    assert {name for name, _, _ in MUTATIONS.values()} == {*ORDER} - {"operands"} == {*ASKED}
+    assert {name for name, _, _ in MUTATIONS.values()} == {*ORDER} == {*ASKED}
 
 
 def test_every_mistake_can_be_made_at_one_place():

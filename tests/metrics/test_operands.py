@@ -8,8 +8,7 @@ from harness.masks import Rle
 from harness.metrics.boundary import boundary_f_measure, boundary_f_measure_frame
 from harness.metrics.boxes import any_box_hits, box_iou, box_iou_inclusive
 from harness.metrics.counting import absolute_error, exact, squared_error
-from harness.metrics.overlap import overlap
-from harness.metrics.region import region_similarity, region_similarity_frame
+from harness.metrics.overlap import overlap, region_similarity, region_similarity_frame
 
 FRAME = np.ones((4, 6), dtype=np.bool_)
 TRACK = np.ones((2, 4, 6), dtype=np.bool_)

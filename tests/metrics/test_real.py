@@ -10,8 +10,8 @@ import pytest
 from harness.masks import Rle
 from harness.media import header_size
 from harness.metrics.boundary import boundary_f_measure_frame
+from harness.metrics.overlap import region_similarity_frame
 from harness.metrics.polygons import rasterise
-from harness.metrics.region import region_similarity_frame
 
 ROOT = Path(__file__).parents[2]
 REAL = ROOT.parent / "shared/real"

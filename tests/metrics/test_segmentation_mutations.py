@@ -19,7 +19,6 @@ FOLDER = Path(harness.metrics.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (
     "overlap",
-    "region",
     "boundary",
     "boxes",
     "normalised",

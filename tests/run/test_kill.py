@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.memory import ANSWERED
+from harness.run.pixels import ANSWERED
 from harness.store.journal import Journal, files, number, parse_line
 
 COUNT = 480

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from harness.plain import from_plain, to_plain
-from harness.run import memory
-from harness.run.memory import PeakMemory, StageMemory
 from harness.run.timing import (
+    PeakMemory,
     Stage,
+    StageMemory,
     add_attempt,
+    gpu_peak,
+    memory_peak,
     of_process,
     process_peaks,
     sum_stages,
@@ -23,18 +25,18 @@ LARGE = 64 << 20
 
 
 def test_the_peak_of_a_process_stays_when_its_memory_is_given_back():
-    before = memory.memory_peak()
+    before = memory_peak()
     block = bytearray(before + LARGE)
     block[::4096] = b"x" * len(block[::4096])
-    held = memory.memory_peak()
+    held = memory_peak()
     assert held > before + LARGE // 2
     del block
-    assert memory.memory_peak() > held - LARGE // 4, "the system counts it in steps"
+    assert memory_peak() > held - LARGE // 4, "the system counts it in steps"
 
 
 def test_a_process_does_not_take_its_peak_over_from_the_one_that_began_it():
     block = b"x" * (256 << 20)
-    requested = "from harness.run.memory import memory_peak; print(memory_peak())"
+    requested = "from harness.run.timing import memory_peak; print(memory_peak())"
     done = subprocess.run([sys.executable, "-c", requested], capture_output=True, check=True)
     assert 0 < int(done.stdout) < len(block)
 
@@ -66,17 +68,17 @@ def test_work_that_has_the_gpu_to_itself_has_a_peak_of_its_own(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     kept = StageMemory()
     kept.begin_alone()
-    assert memory.gpu_peak() == 1
+    assert gpu_peak() == 1
     cuda.peaks = [40, 30]
-    assert memory.gpu_peak() == 40, "of the fullest one"
+    assert gpu_peak() == 40, "of the fullest one"
     (peak,) = kept.of_process().values()
     assert peak.gpu == 900, "that of loading the network is not forgotten"
 
 
 def test_there_is_no_gpu_peak_without_a_gpu(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    memory.begin_gpu_peak()
-    assert memory.gpu_peak() == 0
+    StageMemory().begin_alone()
+    assert gpu_peak() == 0
 
 
 def test_the_most_at_once_is_kept():

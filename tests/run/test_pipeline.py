@@ -17,8 +17,8 @@ from harness.masks import Rle
 from harness.media import pixels
 from harness.model import StagedModel as Contract
 from harness.run.batching import Batch
-from harness.run.memory import ANSWERED, BEGUN, MemoryBudget
 from harness.run.pipeline import Predictor
+from harness.run.pixels import ANSWERED, BEGUN, MemoryBudget
 from harness.run.predict import call_guarded
 from harness.run.timing import Stage, sum_stages, to_json
 from harness.run.workers import LocalWorker, worker_info

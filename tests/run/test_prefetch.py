@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import MediaError
 from harness.media import Media
-from harness.run import pipeline, prefetch
+from harness.run import pipeline, pixels
 from harness.run.batching import Batch
 from harness.run.pipeline import Predictor
 from harness.run.workers import LocalWorker
@@ -99,13 +99,13 @@ def room(monkeypatch):
     """Lets so many frames be decoded ahead."""
 
     def let(frames):
-        monkeypatch.setattr(prefetch, "PREFETCH_BYTES", frames * FRAME)
+        monkeypatch.setattr(pixels, "PREFETCH_BYTES", frames * FRAME)
 
     return let
 
 
 def ahead(model, *queries):
-    return [(one.media, list(one.frames)) for one in prefetch.parts(model, batch(*queries))]
+    return [(one.media, list(one.frames)) for one in pixels.parts(model, batch(*queries))]
 
 
 def test_a_long_videos_shown_frames_are_decoded_before_the_model_asks(decoded, tmp_path, room):
@@ -195,20 +195,20 @@ def test_a_broken_frame_is_not_met_by_decoding_ahead(decoded, tmp_path):
 
 
 def test_nothing_is_decoded_after_the_end(decoded):
-    part = prefetch.MediaFrames(video(decoded, "v", 9), range(9), divisible=True)
-    prefetch.decode(part, lambda: len(decoded.of("v")) == 4)
+    part = pixels.MediaFrames(video(decoded, "v", 9), range(9), divisible=True)
+    pixels.decode(part, lambda: len(decoded.of("v")) == 4)
     assert decoded.of("v") == [0, 1, 2, 3]
 
 
 def test_the_pixels_of_a_sample_are_counted_by_their_sizes(decoded):
     track = query(decoded, "v", frames=10, form=AnswerForm.MASK_TRACK)
-    assert prefetch.shown_pixels(Looks(shown=(1, 2)), [track, track]) == 4 * FRAME
-    assert prefetch.shown_pixels(Staged(), [track]) == 10 * FRAME
+    assert pixels.shown_pixels(Looks(shown=(1, 2)), [track, track]) == 4 * FRAME
+    assert pixels.shown_pixels(Staged(), [track]) == 10 * FRAME
     runs = 10 * (512 + 16 * track.size[0])
-    assert prefetch.masked_pixels(track) == FRAME + 2 * 2 * 6 * 4 + 2 * runs
-    assert prefetch.masked_pixels(track, 3) == FRAME + 2 * 4 * 6 * 4 + 4 * runs
-    assert prefetch.masked_pixels(track, 0) == 0
-    assert prefetch.masked_pixels(query(decoded, "w")) == 0
+    assert pixels.masked_pixels(track) == FRAME + 2 * 2 * 6 * 4 + 2 * runs
+    assert pixels.masked_pixels(track, 3) == FRAME + 2 * 4 * 6 * 4 + 4 * runs
+    assert pixels.masked_pixels(track, 0) == 0
+    assert pixels.masked_pixels(query(decoded, "w")) == 0
 
 
 class Slow(Loader):
@@ -280,9 +280,9 @@ def test_a_run_that_ends_while_it_decodes_expects_nothing_and_waits_for_nothing(
     model.on_generate = on_generate
     predictor.submit(batch(query(decoded, "a")))
     assert requested.wait(PATIENCE)
-    monkeyed = prefetch.MediaFrames(video(decoded, "b", 9), range(9), divisible=True)
+    monkeyed = pixels.MediaFrames(video(decoded, "b", 9), range(9), divisible=True)
     stuck = predictor._run_stage("decode", held.wait, PATIENCE, threads=1)
-    waiting = predictor._run_stage("decode", prefetch.decode, monkeyed, lambda: False)
+    waiting = predictor._run_stage("decode", pixels.decode, monkeyed, lambda: False)
     predictor._expect_decoded(pipeline._DecodingBatch(batch(query(decoded, "b")), [stuck, waiting]))
     predictor.close()
     held.set()

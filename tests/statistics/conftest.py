@@ -20,7 +20,6 @@ from harness.statistics import (
     analytic,
     bootstrap,
     clusters,
-    exact,
     holm,
     jackknife,
     paired,
@@ -177,8 +176,8 @@ def sums_are_exact(modules: Modules) -> Iterator[str]:
         axis=1,
     )
     order = random.permutation(50)
-    one = modules.exact.Summands.of_table(table, limit=200).weighted_sums(weights)
-    other = modules.exact.Summands.of_table(table[order], limit=200).weighted_sums(
+    one = modules.clusters.Summands.of_table(table, limit=200).weighted_sums(weights)
+    other = modules.clusters.Summands.of_table(table[order], limit=200).weighted_sums(
         weights[:, order]
     )
     expected = [[math.fsum(row * column) for column in table.T] for row in weights]
@@ -186,10 +185,10 @@ def sums_are_exact(modules: Modules) -> Iterator[str]:
     if not np.array_equal(one, other):
         yield "another order of rows gives other bits"
     yield from differ("exact sums", one / expected, np.ones((6, 4)), within=1e-15)
-    parts = modules.exact.Summands.of_table(table, limit=200).parts
+    parts = modules.clusters.Summands.of_table(table, limit=200).parts
     yield from differ("whole numbers need no low part", parts.shape, (50, 7))
     yield from differ(
-        "tiny", modules.exact.coarse(np.full((2, 1), 5e-324), limit=2), [[5e-324]] * 2
+        "tiny", modules.clusters.coarse(np.full((2, 1), 5e-324), limit=2), [[5e-324]] * 2
     )
 
 
@@ -739,7 +738,6 @@ def modules() -> SimpleNamespace:
         analytic=analytic,
         bootstrap=bootstrap,
         clusters=clusters,
-        exact=exact,
         holm=holm,
         jackknife=jackknife,
         paired=paired,

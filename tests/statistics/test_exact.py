@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.statistics.exact import Summands
+from harness.statistics.clusters import Summands
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 columns = st.lists(st.tuples(numbers, st.integers(0, 5)), min_size=1, max_size=40)

@@ -16,7 +16,6 @@ import harness.statistics
 
 ORDER = (
     "quantiles",
-    "exact",
     "clusters",
     "resampling",
     "jackknife",
@@ -41,13 +40,13 @@ MUTATIONS = {
     "p: the sign counts": ("quantiles", "-abs(statistic)", "statistic"),
     "level: not checked": ("quantiles", "if not 0 < level < 1:", "if False:"),
     "level: 1": ("quantiles", "0 < level < 1", "0 < level <= 1"),
-    "exact: no low part": ("exact", "+= sums[:, columns:]", "+= 0 * sums[:, columns:]"),
-    "exact: low part twice": ("exact", "+= sums[:, columns:]", "+= 2 * sums[:, columns:]"),
-    "exact: not rounded": ("exact", "np.rint(table / unit) * unit", "table"),
-    "exact: unit too fine": ("exact", "DIGITS = 52", "DIGITS = 62"),
-    "exact: unit too coarse": ("exact", "DIGITS = 52", "DIGITS = 26"),
-    "exact: one unit for all columns": ("exact", "max(axis=0, initial=0.0)", "max(initial=0.0)"),
-    "exact: subnormal": ("exact", "np.maximum(exponent, -1074)", "exponent"),
+    "exact: no low part": ("clusters", "+= sums[:, columns:]", "+= 0 * sums[:, columns:]"),
+    "exact: low part twice": ("clusters", "+= sums[:, columns:]", "+= 2 * sums[:, columns:]"),
+    "exact: not rounded": ("clusters", "np.rint(table / unit) * unit", "table"),
+    "exact: unit too fine": ("clusters", "DIGITS = 52", "DIGITS = 62"),
+    "exact: unit too coarse": ("clusters", "DIGITS = 52", "DIGITS = 26"),
+    "exact: one unit for all columns": ("clusters", "max(axis=0, initial=0.0)", "max(initial=0.0)"),
+    "exact: subnormal": ("clusters", "np.maximum(exponent, -1074)", "exponent"),
     "sums: unweighted": (
         "clusters",
         "numerator, denominator = quotient(statistic)",
@@ -455,8 +454,8 @@ MUTATIONS = {
 
 ASKED = {
     "quantiles": ("tables", "bootstrap_by_units"),
-    "exact": ("sums_are_exact",),
     "clusters": (
+        "sums_are_exact",
         "bootstrap_by_units",
         "left_out_by_units",
         "formulas",

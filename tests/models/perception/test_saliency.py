@@ -8,11 +8,19 @@ from scipy.spatial.distance import cdist
 from harness import media, plugins
 from harness.errors import MediaError, UsageError
 from harness.models.propagators.still import still
-from harness.models.saliency.background import background_probability, salience
-from harness.models.saliency.maps import clearest, frames_seen, otsu_mask, spread
 from harness.models.saliency.model import ANSWERED, saliency
-from harness.models.saliency.motion import camera_motion, motion_evidence
-from harness.models.saliency.objects import inner_points, salient_objects
+from harness.models.saliency.salience import (
+    background_probability,
+    camera_motion,
+    clearest,
+    frames_seen,
+    inner_points,
+    motion_evidence,
+    otsu_mask,
+    salience,
+    salient_objects,
+    spread,
+)
 from harness.models.saliency.superpixels import superpixels
 from harness.models.segmenters.box import box
 from harness.models.tracks import extent
