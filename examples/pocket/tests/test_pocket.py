@@ -8,44 +8,27 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from pocket_training.training_loop import one_thread
-from pocket_training.vlm import vocabulary
+from pocket_training.training import one_thread
+from pocket_training.vlm import course as courses
+from pocket_training.vlm import data_mixture, vocabulary
 from pocket_training.vlm.batches import collate
-from pocket_training.vlm.data_mixture import (
-    ABSENT,
-    COUNT_LESSONS,
-    COUNTED,
-    SIZED,
-    STILL_LESSONS,
-    VIDEO_LESSONS,
-    DrawnScene,
-    Mixture,
-    draw_videos,
-    named_frame,
-)
-from pocket_training.vlm.forward import Forward, HiddenStates, patches
-from pocket_training.vlm.losses import _copy_loss, word_losses
+from pocket_training.vlm.course import PocketCourse
+from pocket_training.vlm.data_mixture import DrawnScene, draw_videos, named_frame
+from pocket_training.vlm.forward import HiddenStates, patches, run_network
+from pocket_training.vlm.losses import copy_loss, word_losses
 from pocket_training.vlm.network import make_network, save_checkpoint, shipped_config
 from pocket_training.vlm.reasoning_templates import in_words
-from pocket_training.vlm.trainer import STAGES, Stage, pocket
+from pocket_training.vlm.stages import STAGES, Stage
+from pocket_training.vlm.trainer import PocketTrainer
 from pocket_training.vlm.training_examples import locate_example
 from pocket_training.vlm.training_examples import name as words_for
-from pocket_training.vlm.training_loop import (
-    GROUNDING,
-    MAX_GRAD_NORM,
-    MEASURED,
-    OUTLINES,
-    SEEN_FIRST,
-    TARGETED,
-    WEIGHT_DECAY,
-    PocketLoop,
-)
 from pocket_training.vlm.views import View
 
 from harness.errors import ModelError, UsageError
@@ -64,21 +47,17 @@ from harness.world.qa import KINDS_OF_QA, ask_qa
 from harness.world.raster import render
 from harness.world.referring import attributes
 
-BASE_STAGE = STAGES["base"]
-ONE_EACH = Mixture(stills=1, counts=1, videos=1, images=1, words=0.5, swapped=0.3, sizes_held=True)
-FEW = replace(
-    pocket(),
-    stage=replace(BASE_STAGE, mixture=replace(ONE_EACH, stills=2), see_until=0.0, easy_until=0.0),
-)
 
-
-def both_moments(pixels):
-    """Patches × 1176, as the processor gives them: channel, moment, pixel."""
-    grids, places, moments, _ = pixels.shape
-    channels = pixels.view(grids * places, moments, 3, -1)
-    if moments == 1:
-        channels = channels.expand(-1, 2, -1, -1)
-    return channels.permute(0, 2, 1, 3).reshape(grids * places, -1)
+@contextmanager
+def few_scenes(**stage):
+    """One image or clip of each kind in half a step of the first stage, and changes of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_mixture, "COUNTS", 1)
+        patch.setattr(data_mixture, "VIDEOS", 1)
+        patch.setattr(data_mixture, "SEEN_FIRST", (1, 2, 0, 1))
+        given = {"stills": 1, "images": 1, **stage}
+        patch.setitem(STAGES, "base", replace(STAGES["base"], **given))
+        yield
 
 
 def prompt_of(batch):
@@ -105,39 +84,35 @@ def checkpoint(network, tmp_path_factory):
     return folder
 
 
-def loop(settings, **given):
-    return PocketLoop(settings, TrainingRun(out=Path(), **given))
+def course_of(trainer=None, **given):
+    return PocketCourse(trainer or PocketTrainer(), TrainingRun(out=Path(), **given))
 
 
 def batches(*, seed=0):
-    return loop(FEW, seed=seed).half(5, 0)
+    with few_scenes(stills=2, see_until=0.0, easy_until=0.0):
+        return course_of(seed=seed).half(5, 0)
 
 
 @pytest.mark.parametrize("kind", ["stills", "clips"])
 def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind):
     batch = batches()[kind]
-    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-    forward = Forward(network, tap=1)
-    pixel_patches = patches(tensors["images"])
-    with torch.no_grad():
-        states = forward(
-            pixel_patches, *(tensors[name] for name in ("tokens", "positions", "owner", "seen"))
-        )
-        ours = network.lm_head(states.last)
-        rows, clip = len(batch["owner"]), kind == "clips"
-        values = torch.cat([both_moments(pixel_patches[owner]) for owner in batch["owner"]])
-        grid = torch.tensor([[pixel_patches.shape[1], 12, 12]] * rows)
+    inputs = [batch[name] for name in ("images", "tokens", "positions", "owner", "seen")]
+    with one_thread(), torch.no_grad():
+        ours = network.lm_head(run_network(network, *inputs, middle=1).last)
+        rows, clip, grids = len(batch["owner"]), kind == "clips", patches(batch["images"])
+        values = grids[batch["owner"]].flatten(0, 2)
+        grid = torch.tensor([[grids.shape[1], 12, 12]] * rows)
         intervals = torch.full((rows,), 2.0)  # step 5 gives its first clip the second interval … 2
         extra = (
             {"pixel_values_videos": values, "video_grid_thw": grid, "second_per_grid_ts": intervals}
             if clip
             else {"pixel_values": values, "image_grid_thw": grid}
         )
-        mask = (tensors["tokens"] != tokenizer.pad_token_id).long()
+        mask = (batch["tokens"] != tokenizer.pad_token_id).long()
         theirs = network(
-            input_ids=tensors["tokens"],
+            input_ids=batch["tokens"],
             attention_mask=mask,
-            mm_token_type_ids=tensors["seen"].int() * (2 if clip else 1),
+            mm_token_type_ids=batch["seen"].int() * (2 if clip else 1),
             **extra,
         ).logits
     assert ((ours - theirs).abs() * mask[..., None]).max() < 2e-5
@@ -175,7 +150,7 @@ def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint):
         batch = collate([DrawnScene(view, (lesson,))], intervals=[2])
         assert prompt_of(batch) == inputs["input_ids"][0].tolist()
         name = "pixel_values_videos" if len(frames) > 1 else "pixel_values"
-        ours = both_moments(patches(torch.from_numpy(batch["images"]))[0])
+        ours = patches(batch["images"])[0].flatten(0, 1)
         assert (ours - inputs[name]).abs().max() < 1e-6
         if len(frames) > 1:
             assert float(inputs["second_per_grid_ts"][0]) == 2.0
@@ -320,11 +295,7 @@ def test_what_comes_into_the_image_is_told_in_its_order():
 
 
 def test_part_of_a_clip_is_not_asked_for_what_comes_or_leaves():
-    drawn = [
-        one
-        for step in range(40)
-        for one in draw_videos(replace(ONE_EACH, videos=4), seed=3, step=step)
-    ]
+    drawn = [one for step in range(20) for one in draw_videos(STAGES["base"], 4, seed=3, step=step)]
     coming = re.compile("into|leave|leaving|out of")
     whole, part = (
         {
@@ -349,7 +320,7 @@ def test_each_of_several_is_held_against_the_best_so_far(kind):
         scene = draw_scene(7, family=family, split="train", index=index)
         view = View(scene, tuple(range(scene.frames)))
         for qa in KINDS_OF_QA[family][kind](scene):
-            think = grammar.parse(in_words(view, qa, sizes_held=True).response).think
+            think = grammar.parse(in_words(view, qa, compare_sizes=True).response).think
             listed, _, outcome = think.rpartition(": ")
             rows = listed.split(", ")[kind == "nearest" :]  # the first is what they are near to
             assert len(rows) == len(qa.options)
@@ -397,7 +368,7 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
         r"( in)?( out)? (yes|not)"
     )
     found = set()
-    for index in range(20):
+    for index in range(12):
         scene = draw_scene(5, family="video", split="train", index=index)
         view = View(scene, tuple(range(scene.frames)))
         for question in motions(scene):
@@ -488,8 +459,9 @@ def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(family):
 
 @pytest.mark.slow
 def test_outlines_and_patches_are_learned(tmp_path):
-    course = loop(small(max_steps=25, stage={"warmup_steps": 2, "fine": True}))
-    rows = [course.step(step) for step in range(25)]
+    with few_scenes(warmup_steps=2, fine=True):
+        course = course_of(PocketTrainer(max_steps=25))
+        rows = [course.step(step) for step in range(25)]
     for name in ("stills/outlines", "stills/patches"):
         assert np.mean([row[name] for row in rows[-5:]]) < 0.8 * rows[0][name]
 
@@ -505,7 +477,7 @@ def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
         states = HiddenStates(*[nothing] * 4, query, directions)
         source = torch.tensor([[False, True, True, False, False, False]])
         targets = {"copies": torch.tensor([[0, 4]]), "sources": source}
-        return float(_copy_loss(states, targets))
+        return float(copy_loss(states, targets))
 
     assert cost(1, head=1) == pytest.approx(0.0, abs=1e-4)
     assert cost(2, head=1) == pytest.approx(0.0, abs=1e-4)
@@ -548,19 +520,16 @@ def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
     def cost(said, *, soft):
         logits = torch.full((1, 10), -8.0)
         logits[0, said] = 4.0
-        losses = word_losses(logits, torch.tensor([5]), torch.tensor([soft]), numbers, spread=1.0)
-        return float(losses.measured if soft else losses.text)
+        labels, measured = torch.tensor([5]), torch.tensor([soft])
+        losses, _ = word_losses(logits, labels, measured, numbers, spread=1.0)
+        return float(losses)
 
     assert cost(5, soft=True) < cost(6, soft=True) < cost(8, soft=True)
     assert cost(6, soft=False) == pytest.approx(cost(8, soft=False))
 
 
-def small(*, stage=None, max_steps=3, start=None, learning_rate=3e-3):
-    given = {"max_steps": max_steps, "start": start, "learning_rate": learning_rate}
-    return replace(
-        pocket(save_steps=2, **given),
-        stage=replace(BASE_STAGE, **{"mixture": ONE_EACH, **(stage or {})}),
-    )
+def small(max_steps=3, **given):
+    return PocketTrainer(save_steps=2, max_steps=max_steps, **given)
 
 
 def weights(folder):
@@ -571,7 +540,10 @@ def weights(folder):
 
 def train(out, trainer, **given):
     out.mkdir(exist_ok=True)
-    trainer.train(TrainingRun(out=out, **given))
+    with few_scenes(), pytest.MonkeyPatch.context() as patch:
+        for name, number in {"LESSONS": 1, "COUNTS": 0}.items():
+            patch.setattr(data_mixture, name, number)
+        trainer.train(TrainingRun(out=out, **given))
     return weights(out / "checkpoint")
 
 
@@ -612,10 +584,11 @@ def test_two_processes_learn_what_one_does(tmp_path):
         assert torch.allclose(tensor, found[name], atol=2e-4), name
 
 
-def test_another_seed_is_another_training(undisturbed, tmp_path):
-    expected, _ = undisturbed
-    found = train(tmp_path / "other", small(max_steps=1), seed=1)
-    assert any(not torch.equal(tensor, found[name]) for name, tensor in expected.items())
+def test_another_seed_is_another_training():
+    one, same, other = (dict(course_of(seed=n).trained.named_parameters()) for n in (0, 0, 1))
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    for name in ("network.lm_head.weight", "heads.things.weight"):
+        assert not torch.equal(one[name], other[name])
 
 
 def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, tmp_path):
@@ -649,46 +622,46 @@ def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
 @pytest.mark.slow
 def test_a_few_lessons_can_be_learned_by_heart(monkeypatch):
     """The losses point where they should: a few lessons, again and again, are soon known."""
-    course = loop(small(max_steps=60, stage={"warmup_steps": 5}))
-    half = loop(FEW).half(0, 0)
-    monkeypatch.setattr(course, "half", lambda *_: half)
-    rows = [course.step(step) for step in range(60)]
+    half = batches()
+    with few_scenes(warmup_steps=5):
+        course = course_of(PocketTrainer(max_steps=60))
+        monkeypatch.setattr(course, "half", lambda *_: half)
+        rows = [course.step(step) for step in range(60)]
     assert rows[-1]["stills/text"] < 0.25 * rows[0]["stills/text"]
     assert rows[-1]["stills/grounding"] < 0.8 * rows[0]["stills/grounding"]
 
 
-def settings_of(record):
-    """The training program that the record of shipped weights describes."""
+def stage_of(record):
+    """The stage that the record of shipped weights describes."""
     said = record["settings"]
     assert said["text_first"] and said["bf16"] and not said.get("start_kept")
-    own = Stage.__dataclass_fields__.keys() - {"mixture", "fine"}
-    mixture = {name: said["shares"][name] for name in Mixture.__dataclass_fields__}
-    return replace(
-        pocket(max_steps=said["max_steps"], learning_rate=said["learning_rate"]),
-        start=said.get("start"),
-        stage=Stage(
-            **{name: said[name] for name in own},
-            fine=(said["patches_weight"], said["outlines_weight"]) == (1.0, OUTLINES),
-            mixture=Mixture(**mixture),
-        ),
-    )
+    shares = said["shares"]
+    fine = said["places_of_targets"]
+    weights = (1.0, courses.HEADS["outlines"]) if fine else (0.0, 0.0)
+    assert (said["patches_weight"], said["outlines_weight"]) == weights
+    assert shares["sizes_held"] is not fine
+    assert shares["recoloured"] == (data_mixture.RECOLOURED if fine else 0.0)
+    own = Stage.__dataclass_fields__.keys() - {"fine"}
+    return Stage(**{name: said.get(name, shares.get(name)) for name in own}, fine=fine)
 
 
 CONSTANTS = {
-    "weight_decay": WEIGHT_DECAY,
-    "max_grad_norm": MAX_GRAD_NORM,
-    "measured_weight": MEASURED,
-    "target_weight": TARGETED,
-    "grounding_weight": GROUNDING,
-    "seen_first": SEEN_FIRST,
+    "weight_decay": courses.WEIGHT_DECAY,
+    "max_grad_norm": courses.MAX_GRAD_NORM,
+    "measured_weight": courses.MEASURED,
+    "target_weight": courses.HEADS["targeted"],
+    "grounding_weight": courses.HEADS["grounding"],
+    "seen_first": data_mixture.SEEN_FIRST[1],
 }
 CONSTANT_SHARES = {
-    "still_lessons": STILL_LESSONS,
-    "count_lessons": COUNT_LESSONS,
-    "video_lessons": VIDEO_LESSONS,
-    "absent": ABSENT,
-    "counted": COUNTED,
-    "sized": SIZED,
+    "still_lessons": data_mixture.LESSONS,
+    "count_lessons": data_mixture.COUNT_LESSONS,
+    "video_lessons": data_mixture.LESSONS,
+    "absent": data_mixture.ABSENT,
+    "counted": data_mixture.COUNTED,
+    "sized": data_mixture.SIZED,
+    "counts": data_mixture.COUNTS,
+    "videos": data_mixture.VIDEOS,
 }
 
 
@@ -700,13 +673,16 @@ def test_what_no_setting_changes_is_what_made_the_weights(folder):
 
 
 @pytest.mark.slow
-def test_the_shipped_weights_can_be_made_again():
+def test_the_shipped_weights_can_be_made_again(monkeypatch):
     """The first steps have the losses that the training of the early weights had.
 
     That began with random weights; the training of the shipped ones goes on from it.
     """
     record = json.loads((FOLDER / "training.json").read_text())["before"]
-    course = loop(settings_of(record), seed=record["seed"])
+    said = record["settings"]
+    monkeypatch.setitem(STAGES, "base", stage_of(record))
+    trainer = PocketTrainer(max_steps=said["max_steps"], learning_rate=said["learning_rate"])
+    course = course_of(trainer, seed=record["seed"])
     with one_thread():
         losses = [course.step(step)["loss"] for step in range(50)]
     assert losses == pytest.approx(record["first_losses"][:50], rel=0.02)
@@ -718,26 +694,28 @@ def test_the_first_stage_is_what_made_the_early_weights():
     In its last twelve steps of these the rate had begun to fall, by a ten-thousandth.
     """
     record = json.loads((BASE / "training.json").read_text())
-    ours, theirs = pocket(), settings_of(record)
-    assert ours.max_steps == record["steps"] < theirs.max_steps
+    ours, theirs, trainer = STAGES["base"], stage_of(record), PocketTrainer()
+    longer = record["settings"]["max_steps"]
+    assert trainer.max_steps == record["steps"] < longer
 
-    def course(settings):
-        made = loop(settings)
-        for step in range(ours.max_steps):
-            part = step / settings.max_steps
-            early, late = part < settings.stage.see_until, part >= settings.stage.heads_until
-            yield made.rate(step), made.max_things(step), early, late, made.spread(step)
+    def schedule(stage, steps):
+        for step in range(trainer.max_steps):
+            part = step / steps
+            early, late = part < stage.see_until, part >= stage.heads_until
+            yield stage.rate(part, step), stage.max_things(part), early, late, stage.spread(part)
 
-    for mine, other in zip(course(ours), course(theirs), strict=True):
+    for mine, other in zip(
+        schedule(ours, trainer.max_steps), schedule(theirs, longer), strict=True
+    ):
         assert mine == pytest.approx(other, rel=2e-4)
-    schedule = ("see_until", "easy_until", "flat", "last_spread", "spread_until", "heads_until")
-    same = replace(ours.stage, **{name: getattr(theirs.stage, name) for name in schedule})
-    assert same == theirs.stage and ours.learning_rate == theirs.learning_rate
+    parts = ("see_until", "easy_until", "flat", "last_spread", "spread_until", "heads_until")
+    assert replace(ours, **{name: getattr(theirs, name) for name in parts}) == theirs
+    assert trainer.learning_rate == record["settings"]["learning_rate"]
 
 
 def test_the_second_stage_is_what_made_the_shipped_weights():
     record = json.loads((FOLDER / "training.json").read_text())
-    theirs = settings_of(record)
-    ours = pocket(stage="more", start=theirs.start)
-    assert ours.describe() == theirs.describe()
+    said, trainer = record["settings"], PocketTrainer(stage="more")
+    assert STAGES["more"] == stage_of(record)
+    assert (trainer.max_steps, trainer.learning_rate) == (said["max_steps"], said["learning_rate"])
     assert record["before"]["fingerprint"] == fingerprint(BASE)

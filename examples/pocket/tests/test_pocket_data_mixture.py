@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,19 +15,19 @@ from pocket_training.vlm.data_mixture import (
     draw_images,
     draw_stills,
 )
-from pocket_training.vlm.trainer import STAGES
+from pocket_training.vlm.stages import STAGES
 from pocket_training.vlm.views import View
 
 from harness.world.families import draw_scene, wanted_count
 from harness.world.language import SIZE_WORDS
 from harness.world.scene import HELD_OUT
 
-MANY = replace(STAGES["base"].mixture, counts=60, stills=40, images=20)
+BASE = STAGES["base"]
 
 
 @pytest.fixture(scope="module")
 def counted():
-    return draw_counts(MANY, seed=0, step=4, max_things=8)
+    return draw_counts(60, seed=0, step=4, max_things=8)
 
 
 def test_things_are_asked_for_in_vain_as_often_as_they_are_seen():
@@ -63,10 +62,10 @@ def test_things_are_counted_by_their_size_too(counted):
 
 def test_stills_are_of_every_family_that_is_asked_about():
     given = {"seed": 0, "step": 1}
-    drawn = draw_stills(MANY, max_things=8, **given)
+    drawn = draw_stills(BASE, 40, max_things=8, **given)
     assert {one.view.scene.family for one in drawn} == set(STILLS)
     assert {one.view.scene.split for one in drawn} == {"train"}
-    shown = draw_images(MANY, **given)
+    shown = draw_images(BASE, 20, **given)
     assert {one.view.scene.family for one in shown} == {"referring", "still", "count"}
     assert not any(one.examples for one in shown)
 

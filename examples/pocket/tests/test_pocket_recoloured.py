@@ -1,14 +1,12 @@
 """Things in colours without a name: what they teach, and what they do not show."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from pocket_training.vlm.batches import collate, squashed
 from pocket_training.vlm.data_mixture import DrawnScene, draw_images, draw_stills
-from pocket_training.vlm.losses import _kind_loss
-from pocket_training.vlm.trainer import STAGES
+from pocket_training.vlm.losses import kind_loss
+from pocket_training.vlm.stages import STAGES
 from pocket_training.vlm.training_examples import locate_example
 from pocket_training.vlm.views import View
 
@@ -17,12 +15,12 @@ from harness.world.raster import render
 from harness.world.referring import attributes
 from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
 
-MIXTURE = replace(STAGES["more"].mixture, images=40)
+MORE = STAGES["more"]
 
 
 @pytest.fixture(scope="module")
 def images():
-    return [one for step in range(4) for one in draw_images(MIXTURE, seed=3, step=step)]
+    return [one for step in range(4) for one in draw_images(MORE, 40, seed=3, step=step)]
 
 
 def test_some_things_have_a_colour_that_no_question_names(images):
@@ -56,11 +54,10 @@ def test_they_are_seen_against_the_ground(images):
 
 
 def test_images_are_the_same_scenes_without_them(images):
-    named = replace(MIXTURE, recoloured=0.0)
-    plain = [one for step in range(4) for one in draw_images(named, seed=3, step=step)]
+    plain = [one for step in range(4) for one in draw_images(STAGES["base"], 40, seed=3, step=step)]
     assert [one.view.scene for one in plain] == [one.view.scene for one in images]
     assert not any(one.view.fills for one in plain)
-    stills = draw_stills(MIXTURE, seed=3, step=0, max_things=8)
+    stills = draw_stills(MORE, 5, seed=3, step=0, max_things=8)
     assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
 
 
@@ -85,8 +82,7 @@ def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape():
         DrawnScene(View(scene, (0,)), (lesson,)),
     )
     batch, plain = (
-        collate([requested, unasked], intervals=[1, 1], colours_alone=alone)
-        for alone in (True, False)
+        collate([requested, unasked], intervals=[1, 1], fine=alone) for alone in (True, False)
     )
     for name in ("kinds", "patch_kinds"):
         info, whole = batch[name], plain[name]
@@ -104,7 +100,7 @@ def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape():
 def test_what_is_not_asked_for_costs_nothing():
     output = [torch.randn(1, 5, width) for width in (len(SHAPES) + 1, len(COLOURS), len(SIZES))]
     kinds = torch.tensor([[[0, 0, 0], [3, 2, 1], [4, -100, 0], [-100, 5, -100], [1, 1, 1]]])
-    whole = _kind_loss(output, kinds)
+    whole = kind_loss(output, kinds)
     expected = 0
     for which, places in ((0, [1, 2, 4]), (1, [1, 3, 4]), (2, [1, 2, 4])):
         shares = torch.log_softmax(output[which][0], -1)
@@ -112,5 +108,5 @@ def test_what_is_not_asked_for_costs_nothing():
     expected -= torch.log_softmax(output[0][0, 0], -1)[0]
     assert float(whole) == pytest.approx(float(expected), rel=1e-5)
     kinds[0, 1:, :] = -100
-    none = _kind_loss(output, kinds)
+    none = kind_loss(output, kinds)
     assert float(none) == pytest.approx(float(-torch.log_softmax(output[0][0, 0], -1)[0]), rel=1e-5)

@@ -1,6 +1,5 @@
 import json
 import tomllib
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,13 +7,13 @@ import numpy as np
 import pytest
 from pocket_training.sam.batches import Clip, PromptedImage, clips, stills
 from pocket_training.sam.prompts import KINDS, Kind, points_of
-from pocket_training.sam.trainer import pocket_sam
+from pocket_training.sam.trainer import PocketSamTrainer
 
 from harness import plugins
 from harness.errors import StoreError, UsageError
 from harness.masks import BoolArray
 from harness.models import pocket_sam as shipped
-from harness.spec import parse
+from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.world.families import draw_scene
 from harness.world.raster import visible_masks
@@ -22,27 +21,18 @@ from harness.world.raster import visible_masks
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from pocket_training.sam import forward, training_loop  # noqa: E402
+from pocket_training.sam import course as courses  # noqa: E402
+from pocket_training.sam import forward  # noqa: E402
 from pocket_training.sam import network as networks  # noqa: E402
-from pocket_training.sam.losses import mask_losses, reached_ious  # noqa: E402
-from pocket_training.sam.steps import (  # noqa: E402
-    clip_cost,
+from pocket_training.sam.losses import (  # noqa: E402
+    clip_loss,
+    mask_losses,
     pixels,
-    scale_points,
+    reached_ious,
     shares,
-    still_cost,
+    still_loss,
 )
-from pocket_training.training_loop import one_thread  # noqa: E402
-
-
-@pytest.fixture
-def few(monkeypatch):
-    """One image and one short clip a step."""
-    for name in ("IMAGES", "VIDEOS"):
-        monkeypatch.setattr(training_loop, name, 1)
-    for name in ("OBJECTS", "FOLLOWED"):
-        monkeypatch.setattr(training_loop, name, 2)
-    monkeypatch.setattr(training_loop, "LONGEST", 3)
+from pocket_training.training import one_thread  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,15 +44,32 @@ def single():
 @pytest.fixture(scope="module")
 def parts():
     network = networks.make_network(networks.shipped_config(), seed=0)
-    with torch.no_grad():  # else nothing is in view at first
+    with torch.no_grad():  # else nothing is in view at first, and its absence says nothing
+        torch.manual_seed(0)
+        for name in (
+            "no_object_pointer",
+            "occlusion_spatial_embedding_parameter",
+            "no_memory_embedding",
+        ):
+            getattr(network, name).normal_()
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
     return network, networks.load_processor()
 
 
-def trained(tmp_path, **changes):
-    tmp_path.mkdir(exist_ok=True)
-    run = TrainingRun(out=tmp_path, seed=changes.pop("seed", 0), **changes)
-    return run, pocket_sam(still_steps=2, clip_steps=2, save_steps=2).train(run)
+def trained(out, **given):
+    """Train with one image and one short clip a step."""
+    out.mkdir(exist_ok=True)
+    run = TrainingRun(out=out, **given)
+    with pytest.MonkeyPatch.context() as patch:
+        few = {"IMAGES": 1, "VIDEOS": 1, "OBJECTS": 2, "FOLLOWED": 2, "LONGEST": 3}
+        for name, number in few.items():
+            patch.setattr(courses, name, number)
+        return run, PocketSamTrainer(still_steps=2, clip_steps=2, save_steps=2).train(run)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("whole"))
 
 
 def weights(run):
@@ -77,16 +84,17 @@ def test_the_method_is_found_by_its_name():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("name", "wrong"),
     [
-        {"still_steps": -1},
-        {"clip_steps": -1},
-        {"save_steps": 0},
+        ("pocket_sam", {"still_steps": -1}),
+        ("pocket_sam", {"clip_steps": -1}),
+        ("pocket_sam", {"save_steps": 0}),
+        ("pocket", {"save_steps": 0}),
     ],
 )
-def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(UsageError, match="pocket_sam"):
-        pocket_sam(**wrong)
+def test_settings_out_of_range_are_refused(name, wrong):
+    with pytest.raises(UsageError, match=rf"^{name}\({next(iter(wrong))}=…\)"):
+        plugins.build("trainers", Spec(name), **wrong)
 
 
 def test_configurations_hold_settings_of_the_method():
@@ -94,14 +102,14 @@ def test_configurations_hold_settings_of_the_method():
     found = sorted((plugins.folder(entry) / "configs").glob("*.toml"))
     assert "minutes" in [path.stem for path in found]
     for path in found:
-        assert pocket_sam(**tomllib.loads(path.read_text())).steps > 0
+        assert PocketSamTrainer(**tomllib.loads(path.read_text())).steps > 0
 
 
 def test_a_step_shows_the_same_whenever_it_is_drawn():
     one, other = (stills(0, 7, images=3, objects=4) for _ in range(2))
     for first, second in zip(one, other, strict=True):
-        for name in ("image", "points", "labels", "masks"):
-            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+        for array, same in zip(first, second, strict=True):
+            np.testing.assert_array_equal(array, same)
     assert not np.array_equal(one[0].points, stills(1, 7, images=3, objects=4)[0].points)
 
 
@@ -167,11 +175,11 @@ def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_pat
     processor.save_pretrained(tmp_path)
     plain = Sam2Model.from_pretrained(tmp_path).eval()
     requested = stills(0, 4, images=2, objects=3)
-    points = torch.from_numpy(np.stack([scale_points(one, 192) for one in requested]))
+    points = torch.from_numpy(np.stack([one.points for one in requested]) * np.float32(192))
     labels = torch.from_numpy(np.stack([one.labels for one in requested]))
     shown = pixels(processor, [one.image for one in requested])
     with torch.no_grad():
-        seen = forward.encode_images(network, shown)
+        seen = network.get_image_features(shown)
         output = forward.predict_masks(network, seen, points, labels, multimask=several)
         official = plain(
             pixel_values=shown, input_points=points, input_labels=labels, multimask_output=several
@@ -182,21 +190,21 @@ def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_pat
     assert output.masks.std() > 0.01
 
 
-@pytest.mark.parametrize("bias", [3.0, 0.0])
-def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path, bias):
+@pytest.mark.parametrize(("bias", "frames"), [(3.0, 7), (0.0, 4)])
+def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path, bias, frames):
     """With the bias at 0, nothing is in view; at 3, everything is."""
     from transformers import Sam2VideoModel
 
     network, processor = parts
-    (clip,) = clips(0, 3, videos=1, objects=3, frames=7)
+    (clip,) = clips(0, 3, videos=1, objects=3, frames=frames)
     with torch.no_grad():
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(bias)
     network.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
     with torch.no_grad():
-        seen = forward.encode_images(network, pixels(processor, clip.frames))
+        seen = network.get_image_features(pixels(processor, clip.frames))
         start = (shares(clip.masks[0], 192) >= 0.5).float()
-        order = torch.arange(7)[:, None].expand(-1, 3)
+        order = torch.arange(frames)[:, None].expand(-1, 3)
         output = forward.track_objects(network, seen, start, order)
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
     plain = Sam2VideoModel.from_pretrained(tmp_path).eval()
@@ -217,11 +225,11 @@ def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path
 def test_objects_of_several_clips_are_followed_together_as_alone(parts):
     network, processor = parts
     one, other = clips(0, 5, videos=2, objects=2, frames=3)
-    both = clip_cost(network, processor, [one, other], background=1.0)
-    alone = [clip_cost(network, processor, [clip], background=1.0) for clip in (one, other)]
+    _, both = clip_loss(network, processor, [one, other], background=1.0)
+    alone = [clip_loss(network, processor, [clip], background=1.0)[1] for clip in (one, other)]
     present = [int(clip.masks[1:].any(axis=(2, 3)).sum()) for clip in (one, other)]
-    expected = sum(cost.numbers["mask"] * n for cost, n in zip(alone, present, strict=True))
-    assert both.numbers["mask"] == pytest.approx(expected / sum(present), rel=1e-4)
+    expected = sum(numbers["mask"] * n for numbers, n in zip(alone, present, strict=True))
+    assert both["mask"] == pytest.approx(expected / sum(present), rel=1e-4)
 
 
 def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
@@ -230,9 +238,10 @@ def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
     network.train()
     requested = stills(0, 1, images=2, objects=3)
     for several in (True, False):
-        still_cost(network, processor, requested, multimask=several, background=1.0).loss.backward()
+        loss, _ = still_loss(network, processor, requested, multimask=several, background=1.0)
+        loss.backward()
     drawn = clips(0, 2, videos=1, objects=3, frames=4)
-    clip_cost(network, processor, drawn, background=1.0).loss.backward()
+    clip_loss(network, processor, drawn, background=1.0)[0].backward()
     left = {
         name for name, one in network.named_parameters() if one.grad is None or not one.grad.any()
     }
@@ -249,17 +258,16 @@ def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
 def test_presence_is_learned_from_objects_that_leave(parts):
     network, processor = parts
     (clip,) = clips(0, 1, videos=1, objects=2, frames=3)
-    gone = replace(clip, masks=np.concatenate([clip.masks[:1], clip.masks[1:] & False]))
-    here, away = (clip_cost(network, processor, [one], background=1.0) for one in (clip, gone))
-    assert away.numbers["presence"] > here.numbers["presence"]
-    assert (away.numbers["mask"], away.numbers["reached_iou"]) == (0.0, 0.0)
+    gone = clip._replace(masks=np.concatenate([clip.masks[:1], clip.masks[1:] & False]))
+    here, away = (clip_loss(network, processor, [one], background=1.0)[1] for one in (clip, gone))
+    assert away["presence"] > here["presence"]
+    assert (away["mask"], away["reached_iou"]) == (0.0, 0.0)
 
 
-@pytest.mark.usefixtures("few")
-def test_a_training_leaves_a_checkpoint_that_both_models_load(tmp_path):
+def test_a_training_leaves_a_checkpoint_that_both_models_load(whole):
     from transformers import Sam2Model, Sam2VideoModel, Sam2VideoProcessor
 
-    run, facts = trained(tmp_path / "a")
+    run, facts = whole
     assert facts["steps"] == 4
     for kind in (Sam2Model, Sam2VideoModel):
         _, report = kind.from_pretrained(run.checkpoint, output_loading_info=True)
@@ -271,40 +279,34 @@ def test_a_training_leaves_a_checkpoint_that_both_models_load(tmp_path):
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("few")
-def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
-    one, other, third = (
-        weights(trained(tmp_path / name, seed=seed)[0])
-        for name, seed in (("a", 0), ("b", 0), ("c", 1))
+def test_equal_seeds_give_equal_weights_and_others_do_not():
+    one, same, other = (
+        dict(courses.PocketSamCourse(PocketSamTrainer(), run).trained.named_parameters())
+        for run in (TrainingRun(out=Path(), seed=seed) for seed in (0, 0, 1))
     )
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert not torch.equal(
-        one["mask_decoder.iou_token.weight"], third["mask_decoder.iou_token.weight"]
-    )
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    name = "mask_decoder.iou_token.weight"
+    assert not torch.equal(one[name], other[name])
 
 
-@pytest.mark.usefixtures("few")
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path):
-    whole = weights(trained(tmp_path / "whole")[0])
+def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(whole, tmp_path):
     requested = iter([False, False, True])
     folder = tmp_path / "stopped"
     with pytest.raises(KeyboardInterrupt):
         trained(folder, stopping=lambda: next(requested))
     run, _ = trained(folder, resume=True)
-    again = weights(run)
-    assert all(torch.equal(whole[name], again[name]) for name in whole)
-    assert [row["step"] for row in run.curve.read()] == [1, 2, 3, 4]
+    expected, again = weights(whole[0]), weights(run)
+    assert all(torch.equal(expected[name], again[name]) for name in expected)
+    assert run.curve.read() == whole[0].curve.read()
 
 
-@pytest.mark.usefixtures("few")
 def test_a_damaged_state_is_refused(tmp_path):
-    requested = iter([False, True])
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "a", stopping=lambda: next(requested))
+        trained(tmp_path / "a", stopping=lambda: True)
     (state,) = (tmp_path / "a" / "state").glob("step-*")
     for name in ("optimisers.pt", "weights.safetensors"):
         (state / name).write_bytes(b"cut off")
-        with pytest.raises(StoreError, match=f"step-2.*{name}"):
+        with pytest.raises(StoreError, match=f"step-1.*{name}"):
             trained(tmp_path / "a", resume=True)
 
 
@@ -315,8 +317,8 @@ def test_more_processes_than_share_a_step_are_refused(tmp_path, monkeypatch):
 
 
 def test_the_learning_rate_rises_stays_and_falls_with_clips():
-    course = training_loop.PocketSamLoop(
-        pocket_sam(still_steps=100, clip_steps=100), TrainingRun(out=Path())
+    course = courses.PocketSamCourse(
+        PocketSamTrainer(still_steps=100, clip_steps=100), TrainingRun(out=Path())
     )
     rates = [course.rate(step) for step in range(200)]
     assert rates[0] == pytest.approx(2e-5)
@@ -330,23 +332,21 @@ def test_the_learning_rate_rises_stays_and_falls_with_clips():
 def test_the_shipped_weights_can_be_made_again():
     """The first steps have the losses that the training of the shipped weights had."""
     record = json.loads((shipped.FOLDER / "training.json").read_text())
-    settings = pocket_sam()
+    settings = PocketSamTrainer()
     constants = {
-        "images": training_loop.IMAGES,
-        "objects": training_loop.OBJECTS,
-        "videos": training_loop.VIDEOS,
-        "followed": training_loop.FOLLOWED,
-        "shortest": training_loop.SHORTEST,
-        "longest": training_loop.LONGEST,
-        "warmup_steps": training_loop.WARMUP_STEPS,
-        "weight_decay": training_loop.WEIGHT_DECAY,
-        "max_grad_norm": training_loop.MAX_GRAD_NORM,
-        "sparse_steps": training_loop.SPARSE_STEPS,
+        "images": courses.IMAGES,
+        "objects": courses.OBJECTS,
+        "videos": courses.VIDEOS,
+        "followed": courses.FOLLOWED,
+        "shortest": courses.SHORTEST,
+        "longest": courses.LONGEST,
+        "warmup_steps": courses.WARMUP_STEPS,
+        "weight_decay": courses.WEIGHT_DECAY,
+        "max_grad_norm": courses.MAX_GRAD_NORM,
+        "sparse_steps": courses.SPARSE_STEPS,
     }
     assert record["settings"].items() >= {**settings.describe(), **constants}.items()
-    course = training_loop.PocketSamLoop(
-        settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"])
-    )
+    course = courses.PocketSamCourse(settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"]))
     losses = [course.step(step)["loss"] for step in range(6)]
     assert losses == pytest.approx(record["first_losses"][:6], rel=0.02)
 

@@ -1,8 +1,8 @@
 """Scenes of the generated world to images, prompts and true masks."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -22,24 +22,22 @@ STILLS = ("still", "still", "count", "video")
 """Families of the images, in turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptedImage:
+class PromptedImage(NamedTuple):
     """An image, prompts of one kind for some of its objects, and the true masks of these."""
 
     image: Frame
     points: NDArray[np.float32]
-    """Objects × points × 2 (x, y), in pixels of the image."""
+    """Objects × points × 2 (x, y), as shares of the image's width and height."""
     labels: NDArray[np.int64]
     """Objects × points."""
     masks: BoolArray
     """Objects × height × width."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clip:
+class Clip(NamedTuple):
     """Frames of a video in the order in which they are shown, and objects of its first."""
 
-    frames: tuple[Frame, ...]
+    frames: Sequence[Frame]
     masks: BoolArray
     """Frames × objects × height × width. An object may leave the view later, and return."""
 
@@ -56,10 +54,8 @@ def stills(seed: int, step: int, *, images: int, objects: int) -> list[PromptedI
             chosen = _choose_masks(masks, objects, draw)
             if chosen is not None:
                 points, labels = points_of(masks[chosen], kind, draw)
-                image = render(scene, frame)
-                made.append(
-                    PromptedImage(image=image, points=points, labels=labels, masks=masks[chosen])
-                )
+                points /= np.array([scene.width, scene.height], dtype=np.float32)
+                made.append(PromptedImage(render(scene, frame), points, labels, masks[chosen]))
                 break
     return made
 
@@ -74,8 +70,8 @@ def clips(seed: int, step: int, *, videos: int, objects: int, frames: int) -> li
             masks = np.stack([visible_masks(scene, frame) for frame in order])
             chosen = _choose_masks(masks[0], objects, draw)
             if chosen is not None:
-                shown = tuple(render(scene, frame) for frame in order)
-                made.append(Clip(frames=shown, masks=masks[:, chosen]))
+                shown = [render(scene, frame) for frame in order]
+                made.append(Clip(shown, masks[:, chosen]))
                 break
     return made
 

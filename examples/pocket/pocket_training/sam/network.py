@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch.nn import init
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.pocket_sam import FOLDER
@@ -43,69 +44,50 @@ def load_processor() -> "Sam2VideoProcessor":
     return processor
 
 
+@torch.no_grad()
 def make_network(config: "Sam2VideoConfig", *, seed: int) -> "Sam2VideoModel":
     """A Sam2VideoModel with random weights, in evaluation mode (it has no dropout)."""
     from transformers import Sam2VideoModel
 
     torch.manual_seed(seed)
     network = Sam2VideoModel(config)
-    _begin(network)
-    return network.eval()
-
-
-def _begin(network: "Sam2VideoModel") -> None:
     for module in network.modules():
-        _draw(module)
-    with torch.no_grad():
-        for head in network.mask_decoder.output_hypernetworks_mlps:
-            head.proj_out.weight.mul_(0.1)  # masks begin undecided
-        for neck in network.vision_encoder.neck.convs:
-            neck.weight.mul_(CONTENT)
-        for layer in network.memory_encoder.memory_fuser.layers:
-            layer.scale.fill_(FUSED)
-        # Released checkpoints hold one encoding of places twice; transformers draws two.
-        network.prompt_encoder.shared_embedding.positional_embedding.copy_(
-            network.shared_image_embedding.positional_embedding
-        )
+        # By the module's width: the architecture's 0.02 suits wide networks only.
+        if isinstance(module, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=KINDS)
+    for head in network.mask_decoder.output_hypernetworks_mlps:
+        head.proj_out.weight.mul_(0.1)  # masks begin undecided
+    for neck in network.vision_encoder.neck.convs:
+        neck.weight.mul_(CONTENT)
+    for layer in network.memory_encoder.memory_fuser.layers:
+        layer.scale.fill_(FUSED)
+    # Released checkpoints hold one encoding of places twice; transformers draws two.
+    network.prompt_encoder.shared_embedding.positional_embedding.copy_(
+        network.shared_image_embedding.positional_embedding
+    )
     for name, module in network.named_modules():
         if name.startswith("mask_decoder") and hasattr(module, "q_proj"):
             _begin_alike(module)
-    _begin_remembering(network)
-
-
-def _draw(module: nn.Module) -> None:
-    """Draw the weights by the module's width: the architecture's 0.02 suits wide networks only."""
-    if isinstance(module, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
-    elif isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=KINDS)
+    # Memory attention begins by attending to the memory of similar pixels. A memory is a narrower
+    # copy of the image's features, to which the mask is added, so keys are made from it as queries
+    # are made from the features narrowed in the same way.
+    encoder = network.memory_encoder
+    init.dirac_(encoder.feature_projection.weight)
+    narrow = init.orthogonal_(encoder.projection.weight)[:, :, 0, 0]
+    for layer in network.memory_attention.layers:
+        _begin_alike(layer.self_attn)
+        layer.self_attn.o_proj.weight.mul_(ADDED)
+        layer.linear2.weight.mul_(ADDED)
+        keys = init.orthogonal_(layer.cross_attn_image.k_proj.weight, gain=SHARPNESS)
+        layer.cross_attn_image.q_proj.weight.copy_(keys @ narrow)
+    return network.eval()
 
 
 def _begin_alike(attention: "Sam2VideoAttention") -> None:
     """Initialise attention so that it attends to keys like the query."""
-    torch.nn.init.orthogonal_(attention.q_proj.weight, gain=SHARPNESS)
-    with torch.no_grad():
-        attention.k_proj.weight.copy_(attention.q_proj.weight)
-
-
-def _begin_remembering(network: "Sam2VideoModel") -> None:
-    """Initialise memory attention so that a pixel attends to the memory of similar pixels.
-
-    A memory is a narrower copy of the image's features, to which the mask is added, so keys are
-    made from it as queries are made from the features narrowed in the same way.
-    """
-    encoder = network.memory_encoder
-    with torch.no_grad():
-        torch.nn.init.dirac_(encoder.feature_projection.weight)
-        torch.nn.init.orthogonal_(encoder.projection.weight)
-        narrow = encoder.projection.weight[:, :, 0, 0]
-        for layer in network.memory_attention.layers:
-            _begin_alike(layer.self_attn)
-            layer.self_attn.o_proj.weight.mul_(ADDED)
-            layer.linear2.weight.mul_(ADDED)
-            torch.nn.init.orthogonal_(layer.cross_attn_image.k_proj.weight, gain=SHARPNESS)
-            layer.cross_attn_image.q_proj.weight.copy_(
-                layer.cross_attn_image.k_proj.weight @ narrow
-            )
+    queries = init.orthogonal_(attention.q_proj.weight, gain=SHARPNESS)
+    attention.k_proj.weight.copy_(queries)

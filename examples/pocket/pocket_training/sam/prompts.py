@@ -1,7 +1,6 @@
 """Prompts like a reasoner's: boxes that are a little off, points that are inside."""
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -9,8 +8,7 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Place: TypeAlias = tuple[float, float]
+Point: TypeAlias = tuple[float, float]
 
 INSIDE, BESIDE, TOP_LEFT, BOTTOM_RIGHT = 1, 0, 2, 3
 """SAM 2's labels of its points."""
@@ -23,8 +21,7 @@ CENTRAL = 0.5  # of points inside
 TRIES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """Kind of a prompt: a box, and numbers of points."""
 
     box: bool
@@ -51,23 +48,21 @@ def points_of(
 
     Every mask has a pixel.
     """
+    points = []
+    for mask in masks:
+        rows, columns = np.nonzero(mask)
+        box = np.array([columns.min(), rows.min(), columns.max() + 1.0, rows.max() + 1.0])
+        inside = [_point_inside(rows, columns, box, draw) for _ in range(kind.inside)]
+        beside = [_point_beside(mask, box, draw) for _ in range(kind.beside)]
+        points.append([*inside, *beside, *(_corners(box, mask.shape, draw) if kind.box else ())])
     labels = [INSIDE] * kind.inside + [BESIDE] * kind.beside
     labels += [TOP_LEFT, BOTTOM_RIGHT] if kind.box else []
-    points = np.array([_points(mask, kind, draw) for mask in masks], dtype=np.float32)
-    return points, np.array([labels] * len(masks), dtype=np.int64)
-
-
-def _points(mask: BoolArray, kind: Kind, draw: Generator) -> list[Place]:
-    rows, columns = np.nonzero(mask)
-    box = np.array([columns.min(), rows.min(), columns.max() + 1.0, rows.max() + 1.0])
-    points = [_point_inside(rows, columns, box, draw) for _ in range(kind.inside)]
-    points += [_point_beside(mask, box, draw) for _ in range(kind.beside)]
-    return points + (_corners(box, mask.shape, draw) if kind.box else [])
+    return np.array(points, dtype=np.float32), np.array([labels] * len(masks))
 
 
 def _point_inside(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], box: Floats, draw: Generator
-) -> Place:
+    rows: NDArray[np.int64], columns: NDArray[np.int64], box: NDArray[np.float64], draw: Generator
+) -> Point:
     """A place in the object: often the one nearest to the middle of its box."""
     if draw.random() < CENTRAL:
         across, down = columns + 0.5 - box[[0, 2]].mean(), rows + 0.5 - box[[1, 3]].mean()
@@ -75,28 +70,30 @@ def _point_inside(
     else:
         at = int(draw.integers(len(rows)))
     x, y = draw.random(2)
-    return float(columns[at] + x), float(rows[at] + y)
+    return columns[at] + x, rows[at] + y
 
 
-def _point_beside(mask: BoolArray, box: Floats, draw: Generator) -> Place:
+def _point_beside(mask: BoolArray, box: NDArray[np.float64], draw: Generator) -> Point:
     """A place near the object that is not in it; a corner of the image if none is found."""
     height, width = mask.shape
     middle, reach = (box[:2] + box[2:]) / 2, box[2:] - box[:2] + 8
     for _ in range(TRIES):
         x, y = middle + (draw.random(2) - 0.5) * 1.5 * reach
         if 0 <= x < width and 0 <= y < height and not mask[int(y), int(x)]:
-            return float(x), float(y)
+            return x, y
     return 0.5, 0.5
 
 
-def _corners(box: Floats, shape: tuple[int, ...], draw: Generator) -> list[Place]:
+def _corners(
+    box: NDArray[np.float64], shape: tuple[int, ...], draw: Generator
+) -> tuple[Point, Point]:
     """The box's corners: exact, or each edge off by up to some pixels; at least a pixel apart."""
     share = SHARES[int(draw.integers(len(SHARES)))]
-    limit = 0.0 if share is None else SLACK + share * float(max(box[2:] - box[:2]))
+    limit = 0.0 if share is None else SLACK + share * max(box[2:] - box[:2])
     off = np.clip(draw.standard_normal(4) * limit / 2, -limit, limit)
     height, width = shape
     left, top, right, bottom = np.clip(box + off, 0, [width, height, width, height])
-    return [
-        (float(min(left, right - 1)), float(min(top, bottom - 1))),
-        (float(max(right, left + 1)), float(max(bottom, top + 1))),
-    ]
+    return (min(left, right - 1), min(top, bottom - 1)), (
+        max(right, left + 1),
+        max(bottom, top + 1),
+    )

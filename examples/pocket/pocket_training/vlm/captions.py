@@ -17,7 +17,6 @@ from harness.trainers.video_str.shapes import scene_of
 from harness.types import Sample
 from harness.world.qa import every_qa
 from harness.world.questions import REASONED, every_question
-from harness.world.scene import Scene
 from pocket_training.vlm.reasoning_templates import in_words
 from pocket_training.vlm.training_examples import name
 from pocket_training.vlm.views import View
@@ -44,14 +43,16 @@ def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
     Raises:
         DataError: the data is not of a generated world.
     """
-    if task.name == "shapes_referring":
-        return _referring_captions(sample, scene_of(task, sample))
     if task.name == "shapes_qa":
-        return _in_words(sample, scene_of(task, sample))
-    return {}
-
-
-def _referring_captions(sample: Sample, scene: Scene) -> dict[str, str]:
+        scene = scene_of(task, sample)
+        view = View(scene, tuple(range(scene.frames)))
+        for qa in every_qa(scene):
+            # Options are drawn with the question, so that one of the same text has the same ones.
+            if qa.text == sample.query.text and tuple(qa.options) == sample.query.options:
+                return {"rationale": tag_text(in_words(view, qa).response, "think") or ""}
+    if task.name != "shapes_referring":
+        return {}
+    scene = scene_of(task, sample)
     every = every_question(scene)
     question = next((one for one in every if sample.query.text in one.texts), None)
     if question is None:
@@ -60,28 +61,12 @@ def _referring_captions(sample: Sample, scene: Scene) -> dict[str, str]:
             expected="a question that its scene allows",
             found=sample.query.text,
         )
-    view = View(scene, (0,))
-    target = view.in_order(question.referents, 0)
+    target = View(scene, (0,)).in_order(question.referents, 0)
     names = ", ".join(name(scene.things[index]) for index in target)
     if question.kind not in REASONED:
         return {"rationale": names, "description": sample.query.text}
-    description = next(
-        (
-            one.text
-            for one in every
-            if one.kind not in REASONED and one.referents == question.referents
-        ),
-        names,
-    )
+    explicit = (one for one in every if one.kind not in REASONED)
+    same = (one.text for one in explicit if one.referents == question.referents)
     half = hashlib.blake2b(sample.id.encode(), digest_size=1).digest()[0] % 2
     named = [names] * TIMES[half == 0]
-    return {"rationale": ": ".join(named), "description": description}
-
-
-def _in_words(sample: Sample, scene: Scene) -> dict[str, str]:
-    view = View(scene, tuple(range(scene.frames)))
-    for qa in every_qa(scene):
-        # Options are drawn with the question, so that one of the same text has the same ones.
-        if qa.text == sample.query.text and tuple(qa.options) == sample.query.options:
-            return {"rationale": tag_text(in_words(view, qa).response, "think") or ""}
-    return {}
+    return {"rationale": ": ".join(named), "description": next(same, names)}

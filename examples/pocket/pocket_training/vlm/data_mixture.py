@@ -5,9 +5,9 @@ A pure function of (seed, step): whichever process draws it, and however often.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from harness.world.backgrounds import draw_background
 from harness.world.families import draw_scene, wanted_count
 from harness.world.language import Noun, Question, nouns
 from harness.world.motion import motions, speeds
-from harness.world.qa import KINDS_OF_QA, QA
+from harness.world.qa import KINDS_OF_QA
 from harness.world.questions import how_many
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
 from pocket_training.vlm.reasoning_templates import in_words
+from pocket_training.vlm.stages import Stage
 from pocket_training.vlm.training_examples import TrainingExample, locate_example, name
 from pocket_training.vlm.views import View
 
@@ -46,11 +47,18 @@ LONGEST_VIDEO = 300  # frames; their numbers go up to this
 NAMED_APART, GROUND_APART = 80, 56
 """Distance, in at least one channel, of a colour without a name from every named colour and from
 the background's."""
+RECOLOURED = 0.7
+"""Share of the things that have a colour without a name, in images that nothing is asked about: a
+thing's shape and size must not be guessed from its colour, as not all combinations are shown."""
 MAX_SHOWN = 16  # things in an image that nothing is asked about
 MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
 
 
-STILL_LESSONS, COUNT_LESSONS, VIDEO_LESSONS = 4, 3, 4  # of each image
+COUNTS, VIDEOS = 2, 2  # stills to count in, and clips, in one half of a step
+SEEN_FIRST = 1, 40, 0, 1
+"""Stills, images without questions, stills to count in and clips, instead of the stage's, while
+mainly the vision tower learns."""
+LESSONS, COUNT_LESSONS = 4, 3  # of each image or clip, and of each still to count in
 ABSENT = 0.03  # share of the lessons for places whose subject is not there
 COUNTED = 0.5
 """Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
@@ -58,77 +66,75 @@ SIZED = 0.3
 """Share of the counting lessons that distinguish things by size, where a scene allows it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mixture:
-    """Images of each kind in one half of a step, and shares of the lessons."""
-
-    stills: int
-    images: int
-    """Number of further stills without questions: image tokens learn to describe their content."""
-    counts: int = 2
-    videos: int = 2
-    words: float
-    """Part of the lessons that are answered in words."""
-    swapped: float
-    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
-    recoloured: float = 0.0
-    """Share of the things in `images` that have a colour without a name: a thing's shape and size
-    must not be guessed from its colour, as training does not show all combinations."""
-    sizes_held: bool = False
-    """True: each size is compared with the best so far, as in other comparisons. False: all sizes
-    are listed, then the outcome. It was not learned: the listed sizes were right, the outcome a
-    guess. The first part of the training of the shipped weights had it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnScene:
+class DrawnScene(NamedTuple):
     """One image or clip, with the lessons drawn from it."""
 
     view: View
     examples: Sequence[TrainingExample] = ()
 
 
-def draw_stills(mixture: Mixture, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
+def draw_half(stage: Stage, part: float, *, seed: int, step: int) -> dict[str, list[DrawnScene]]:
+    """Draw half a step's scenes by the kind of batch, when a part of the training is done."""
+    given = {"seed": seed, "step": step}
+    limit = stage.max_things(part)
+    seeing = part < stage.see_until
+    stills, images, counts, videos = (
+        SEEN_FIRST if seeing else (stage.stills, stage.images, COUNTS, VIDEOS)
+    )
+    return {
+        "stills": [
+            *draw_stills(stage, stills, max_things=limit, **given),
+            *draw_images(stage, images, **given),
+        ],
+        "counts": draw_counts(counts, max_things=limit, **given),
+        "clips": draw_videos(stage, videos, **given),
+    }
+
+
+def draw_stills(
+    stage: Stage, number: int, *, seed: int, step: int, max_things: int
+) -> list[DrawnScene]:
     """Stills with questions of all kinds, of at most about `max_things` things."""
     drawn = []
-    for chance in _chances(mixture.stills, seed, 1, step):
-        view = View(_scene(chance, _pick(chance, STILLS), max_things), (0,))
-        drawn.append(DrawnScene(view, [*_still_examples(chance, view, mixture)]))
+    for chance in _chances(number, seed, 1, step):
+        view = View(_scene(chance, STILLS, max_things), (0,))
+        drawn.append(DrawnScene(view, [*_examples(chance, view, stage)]))
     return drawn
 
 
-def draw_images(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
+def draw_images(stage: Stage, number: int, *, seed: int, step: int) -> list[DrawnScene]:
     """Draw stills without questions."""
     drawn = []
-    for chance in _chances(mixture.images, seed, 5, step):
-        scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MAX_SHOWN)
-        fills = _unnamed_colours(chance, scene, mixture.recoloured) if mixture.recoloured else {}
-        drawn.append(DrawnScene(View(scene, (0,), fills)))
+    for chance in _chances(number, seed, 5, step):
+        scene = _scene(chance, ("referring", "still", "count"), MAX_SHOWN)
+        drawn.append(
+            DrawnScene(View(scene, (0,), _unnamed_colours(chance, scene) if stage.fine else {}))
+        )
     return drawn
 
 
-def draw_counts(mixture: Mixture, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
+def draw_counts(number: int, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
     """Draw stills with many things of one kind, for questions that ask for all of them."""
     drawn = []
-    for chance in _chances(mixture.counts, seed, 2, step):
-        view = View(_scene(chance, "count", max_things + 6), (0,))
+    for chance in _chances(number, seed, 2, step):
+        view = View(_scene(chance, ("count",), max_things + 6), (0,))
         drawn.append(DrawnScene(view, [*_count_examples(chance, view)]))
     return drawn
 
 
-def draw_videos(mixture: Mixture, *, seed: int, step: int) -> list[DrawnScene]:
+def draw_videos(stage: Stage, number: int, *, seed: int, step: int) -> list[DrawnScene]:
     """Clips, all with as many frames."""
     common = np.random.default_rng([seed, 3, step])
-    start, number = 0, MAX_FRAMES
+    frames = range(MAX_FRAMES)
     whole = common.random() < 0.75
     if not whole:
-        number = int(common.integers(2, MAX_FRAMES))
-        start = int(common.integers(0, MAX_FRAMES - number + 1))
+        length = int(common.integers(2, MAX_FRAMES))
+        start = int(common.integers(0, MAX_FRAMES - length + 1))
+        frames = range(start, start + length)
     drawn = []
-    for chance in _chances(mixture.videos, seed, 4, step):
-        scene = _scene(chance, _pick(chance, CLIPS if whole else ("video",)), 8)
-        view = View(scene, tuple(range(start, start + number)))
-        drawn.append(DrawnScene(view, [*_video_examples(chance, view, mixture, words=whole)]))
+    for chance in _chances(number, seed, 4, step):
+        view = View(_scene(chance, CLIPS if whole else ("video",), 8), tuple(frames))
+        drawn.append(DrawnScene(view, [*_examples(chance, view, stage, whole=whole)]))
     return drawn
 
 
@@ -137,8 +143,9 @@ def _chances(number: int, seed: int, kind: int, step: int) -> Iterator[Chance]:
     return (np.random.default_rng([seed, kind, step, place]) for place in range(number))
 
 
-def _scene(chance: Chance, family: str, max_things: int) -> Scene:
+def _scene(chance: Chance, families: Sequence[str], max_things: int) -> Scene:
     """A scene of the training split; of a few, the first one with few enough things."""
+    family = _pick(chance, families)
     for _ in range(6):
         index = int(chance.integers(0, 2**31))
         scene = draw_scene(0, family=family, split="train", index=index)
@@ -147,47 +154,64 @@ def _scene(chance: Chance, family: str, max_things: int) -> Scene:
     return scene
 
 
-def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB]:
+def _unnamed_colours(chance: Chance, scene: Scene) -> dict[int, RGB]:
     """Colours without a name for a part of the things, none near the background's."""
     ground = draw_background(scene.background, width=scene.width, height=scene.height)
     taken = np.array([*COLOURS.values(), ground.reshape(-1, 3).mean(0)])
     apart = np.array([NAMED_APART] * len(COLOURS) + [GROUND_APART])
     fills = {}
-    for index in np.flatnonzero(chance.random(len(scene.things)) < part):
+    for index in np.flatnonzero(chance.random(len(scene.things)) < RECOLOURED):
         fill = chance.integers(0, 256, 3)
         while (np.abs(taken - fill).max(1) < apart).any():
             fill = chance.integers(0, 256, 3)
-        red, green, blue = map(int, fill)
+        red, green, blue = fill.tolist()
         fills[int(index)] = red, green, blue
     return fills
 
 
-def _still_examples(chance: Chance, view: View, mixture: Mixture) -> Iterator[TrainingExample]:
-    pool = _Pool(chance, view.scene, STILL)
-    for _ in range(STILL_LESSONS):
-        qa = pool.qa() if chance.random() < mixture.words else None
-        if qa is not None:
-            yield in_words(view, qa, sizes_held=mixture.sizes_held)
-        elif chance.random() < ABSENT and (absent := _absent_question(chance, view)) is not None:
-            yield locate_example(view, absent)
-        elif (question := pool.question()) is not None:
-            named = _another_thing(chance, view, question, mixture.swapped)
-            yield locate_example(view, question, named=named)
-
-
-def _video_examples(
-    chance: Chance, view: View, mixture: Mixture, *, words: bool
+def _examples(
+    chance: Chance, view: View, stage: Stage, *, whole: bool = True
 ) -> Iterator[TrainingExample]:
-    pool = _Pool(chance, view.scene, VIDEO)
-    for _ in range(VIDEO_LESSONS):
-        qa = pool.qa() if words and chance.random() < mixture.words else None
-        if qa is not None:
-            yield in_words(view, qa, sizes_held=mixture.sizes_held)
-        elif (question := pool.question()) is not None:
-            frame = named_frame(view, question)
-            if frame is not None and (words or not COMING.search(question.texts[0])):
+    """Yield lessons about a still or a clip.
+
+    Part of a clip is not asked about in words, nor for what comes or leaves.
+    """
+    scene, is_video = view.scene, len(view.frames) > 1
+    questions = cache(lambda kind: tuple(kind(scene)))
+    for _ in range(LESSONS):
+        asked_in_words = whole and chance.random() < stage.words
+        if asked_in_words and (
+            qas := _of_one_kind(chance, [*KINDS_OF_QA[scene.family].values()], questions)
+        ):
+            answer = _pick(chance, list(dict.fromkeys(one.answer for one in qas)))
+            qa = _pick(chance, [one for one in qas if one.answer == answer])
+            yield in_words(view, qa, compare_sizes=not stage.fine)
+        elif (
+            not is_video
+            and chance.random() < ABSENT
+            and (absent := _absent_question(chance, view)) is not None
+        ):
+            yield locate_example(view, absent)
+        elif options := _of_one_kind(chance, VIDEO if is_video else STILL, questions):
+            question = _reworded(chance, _pick(chance, options))
+            if not is_video:
+                named = _another_thing(chance, view, question, stage.swapped)
+                yield locate_example(view, question, named=named)
+            elif (frame := named_frame(view, question)) is not None and (
+                whole or not COMING.search(question.texts[0])
+            ):
                 numbered = _frame_numbers(chance, len(view.frames))
                 yield locate_example(view, question, frame=frame, numbered=numbered)
+
+
+def _of_one_kind(
+    chance: Chance,
+    kinds: Sequence[Callable[[Scene], Iterable[T]]],
+    questions: Callable[[Callable[[Scene], Iterable[T]]], Sequence[T]],
+) -> Sequence[T]:
+    """Return all `questions` of a random kind that the scene has any of."""
+    order = (kinds[place] for place in chance.permutation(len(kinds)))
+    return next(filter(None, map(questions, order)), ())
 
 
 def _count_examples(chance: Chance, view: View) -> Iterator[TrainingExample]:
@@ -202,34 +226,6 @@ def _count_examples(chance: Chance, view: View) -> Iterator[TrainingExample]:
         count = wanted if is_wanted else _pick(chance, counts)
         noun, members = _pick(chance, [one for one in options if len(one[1]) == count])
         yield locate_example(view, _reworded(chance, how_many(noun, members)))
-
-
-class _Pool:
-    """Questions about a scene: of a kind that it has any of, drawn anew for each."""
-
-    def __init__(
-        self, chance: Chance, scene: Scene, kinds: Sequence[Callable[[Scene], Iterable[Question]]]
-    ) -> None:
-        self._chance, self._kinds = chance, kinds
-        self._kinds_of_qa = [*KINDS_OF_QA[scene.family].values()]
-        self._made = cache(lambda kind: tuple(kind(scene)))
-
-    def question(self) -> Question | None:
-        """A question about places, in one of its wordings."""
-        options = self._draw(self._kinds)
-        return _reworded(self._chance, _pick(self._chance, options)) if options else None
-
-    def qa(self) -> QA | None:
-        """A question that is answered in words, every answer as likely as any other."""
-        options = self._draw(self._kinds_of_qa)
-        if not options:
-            return None
-        answer = _pick(self._chance, list(dict.fromkeys(one.answer for one in options)))
-        return _pick(self._chance, [one for one in options if one.answer == answer])
-
-    def _draw(self, kinds: Sequence[Callable[[Scene], Iterable[T]]]) -> Sequence[T]:
-        order = (kinds[place] for place in self._chance.permutation(len(kinds)))
-        return next(filter(None, map(self._made, order)), ())
 
 
 def _absent_question(chance: Chance, view: View) -> Question | None:

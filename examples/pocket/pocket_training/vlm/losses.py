@@ -1,7 +1,6 @@
-"""Auxiliary losses beside the next token: the places of things, and the attention.
+"""Losses of a batch: the next token, and heads that teach a network of this size where to attend.
 
-From the next token alone a network of this size does not learn in hours where to attend. The heads
-here teach it; they exist in training only.
+From the next token alone it does not learn that in hours. The heads exist in training only.
 
 - `things`: each image token, as the vision tower gives it, says shape, colour, size, box and motion
   of the thing that it shows; after the middle text layer also where on the canvas that box is, and
@@ -12,33 +11,29 @@ here teach it; they exist in training only.
   covers. What shape a thing has is learned from where its edges are, of small things most of all.
 - `targeted`: after the middle text layer each image token says whether the question is about it.
 - `grounding`: wherever the response is about to speak of a thing, the hidden state picks the image
-  tokens that show it, by a product of queries and keys; and in the next layer one head attends to
-  them.
+  tokens that show it, by a product of queries and keys; in the next layer one head `attends` to
+  them, and so gets what stands there: the place.
 - `copies`: wherever the response says what an earlier text tells (an option's letter, the thing
   that a comparison comes out for), or what follows from it (which of two numbers is more), another
   head of that layer attends to that text; and the words of an option say its letter, which stands
-  before them. What follows from texts that are apart attends to each: it cannot lose less than log
-  2.
+  before them (`options`). What follows from texts that are apart attends to each: it cannot lose
+  less than log 2.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.world.scene import COLOURS, SHAPES, SIZES
-from pocket_training.vlm.batches import IGNORED, NOTHING, OUTLINE
+from pocket_training.vlm.batches import IGNORED, NOTHING, OUTLINE, Batch
 from pocket_training.vlm.forward import HiddenStates
 from pocket_training.vlm.views import CELLS
 from pocket_training.vlm.vocabulary import CANVAS
 
-SPLITS = (len(SHAPES) + 1, len(COLOURS), len(SIZES), 6)
-"""Outputs of the head on things: logits of shape, colour and size; box and way in image tokens."""
-
-PATCH_SPLITS = (*SPLITS[:3], 4)
-"""Outputs of the heads on patches: the same, without the way."""
+KINDS = (len(SHAPES) + 1, len(COLOURS), len(SIZES))
+"""Logits of shape, colour and size, of a token's or a patch's thing; its box follows in outputs."""
 
 LOOK_WIDTH = 64
 MAX_OPTIONS = 8  # letters that the words of options can have
@@ -46,10 +41,6 @@ CELL = CANVAS / CELLS
 FASTEST = CELL / 4
 """Speed, in canvas pixels a frame, at which a thing's motion weighs as much as an image token's
 size. Motions are small, but the questions are about their direction."""
-
-
-Targets: TypeAlias = Mapping[str, Tensor]
-"""The arrays of a `batches.Batch`, by name."""
 
 
 class Heads(nn.Module):
@@ -64,7 +55,7 @@ class Heads(nn.Module):
             fine: Outlines and patches are learned too.
         """
         super().__init__()
-        self.things = nn.Linear(width, sum(SPLITS))
+        self.things = nn.Linear(width, sum(KINDS) + 6)  # a box, and its way
         self.place = nn.Linear(width, 6)
         self.targeted = nn.Linear(width, 1)
         self.query = nn.Linear(width, LOOK_WIDTH)
@@ -73,116 +64,98 @@ class Heads(nn.Module):
         self.fine = fine
         if fine:  # the last ones: the others begin as they do without them
             self.outline = nn.Linear(width, OUTLINE**2)
-            self.patch = nn.Linear(patches, sum(PATCH_SPLITS))
-            self.quarters = nn.Linear(width, 4 * sum(PATCH_SPLITS))
+            self.patch = nn.Linear(patches, sum(KINDS) + 4)
+            self.quarters = nn.Linear(width, 4 * (sum(KINDS) + 4))
 
-    def forward(self, states: HiddenStates, targets: Targets) -> tuple[dict[str, Tensor], float]:
+    def forward(self, states: HiddenStates, batch: Batch) -> tuple[dict[str, Tensor], float]:
         """The losses of a batch, and the share of right attention."""
-        middle = states.middle.float()
-        rows, width = targets["owner"].shape[0], middle.shape[-1]
-        image = middle[targets["seen"]].view(rows, -1, width)
-        keys = self.key(image)
-        grounding, looked_at = targets["grounding"], targets["looked_at"]
-        places = self.query(middle[grounding[:, 0], grounding[:, 1]])
-        scores = (places[:, None] * keys[grounding[:, 0]]).sum(-1) / LOOK_WIDTH**0.5
-        shares = functional.log_softmax(scores, dim=-1)
-        hit = looked_at.gather(1, scores.argmax(1, keepdim=True)) > 0
+        image, middle = states.image.float(), states.middle.float()
+        seen = middle[batch["seen"]].view(len(middle), -1, middle.shape[-1])
+        row, place = batch["grounding"].unbind(1)
+        scores = (self.query(middle[row, place])[:, None] * self.key(seen)[row]).sum(-1)
+        picked = functional.log_softmax(scores / LOOK_WIDTH**0.5, dim=-1)
+        hit = batch["looked_at"].gather(1, scores.argmax(1, keepdim=True)) > 0
+        attended = _attention(states, 0, batch["grounding"])
+        attended = attended[batch["seen"][row]].view(batch["looked_at"].shape)
+        option_row, option_place, letter = batch["options"].unbind(1)
+        options = self.option(middle[option_row, option_place])
         losses = {
-            "things": self._object_logits(states.image.float(), image, targets),
+            "things": self._things(image, batch) + 6 * self._place(seen, batch),
             "targeted": functional.binary_cross_entropy_with_logits(
-                self.targeted(image)[..., 0], targets["targeted"]
+                self.targeted(seen)[..., 0], batch["targeted"]
             ),
-            "grounding": -_mean((looked_at * shares).sum(-1)),
-            "attends": _attention_loss(states, targets),
-            "copies": _copy_loss(states, targets),
-            "options": self._options(middle, targets["options"]),
+            "grounding": -_mean((batch["looked_at"] * picked).sum(-1)),
+            "attends": -_mean((batch["looked_at"] * attended).sum(-1)),
+            "copies": copy_loss(states, batch),
+            "options": _mean(functional.cross_entropy(options, letter, reduction="none")),
         }
         if self.fine:
-            losses["patches"] = self._patches(states, targets)
-            losses["outlines"] = self._outlines(states.image.float(), targets)
+            shown = batch["kinds"][..., 0] != NOTHING
+            losses["patches"] = self.patch_loss(states, batch)
+            losses["outlines"] = functional.binary_cross_entropy_with_logits(
+                self.outline(image[shown]), batch["outlines"][shown]
+            )
         return losses, float(_mean(hit.float()))
 
-    def _outlines(self, image: Tensor, targets: Targets) -> Tensor:
-        shown = targets["kinds"][..., 0] != NOTHING
-        return functional.binary_cross_entropy_with_logits(
-            self.outline(image[shown]), targets["outlines"][shown]
-        )
+    def _things(self, image: Tensor, batch: Batch) -> Tensor:
+        boxes, way = torch.split(batch["boxes"], [4, 2], dim=-1)
+        relative = torch.cat([(boxes - _centres(boxes.shape[1])) / CELL, way / FASTEST], dim=-1)
+        return _thing_loss(self.things(image), batch["kinds"], relative)
 
-    def _patches(self, states: HiddenStates, targets: Targets) -> Tensor:
+    def _place(self, seen: Tensor, batch: Batch) -> Tensor:
+        boxes, way = torch.split(batch["boxes_of_targets"], [4, 2], dim=-1)
+        wanted = torch.cat([boxes / (CANVAS / 2) - 1, way / FASTEST / 4], dim=-1)
+        shown = (batch["kinds"][..., 0] != NOTHING)[batch["owner"]]
+        return functional.smooth_l1_loss(self.place(seen)[shown], wanted[shown], beta=0.1)
+
+    def patch_loss(self, states: HiddenStates, batch: Batch) -> Tensor:
+        """Return the loss of what patches say, and half of what their tokens say of them."""
         seen = self.patch(states.patches.float())
         kept = self.quarters(states.image.float()).view(seen.shape)
-        return _patch_loss(seen, targets) + _patch_loss(kept, targets) / 2
-
-    def _options(self, middle: Tensor, options: Tensor) -> Tensor:
-        row, place, number = options.unbind(1)
-        predicted = functional.log_softmax(self.option(middle[row, place]), dim=-1)
-        return -_mean(predicted.gather(1, number[:, None])[:, 0])
-
-    def _object_logits(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
-        *kinds, box = self.things(image).split(SPLITS, dim=-1)
-        shown = targets["kinds"][..., 0] != NOTHING
-        loss = _kind_loss(kinds, targets["kinds"])
-        corners, motion = _corners_and_motion(targets["boxes"])
-        relative = torch.cat([(corners - _centres(image.shape[1])) / CELL, motion], dim=-1)
-        loss = loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
-        shown_rows = shown[targets["owner"]]
-        corners, motion = _corners_and_motion(targets["boxes_of_targets"])
-        wanted = torch.cat([corners / (CANVAS / 2) - 1, motion / 4], dim=-1)[shown_rows]
-        place = functional.smooth_l1_loss(self.place(middle)[shown_rows], wanted, beta=0.1)
-        return loss + 6 * place
+        # Patches come in the order of the architecture: by image token, then within it.
+        within = torch.tensor([[-1, -1], [1, -1], [-1, 1], [1, 1]]).repeat(1, 2) * CELL / 4
+        centres = (_centres(seen.shape[1] // 4)[:, None] + within).flatten(0, 1)
+        wanted = batch["patch_kinds"], (batch["patch_boxes"] - centres) / CELL
+        return _thing_loss(seen, *wanted) + _thing_loss(kept, *wanted) / 2
 
 
-def _patch_loss(predicted: Tensor, targets: Targets) -> Tensor:
-    *kinds, box = torch.split(predicted, [*PATCH_SPLITS], dim=-1)
-    shown = targets["patch_kinds"][..., 0] != NOTHING
-    relative = (targets["patch_boxes"] - _patch_centres(predicted.shape[1])) / CELL
-    loss = _kind_loss(kinds, targets["patch_kinds"])
-    return loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
+def _centres(tokens: int) -> Tensor:
+    """Image tokens × 4: the middle of each, twice, on the canvas."""
+    cells = torch.arange(tokens) % (CELLS * CELLS)
+    x, y = (cells % CELLS + 0.5) * CELL, (cells // CELLS + 0.5) * CELL
+    return torch.stack([x, y, x, y], dim=1)
 
 
-def _corners_and_motion(boxes: Tensor) -> tuple[Tensor, Tensor]:
-    return boxes[..., :4], boxes[..., 4:] / FASTEST
+def _thing_loss(outputs: Tensor, kinds: Tensor, relative: Tensor) -> Tensor:
+    """Return the loss of what is said of things: their kinds, and their boxes."""
+    *logits, box = torch.split(outputs, [*KINDS, relative.shape[-1]], dim=-1)
+    shown = kinds[..., 0] != NOTHING
+    place = functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
+    return kind_loss(logits, kinds) + place
 
 
-def _kind_loss(predicted: Sequence[Tensor], kinds: Tensor) -> Tensor:
+def kind_loss(logits: Sequence[Tensor], kinds: Tensor) -> Tensor:
     """Return the losses of shape, with things and without, and of colour and size."""
     shown = kinds[..., 0] != NOTHING
-    shape, colour, size = (
-        functional.cross_entropy(one[shown], kinds[..., which][shown], reduction="none")
-        for which, one in enumerate(predicted)
-    )
-    nothing = functional.cross_entropy(predicted[0][~shown], kinds[..., 0][~shown])
-    info = kinds[shown] != IGNORED
-    shape, colour, size = (
-        _mean(one[requested])
-        for one, requested in zip((shape, colour, size), info.unbind(-1), strict=True)
-    )
-    return shape + nothing + colour + size
+    loss = functional.cross_entropy(logits[0][~shown], kinds[..., 0][~shown])
+    for said, wanted in zip(logits, kinds.unbind(-1), strict=True):
+        info = shown & (wanted != IGNORED)
+        loss = loss + _mean(functional.cross_entropy(said[info], wanted[info], reduction="none"))
+    return loss
 
 
-def _attention_loss(states: HiddenStates, targets: Targets) -> Tensor:
-    """The same for the attention of one head in the layer after the middle one.
-
-    The hidden state knows where to look; here the network itself has to look there, and so gets
-    what stands there: the place.
-    """
-    shares = _attention(states, 0, targets["grounding"])
-    own = shares[targets["seen"][targets["grounding"][:, 0]]].view(*targets["looked_at"].shape)
-    return -_mean((targets["looked_at"] * own).sum(-1))
-
-
-def _copy_loss(states: HiddenStates, targets: Targets) -> Tensor:
+def copy_loss(states: HiddenStates, batch: Batch) -> Tensor:
     """Return the loss of one head's attention from a repeated text to its source."""
-    shares = _attention(states, 1, targets["copies"])
-    return -_mean(torch.logsumexp(shares.masked_fill(~targets["sources"], -1e4), dim=-1))
+    attended = _attention(states, 1, batch["copies"])
+    return -_mean(torch.logsumexp(attended.masked_fill(~batch["sources"], -1e4), dim=-1))
 
 
 def _attention(states: HiddenStates, head: int, places: Tensor) -> Tensor:
     """Logarithms of a head's attention from some places (n × (row, place)): n × tokens."""
-    row, place = places[:, 0], places[:, 1]
+    row, place = places.unbind(1)
     keys = states.key[:, head].float()[row]
     scores = (states.query[:, head].float()[row, place][:, None] * keys).sum(-1)
-    after = torch.arange(keys.shape[1])[None] > place[:, None]
+    after = torch.arange(keys.shape[1]) > place[:, None]
     return functional.log_softmax(scores.masked_fill(after, -1e4), dim=-1)
 
 
@@ -191,53 +164,26 @@ def _mean(values: Tensor) -> Tensor:
     return values.sum() / max(values.numel(), 1)
 
 
-def _centres(tokens: int) -> Tensor:
-    """Image tokens × 4: the middle of each, twice, on the canvas."""
-    cells = torch.arange(tokens) % (CELLS * CELLS)
-    x = (cells % CELLS + 0.5) * CELL
-    y = (cells // CELLS + 0.5) * CELL
-    return torch.stack([x, y, x, y], dim=1)
-
-
-def _patch_centres(patches: int) -> Tensor:
-    """Patches × 4: the middle of each, twice, on the canvas; in the order of the architecture."""
-    within = torch.tensor([[-1, -1], [1, -1], [-1, 1], [1, 1]]).repeat(1, 2) * CELL / 4
-    return (_centres(patches // 4)[:, None] + within).flatten(0, 1)
-
-
-class WordLosses(NamedTuple):
-    """Mean losses over text and over measured numbers, and the number of each."""
-
-    text: Tensor
-    measured: Tensor
-    texts: int
-    numbers: int
-    error: float
-    """Mean distance of the likeliest number from the right one."""
-
-
 def word_losses(
-    logits: Tensor, labels: Tensor, soft: Tensor, numbers: Tensor, *, spread: float
-) -> WordLosses:
+    logits: Tensor, labels: Tensor, measured: Tensor, numbers: Tensor, *, spread: float
+) -> tuple[Tensor, float]:
     """Cross-entropy of the labels; a measured number's target is a bell of width `spread`.
 
     Args:
         logits: Places × vocabulary.
         labels: Places.
-        soft: Places: the label is a measured number.
+        measured: Places: the label is a measured number.
         numbers: The tokens of 0, 1, …
         spread: Standard deviation of the bell, in steps of the canvas.
+
+    Returns:
+        The losses of places, and the mean distance of the likeliest number from the right one.
     """
     log_shares = functional.log_softmax(logits.float(), dim=-1)
-    plain = -log_shares.gather(1, labels[:, None])[:, 0]
-    soft = soft & torch.isin(labels, numbers)
-    text, texts, measured = plain[~soft].mean(), int((~soft).sum()), int(soft.sum())
-    if not measured:
-        return WordLosses(text, logits.new_zeros(()), texts, 0, 0.0)
-    predicted = log_shares[soft][:, numbers]
-    wanted = (labels[soft][:, None] == numbers).int().argmax(1)
-    distance = torch.arange(len(numbers))[None] - wanted[:, None]
+    predicted = log_shares[measured][:, numbers]
+    wanted = (labels[measured][:, None] == numbers).int().argmax(1)
+    distance = torch.arange(len(numbers)) - wanted[:, None]
     bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
-    loss = -(bell * predicted).sum(-1).mean()
-    error = float((predicted.argmax(1) - wanted).abs().float().mean())
-    return WordLosses(text, loss, texts, measured, error)
+    losses = functional.nll_loss(log_shares, labels, reduction="none")
+    losses = losses.masked_scatter(measured, -(bell * predicted).sum(-1))
+    return losses, float(_mean((predicted.argmax(1) - wanted).abs().float()))

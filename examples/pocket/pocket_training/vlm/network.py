@@ -38,28 +38,24 @@ def shipped_config() -> "Qwen2_5_VLConfig":
     return Qwen2_5_VLConfig.from_pretrained(FOLDER)
 
 
+@torch.no_grad()
 def make_network(config: "Qwen2_5_VLConfig", *, seed: int) -> "PreTrainedModel":
     """A Qwen2_5_VLForConditionalGeneration with random weights."""
     from transformers import Qwen2_5_VLForConditionalGeneration
 
     torch.manual_seed(seed)
     network = Qwen2_5_VLForConditionalGeneration(config)
-    _alike_numbers(network)
-    return network
-
-
-def _alike_numbers(network: "PreTrainedModel") -> None:
-    """Give the numbers' rows of both vocabularies waves of many lengths: near numbers are near."""
+    # The numbers' rows of both vocabularies are waves of many lengths: near numbers are near.
     rows = torch.tensor(number_ids())
-    width, scale = network.config.text_config.hidden_size, network.config.initializer_range
+    width, scale = config.text_config.hidden_size, config.initializer_range
     shortest, longest = 12.0, 2.5 * len(rows)
     lengths = torch.exp(torch.linspace(math.log(longest), math.log(shortest), width // 2))
     turns = torch.arange(len(rows))[:, None] * (2 * torch.pi / lengths)[None]
     waves = torch.cat([turns.sin(), turns.cos()], dim=1)[:, torch.randperm(width)] * (1.2 * scale)
-    with torch.no_grad():
-        network.model.language_model.embed_tokens.weight[rows] += waves
-        head = network.lm_head.weight
-        head[rows] = waves + 0.3 * head[rows]
+    network.model.language_model.embed_tokens.weight[rows] += waves
+    head = network.lm_head.weight
+    head[rows] = waves + 0.3 * head[rows]
+    return network
 
 
 def save_checkpoint(network: "PreTrainedModel", folder: Path) -> None:

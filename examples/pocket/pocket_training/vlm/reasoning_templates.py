@@ -17,18 +17,18 @@ from pocket_training.vlm.vocabulary import CANVAS, WORDS
 
 STILL = MOTIONS[0, 0]
 """Option for a thing that does not move."""
-
 UPRIGHT = re.compile("top to bottom|up or down")
 """Pattern of questions for a distance along the vertical axis."""
 
 
-def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> TrainingExample:
+def in_words(view: View, qa: QA, *, compare_sizes: bool = False) -> TrainingExample:
     """A question that is answered with a letter or a number.
 
     Args:
         view: The view of the scene.
         qa: The question.
-        sizes_held: True: each size too is compared with the best so far; see `Mixture`.
+        compare_sizes: Each size too is compared with the best so far, instead of a list of all
+            and then the outcome. It was not learned: sizes were right, the outcome a guess.
     """
     form = AnswerForm.NUMBER if qa.is_number else AnswerForm.CHOICE
     query = Query(id="", text=qa.text, media=(), forms=(form,), options=qa.options)
@@ -39,21 +39,15 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> TrainingExample
         end = prompt.index(line, end) + len(line)
         options.append((end - len(option), end))
     it = Reasoning(view, qa)
-    it.reason(sizes_held=sizes_held)
+    it.reason(compare_sizes=compare_sizes)
     it.add("</think><answer>")
     if qa.is_number:
         it.outcome()
     else:
         it.add(qa.letter, options[ascii_uppercase.index(qa.letter)], in_prompt=True)
     it.add("</answer>")
-    return TrainingExample(
-        prompt=prompt,
-        response=it.text,
-        spans=it.spans,
-        copies=it.copies,
-        targets=list(dict.fromkeys(thing for thing, _ in qa.named)),
-        options=options,
-    )
+    targets = list(dict(qa.named))
+    return TrainingExample(prompt, it.text, it.spans, it.copies, targets, options=options)
 
 
 class Reasoning(ResponseBuilder):
@@ -61,36 +55,41 @@ class Reasoning(ResponseBuilder):
 
     def __init__(self, view: View, qa: QA) -> None:
         super().__init__(view, "<think>")
-        self.qa = qa
-        self.named = tuple(dict.fromkeys(qa.named))
-        """The things that the question names, each once, and their words."""
+        self.qa, self.frame = qa, view.frames[0]
         self.axis = int(UPRIGHT.search(qa.text) is not None)
         """The axis of a question for a distance."""
-        self.frame = view.frames[0]
 
-    def reason(self, *, sizes_held: bool) -> None:
+    def reason(self, *, compare_sizes: bool) -> None:
         """Write what comes before the answer: facts of each thing, and the outcome."""
-        kind = self.qa.kind
+        kind, view = self.qa.kind, self.view
+        named = list(dict.fromkeys(self.qa.named))  # each once, and its words
+        if kind == "nearest":  # to the first one
+            (first, words), *named = named
+            self.subject(first, words)
+            _middle(self, first)
+            self.add(", ")
+        if kind in FACTS:
+            compare = kind in COMPARED or (compare_sizes and kind in SIZES)
+            facts = self.each(named, FACTS[kind], compare=compare)
+        elif kind == "enter_count":  # the frame of each, in order
+            coming = sorted((view.ends(thing)[0], thing) for thing in dict(named))
+            for frame, thing in self.listed(coming):
+                self.subject(thing, name(view.scene.things[thing]))
+                self.add(frame, thing=thing, frame=frame)
+        else:  # the places of what is counted
+            for thing in self.listed(view.in_order(dict(named), self.frame)):
+                _middle(self, thing)
+        self.add(": ")
         if kind in LENGTHS:
-            facts = self.each(self.named, LENGTHS[kind])
             (source, number), (other, far) = facts[0], facts[-1]
             if kind == "distance":
                 self.add(abs(number - far), source, other, soft=True)
             else:
                 self.add(number, source, soft=True)
-            return
-        if kind == "relation4":
-            _corner(self)
-            return
-        if kind in TOLD and not (sizes_held and kind in COMPARED):
-            self.each(self.named, TOLD[kind])
-        elif kind in COMPARED:
-            self.compare(COMPARED[kind])
-        elif kind == "enter_count":
-            _appearances(self)
-        elif kind in ("count", "count_choice"):
-            _places(self)
-        self.outcome()
+        elif kind == "relation4":
+            self.corner()
+        else:
+            self.outcome()
 
     def outcome(self) -> None:
         """Write the answer; names that the reasoning has are copied from there."""
@@ -112,44 +111,44 @@ class Reasoning(ResponseBuilder):
         self.add(words, thing=thing, frame=clearest)
         self.add(" ")
 
-    def each(self, named: Sequence[tuple[int, str]], tell: "Tell") -> "list[Fact]":
-        """`red circle …, blue square …: `, with the fact of each thing."""
-        facts = []
+    def each(
+        self, named: Sequence[tuple[int, str]], tell: "Tell", *, compare: bool
+    ) -> "list[Fact]":
+        """Write `star 40, circle 80 best, cross 12 not`: each thing with its fact, and compared
+        with the best so far.
+        """
+        facts: list[Fact] = []
+        holder, best = "", ((0, 0), 0)
         for thing, words in self.listed(named):
             start = len(self.text)
             self.subject(thing, words)
-            facts.append(tell(self, thing))
-            self.spans_by_word[words] = self.since(start)
-        self.add(": ")
+            stretch, value = tell(self, thing)
+            better = not facts
+            if compare and facts:
+                settled = self.qa.answer in (words, holder)  # rounding never decides otherwise
+                better = self.qa.answer == words if settled else value > best[1]
+                self.add(" ")
+                self.add("best" if better else "not", best[0], stretch)
+            facts.append((stretch, value))
+            if better:
+                holder, best = words, facts[-1]
+            self.spans_by_word[words] = start, len(self.text)
         return facts
 
-    def compare(self, tell: "Tell") -> None:
-        """`star 40, circle 80 best, cross 12 not: `: each is compared with the best so far."""
-        named, answer = self.named, self.qa.answer
-        if self.qa.kind == "nearest":  # to the first one
-            (first, words), *others = named
-            self.subject(first, words)
-            _middle(self, first)
-            self.add(", ")
-            named = tuple(others)
-        words_of = dict(named)
-        best: list[tuple[str, Fact]] = []
-
-        def compared(it: Reasoning, thing: int) -> Fact:
-            stretch, value = tell(it, thing)
-            found = words_of[thing], (stretch, value)
-            better = True
-            if best:
-                holder, (other, limit) = best[0]
-                settled = answer in (words_of[thing], holder)  # rounding never decides otherwise
-                better = answer == words_of[thing] if settled else value > limit
-                it.add(" ")
-                it.add("best" if better else "not", other, stretch)
-            if better:
-                best[:] = [found]
-            return stretch, value
-
-        self.each(named, compared)
+    def corner(self) -> None:
+        """Write, after two places, `40 80 left 62 30 lower: lower left`, one axis at a time."""
+        numbers = [(span.start, span.end) for span in self.spans if span.soft]
+        down, across = str(self.qa.answer).split()
+        for axis, word in self.listed(enumerate((across, down)), " "):
+            start = len(self.text)
+            for number in self.listed(numbers[axis::2], " "):
+                self.add(self.text[slice(*number)], number, soft=True)
+            source = start, len(self.text)
+            self.add(" ")
+            self.spans_by_word[word] = self.add(word, source)
+        self.add(": ")
+        for word in self.listed((down, across), " "):
+            self.add(word, self.spans_by_word[word])
 
 
 Fact: TypeAlias = tuple[Stretch, int]
@@ -246,62 +245,25 @@ def _visible(it: Reasoning, thing: int, *, end: int) -> Fact:
     return it.add(frame, thing=thing, frame=frame), -frame
 
 
-def _corner(it: Reasoning) -> None:
-    """Write two places, then `40 80 left 62 30 lower: lower left`, one axis after the other."""
-    it.each(it.named, _middle)
-    numbers = [(span.start, span.end) for span in it.spans if span.soft]
-    down, across = str(it.qa.answer).split()
-    for axis in it.listed((0, 1), " "):
-        start, word = len(it.text), (across, down)[axis]
-        for number in it.listed(numbers[axis::2], " "):
-            it.add(it.text[slice(*number)], number, soft=True)
-        source = it.since(start)
-        it.add(" ")
-        it.spans_by_word[word] = it.add(word, source)
-    it.add(": ")
-    for word in it.listed((down, across), " "):
-        it.add(word, it.spans_by_word[word])
-
-
-def _appearances(it: Reasoning) -> None:
-    """Write the things that come into the image, with the frame, in order."""
-    coming = sorted((it.view.ends(thing)[0], thing) for thing in {one for one, _ in it.qa.named})
-    for frame, thing in it.listed(coming):
-        it.subject(thing, name(it.view.scene.things[thing]))
-        it.add(frame, thing=thing, frame=frame)
-    it.add(": ")
-
-
-def _places(it: Reasoning) -> None:
-    """Write the places of the things counted, one after the other."""
-    for thing in it.listed(it.view.in_order({one for one, _ in it.qa.named}, it.frame)):
-        _middle(it, thing)
-    it.add(": ")
-
-
-TOLD: Mapping[str, Tell] = {
-    **dict.fromkeys(("relation", "depth", "exists", "colour", "shape"), _middle),
-    **dict.fromkeys(("size", "largest"), _extent),
+SIZES = ("size", "largest")
+COMPARED = ("nearest", "extreme", "speed", "order", "order3", "leaves")
+"""Kinds of questions for whose answer each thing is compared with the best so far."""
+LENGTHS = ("width", "height", "distance", "path")
+"""Kinds that are answered with a length, in hundredths of the image's side: facts hold it, or the
+two numbers that it lies between."""
+FACTS: Mapping[str, Tell] = {
+    **dict.fromkeys(("relation", "relation4", "depth", "exists", "colour", "shape"), _middle),
+    **dict.fromkeys(SIZES, _extent),
     "direction": _way,
     "end_relation": partial(_middle, last=True),
-}
-"""Facts that are told of each thing before the outcome, by the kind of question."""
-
-COMPARED: Mapping[str, Tell] = {
-    **dict.fromkeys(("size", "largest"), _extent),
     "nearest": _gap,
     "extreme": _furthest,
     "speed": _steps,
     **dict.fromkeys(("order", "order3"), partial(_visible, end=0)),
     "leaves": partial(_visible, end=1),
-}
-"""Facts by which each thing is compared with the best so far; sizes where they are held."""
-
-LENGTHS: Mapping[str, Tell] = {
     "width": _edges,
     "height": _edges,
     "distance": _place,
     "path": _movement,
 }
-"""Facts that hold the length that is asked for, or the two numbers that it lies between. These
-kinds are answered with a length, in hundredths of the image's side."""
+"""What is told of each thing, by the kind of question."""

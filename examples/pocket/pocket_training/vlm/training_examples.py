@@ -16,8 +16,7 @@ numbers that it compares, and `yes` or `not` then states whether the thing is a 
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from harness.models.grammar import Item, ask_for_frame
 from harness.models.visionreasoner import grammar
@@ -35,32 +34,26 @@ Stretch: TypeAlias = tuple[int, int]
 """The characters from `start` up to `end` of a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of a response and its subject."""
 
     start: int
     end: int
-    thing: int | None
-    """Index of the thing that the network must look at to write it."""
+    thing: int | None  # that the network must look at to write it
     frame: int
-    soft: bool
-    """A measured number: a near miss is nearly right."""
+    soft: bool  # a measured number: a near miss is nearly right
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedSpan:
+class CopiedSpan(NamedTuple):
     """A stretch of a response that repeats, or follows from, an earlier text."""
 
     start: int
     end: int
-    source: Stretch
-    """Stretch of the prompt (`in_prompt`) or of the response that is repeated."""
-    in_prompt: bool = False
+    source: Stretch  # of the prompt (`in_prompt`) or of the response
+    in_prompt: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingExample:
+class TrainingExample(NamedTuple):
     """One request and the response to it."""
 
     prompt: str
@@ -78,7 +71,7 @@ class TrainingExample:
 class ResponseBuilder:
     """A response about a view in progress, with the subjects of its parts."""
 
-    def __init__(self, view: View, text: str = "") -> None:
+    def __init__(self, view: View, text: str) -> None:
         self.view, self.text = view, text
         self.spans: list[Span] = []
         self.copies: list[CopiedSpan] = []
@@ -102,10 +95,6 @@ class ResponseBuilder:
             self.spans.append(Span(start, end, thing, frame, soft))
         return start, end
 
-    def since(self, start: int) -> Stretch:
-        """The stretch from a start to the end of the text."""
-        return start, len(self.text)
-
     def listed(self, values: Iterable[T], separator: str = ", ") -> Iterator[T]:
         """Yield values, with a separator written between what is written of them."""
         for place, value in enumerate(values):
@@ -117,29 +106,28 @@ class ResponseBuilder:
         start = len(self.text)
         for number in self.listed(numbers, " "):
             self.add(int(number), thing=thing, frame=frame, soft=True)
-        return self.since(start)
+        return start, len(self.text)
 
     def ends(self, thing: int, axis: int, frames: tuple[int, int]) -> Stretch:
         """Append a thing's places along an axis in two frames."""
         start = len(self.text)
         for frame in self.listed(frames, " "):
             self.numbers(thing, frame, self.view.middle(thing, frame)[axis])
-        return self.since(start)
+        return start, len(self.text)
 
     def way(self, thing: int) -> Stretch:
         """Append a thing's motion: across, down, and its entry or exit."""
         start, view = len(self.text), self.view
         moved = view.scene.things[thing]
-        for axis in self.listed((0, 1), " "):
+        for axis, speed in self.listed(enumerate((moved.dx, moved.dy)), " "):
             source = self.ends(thing, axis, view.clear_ends(thing))
-            speed = (moved.dx, moved.dy)[axis]
             word = WAYS[axis][(speed > 0) - (speed < 0)]
             self.add(" ")
             self.spans_by_word[word] = self.add(word, source)
         first, last = view.ends(thing)
         self.add(" in" if first > view.frames[0] else "")
         self.add(" out" if last < view.frames[-1] else "")
-        return self.since(start)
+        return start, len(self.text)
 
 
 def name(thing: Thing) -> str:
@@ -169,54 +157,41 @@ def locate_example(
     """
     shown = view.frames[0] if frame is None else frame
     things = view.in_order(question.referents if named is None else (named,), shown)
-    builder = ResponseBuilder(view)
+    names = [name(thing) for thing in view.scene.things]
     prompt = ask_for_frame(numbered) + grammar.build_prompt(question.text)
+    it = ResponseBuilder(view, "" if frame is None else "<frame>")
     if frame is not None:
         place = view.frames.index(frame)
         start = prompt.index(", ".join(map(str, numbered)))
         start += sum(len(f"{number}, ") for number in numbered[:place])
         number = str(numbered[place])
-        builder.add("<frame>")
-        builder.add(number, (start, start + len(number)), in_prompt=True)
-        builder.add("</frame>")
-    builder.add("<think>")
+        it.add(number, (start, start + len(number)), in_prompt=True)
+        it.add("</frame>")
+    it.add("<think>")
+    described: dict[int, Stretch] = {}
+    if question.among:
+        for thing in it.listed(view.in_order(question.among, shown)):
+            start, _ = it.add(names[thing], thing=thing, frame=shown)
+            it.add(" ")
+            source = it.way(thing)
+            it.add(" ")
+            it.add("yes" if thing in question.referents else "not", source)
+            described[thing] = start, len(it.text)
+        it.add(": ")
     if question.kind in ("count", "absent"):
-        builder.add(question.label or "none")
+        it.add(question.label or "none")
     else:
-        described = _describe(builder, question, shown) if question.among else {}
-        for thing in builder.listed(things):
+        for thing in it.listed(things):
             sources = [described[thing]] if thing in described else []
-            builder.add(name(view.scene.things[thing]), *sources, thing=thing, frame=shown)
-    learned_from = len(builder.text) if named is not None else 0
+            it.add(names[thing], *sources, thing=thing, frame=shown)
+    learned_from = len(it.text) if named is not None else 0
     items = [
         Item(Box(*map(float, view.boxes[shown][thing])), view.pixel_inside(thing, shown))
         for thing in things
     ]
-    answer = grammar.write(items).removeprefix("<think>")
-    start, _ = builder.add(answer)
-    for place, match in enumerate(COORDINATE.finditer(answer)):
-        first, last = match.span()
+    start, _ = it.add(grammar.write(items).removeprefix("<think>"))
+    for place, match in enumerate(COORDINATE.finditer(it.text, start)):
         thing = things[place // 6]  # four numbers of a box, two of a point
-        builder.spans.append(Span(start + first, start + last, thing, shown, soft=True))
-    return TrainingExample(
-        prompt=prompt,
-        response=builder.text,
-        spans=builder.spans,
-        copies=builder.copies,
-        targets=question.among or things,
-        learned_from=learned_from,
-    )
-
-
-def _describe(builder: ResponseBuilder, question: Question, frame: int) -> dict[int, Stretch]:
-    """Write the motion of each of some things and its relevance; return the stretches of text."""
-    described = {}
-    for thing in builder.listed(builder.view.in_order(question.among, frame)):
-        start, _ = builder.add(name(builder.view.scene.things[thing]), thing=thing, frame=frame)
-        builder.add(" ")
-        source = builder.way(thing)
-        builder.add(" ")
-        builder.add("yes" if thing in question.referents else "not", source)
-        described[thing] = builder.since(start)
-    builder.add(": ")
-    return described
+        it.spans.append(Span(*match.span(), thing, shown, soft=True))
+    targets = question.among or things
+    return TrainingExample(prompt, it.text, it.spans, it.copies, targets, learned_from)

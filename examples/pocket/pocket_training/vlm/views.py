@@ -14,10 +14,6 @@ from harness.world.scene import RGB, Scene
 from pocket_training.vlm.vocabulary import CANVAS
 
 CELLS = 6  # image tokens along each side
-MIN_PIXELS = 0.04
-"""The part of an image token's area that a thing must cover for the token to speak of it."""
-MIN_PIXELS_OF_PATCH = 0.1
-"""The same of a patch's area, which is a quarter of a token's."""
 CLEAR_SHARE = 0.8
 """Share of a thing's largest visible area that counts as most of it."""
 
@@ -39,24 +35,20 @@ class View:
     @cached_property
     def boxes(self) -> Mapping[int, NDArray[np.int64]]:
         """Things × (left, top, right, bottom) on the canvas, by frame; -1 where not visible."""
-        return {frame: self._boxes(frame) for frame in self.frames}
-
-    def _boxes(self, frame: int) -> NDArray[np.int64]:
         scale = np.array([CANVAS / self.scene.width, CANVAS / self.scene.height] * 2)
-        found = np.full((len(self.scene.things), 4), -1, dtype=np.int64)
-        for index, mask in enumerate(self.masks[frame]):
-            columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
-            if len(columns):
-                edges = np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1])
-                found[index] = np.floor(edges * scale + 0.5)
-        return found
+        boxes = {frame: np.full((len(masks), 4), -1) for frame, masks in self.masks.items()}
+        for frame, masks in self.masks.items():
+            for thing in np.flatnonzero(masks.any((1, 2))):
+                (x, y) = (np.flatnonzero(masks[thing].any(axis)) for axis in (0, 1))
+                edges = np.array([x[0], y[0], x[-1] + 1, y[-1] + 1])
+                boxes[frame][thing] = np.floor(edges * scale + 0.5)
+        return boxes
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
         """Frames × things × image tokens: the part of the token's area that the thing covers."""
         masks = np.stack([self.masks[frame] for frame in self.frames])
-        height, width = masks.shape[2:]
-        rows, columns = _share_of_cells(height), _share_of_cells(width)
+        rows, columns = map(_share_of_cells, masks.shape[2:])
         parts: NDArray[np.float64] = rows @ masks.astype(np.float64) @ columns.T
         return parts.reshape(*masks.shape[:2], -1)
 
@@ -75,18 +67,14 @@ class View:
 
     def pixel_inside(self, thing: int, frame: int) -> Point:
         """A visible pixel of the thing, on the canvas: its middle one."""
-        rows, columns = np.nonzero(self.masks[frame][thing])
-        y, x = rows.mean(), columns.mean()
-        nearest = int(np.argmin((rows - y) ** 2 + (columns - x) ** 2))
-        return Point(
-            float(int((columns[nearest] + 0.5) * CANVAS / self.scene.width)),
-            float(int((rows[nearest] + 0.5) * CANVAS / self.scene.height)),
-        )
+        places = np.argwhere(self.masks[frame][thing])
+        y, x = places[((places - places.mean(0)) ** 2).sum(1).argmin()] + 0.5
+        return Point(float(x * CANVAS // self.scene.width), float(y * CANVAS // self.scene.height))
 
     def middle(self, thing: int, frame: int) -> tuple[int, int]:
         """The middle of the thing's visible box on the canvas."""
-        left, top, right, bottom = self.boxes[frame][thing]
-        return int(left + right) // 2, int(top + bottom) // 2
+        left, top, right, bottom = self.boxes[frame][thing].tolist()
+        return (left + right) // 2, (top + bottom) // 2
 
     def in_order(self, things: Iterable[int], frame: int) -> list[int]:
         """Things in the order in which responses list them: by image token, row by row."""
@@ -107,9 +95,8 @@ class View:
         middle is then not shifted by an edge of the image, or by another thing in front.
         """
         areas = {frame: int(self.masks[frame][thing].sum()) for frame in self.frames}
-        clear = [
-            frame for frame, area in areas.items() if area >= CLEAR_SHARE * max(areas.values())
-        ]
+        least = CLEAR_SHARE * max(areas.values())
+        clear = [frame for frame, area in areas.items() if area >= least]
         return clear[0], clear[-1]
 
     def in_sight(self, thing: int, frame: int) -> bool:

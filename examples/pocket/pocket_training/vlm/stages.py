@@ -1,0 +1,94 @@
+"""The two trainings of the shipped weights, and how they change as they go."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MIN_THINGS, MAX_THINGS = 2, 8  # in the easiest stills that are asked about, and in the others
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What differs between the two trainings; parts are shares of a training's steps."""
+
+    warmup_steps: int
+    """Steps until the learning rate is reached."""
+    flat: float
+    """Part at the full learning rate, after which it falls as a cosine."""
+    first_spread: float
+    """Width of a coordinate's target at first, in pixels of the canvas."""
+    last_spread: float
+    spread_until: float
+    """Part in which the width falls, by equal factors."""
+    heads_until: float
+    """Part after which the weights of all heads are a tenth."""
+    easy_until: float
+    """Part in which scenes grow from two objects to all."""
+    see_until: float
+    """Part in which mainly the vision tower learns, on stills without questions."""
+    stills: int
+    """Stills with questions in one half of a step."""
+    images: int
+    """Further stills without: image tokens learn to describe their content."""
+    words: float
+    """Share of the lessons that are answered in words."""
+    swapped: float
+    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
+    fine: bool
+    """Image tokens predict which of their cells their thing covers, what each of their four patches
+    shows, and, after the middle layer, the box of the question's subject even where other things
+    cover more of them; in `images` many things have a colour without a name; and sizes are listed,
+    where other lessons compare each with the best so far."""
+
+    def rate(self, part: float, step: int) -> float:
+        """Return the share of the learning rate: a rise, a flat stretch, a cosine to 0.01."""
+        rise = min(1.0, (step + 1) / self.warmup_steps)
+        if part <= self.flat:
+            return rise
+        fall = (part - self.flat) / (1 - self.flat)
+        return rise * max(0.01, 0.5 * (1 + math.cos(math.pi * fall)))
+
+    def spread(self, part: float) -> float:
+        """Return the width of measured numbers' targets: it falls exponentially."""
+        fallen = min(1.0, part / self.spread_until)
+        return float(self.first_spread * (self.last_spread / self.first_spread) ** fallen)
+
+    def max_things(self, part: float) -> int:
+        """Return how many things a still may have."""
+        grown = min(1.0, part / max(self.easy_until, 1e-9))
+        return MIN_THINGS + round(grown * (MAX_THINGS - MIN_THINGS))
+
+
+STAGES: Mapping[str, Stage] = {
+    "base": Stage(
+        warmup_steps=150,
+        flat=1.0,
+        first_spread=10.0,
+        last_spread=1.08015555382684,
+        spread_until=1.0,
+        heads_until=1.0,
+        easy_until=0.19915254237288135,
+        see_until=0.15932203389830507,
+        stills=4,
+        images=16,
+        words=0.5,
+        swapped=0.3,
+        fine=False,
+    ),
+    "more": Stage(
+        warmup_steps=50,
+        flat=0.3,
+        first_spread=1.08,
+        last_spread=0.7,
+        spread_until=0.6,
+        heads_until=0.9,
+        easy_until=0.0,
+        see_until=0.0,
+        stills=5,
+        images=12,
+        words=0.45,
+        swapped=0.2,
+        fine=True,
+    ),
+}
+"""`base` makes `pocket-base`, `more` goes on from it to `pocket`."""
