@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,6 +163,7 @@ class Process:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path: list[Path] = []
+        self.started: list[Forked] = []
 
     def environment(self) -> dict[str, str]:
         before = [str(path) for path in self.path]
@@ -186,7 +187,14 @@ class Process:
 
         environment = self.environment() | variables
         words = list(map(str, arguments))
-        return Forked(words, cwd=self.folder, env=environment, largest=largest)
+        self.started.append(Forked(words, cwd=self.folder, env=environment, largest=largest))
+        return self.started[-1]
+
+    def end(self) -> None:
+        """Kill what was started and its workers, which may outlive it; pytest waits for them."""
+        for one in self.started:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(one.pid, signal.SIGKILL)
 
     def json(self, *arguments: Any, code: int = 0) -> Any:
         done = self(*arguments, "--json")
@@ -214,8 +222,10 @@ class Command(Process):
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Process:
-    return Process(tmp_path)
+def process(tmp_path: Path) -> Iterator[Process]:
+    made = Process(tmp_path)
+    yield made
+    made.end()
 
 
 @pytest.fixture

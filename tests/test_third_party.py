@@ -89,7 +89,12 @@ def after_each_other(process, *lines):
     """Return exit code, output and messages of each command, in a process with the package."""
     given = [sys.executable, "-c", COMMANDS, json.dumps(lines)]
     done = subprocess.run(
-        given, cwd=process.folder, env=process.environment(), capture_output=True, text=True
+        given,
+        cwd=process.folder,
+        env=process.environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

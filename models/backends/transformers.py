@@ -509,8 +509,10 @@ class TransformersChat(TransformersOptions, ConversingChat):
         """An empty cache that copies nothing for a further token; None: as the network makes it."""
         from harness.models.backends.kv_cache import preallocated_cache
 
-        plain = continuous_batching.supports_continuous_batching(self.network, self.model_type)
-        return preallocated_cache([]) if plain else None
+        grows = self.continuous_batching and continuous_batching.supports_continuous_batching(
+            self.network, self.model_type
+        )
+        return preallocated_cache([]) if grows else None
 
     def prompt_tokens(
         self, requests: Sequence[ChatRequest], inputs: "BatchFeature"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from harness.run.processes import quiet_main
+from harness.run.processes import die_with, quiet_main
 
 IMPORTED = ["harness.cli.main", "harness.cli.evaluate", "harness.cli.tables", "numpy.random"]
 
@@ -95,6 +95,7 @@ def _run(
     env: Mapping[str, str],
     largest: int | None,
 ) -> None:
+    die_with(os.getppid())
     os.setsid()
     os.dup2(output.fileno(), 1)
     os.dup2(errors.fileno(), 2)

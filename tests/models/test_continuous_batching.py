@@ -27,6 +27,7 @@ from harness.types import FailureKind
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from harness.models.backends.kv_cache import PreallocatedCache  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
 
 from .test_openai_scores import Boxing  # noqa: E402
@@ -572,3 +573,35 @@ def test_a_wait_for_what_was_expected_is_counted(tiny_qwen, ask, monkeypatch, ro
     chat.prepare_next(some)
     chat.generate(some)
     assert 0.3 <= chat.wait_seconds < 30
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "roll", "sliding", "grows"),
+    [
+        ("tiny_qwen", True, False, True),
+        ("tiny_qwen", False, False, False),
+        ("tiny_qwen", True, True, False),
+        ("tiny_qwen35", True, False, False),
+    ],
+)
+def test_a_batch_that_ends_together_has_a_growing_cache_where_rolling_is_possible(
+    request, ask, monkeypatch, checkpoint, roll, sliding, grows
+):
+    folder = str(request.getfixturevalue(checkpoint))
+    made = transformers(checkpoint=folder, batch_size=2, continuous_batching=roll)
+    text = made.network.config.get_text_config()
+    monkeypatch.setattr(text, "use_sliding_window", sliding, raising=False)
+    caches = []
+    generate = made.network.generate
+
+    def noted(*given, past_key_values, **options):
+        caches.append(past_key_values)
+        return generate(*given, past_key_values=past_key_values, **options)
+
+    monkeypatch.setattr(made.network, "generate", noted)
+    media = ask(size=(40, 40)).media
+    made.generate([ChatRequest(key="a", text="a", media=media, max_new_tokens=2)])
+    (cache,) = caches
+    assert (cache is not None) == grows
+    if grows:
+        assert {type(layer) for layer in cache.layers} == {PreallocatedCache}

@@ -769,7 +769,7 @@ class TestChild:
 
         monkeypatch.setattr("harness.models.nodes.child.ChildProcess", start)
         try:
-            for index, kind in enumerate((MediaError, ValueError)):
+            for index, kind in enumerate((OSError, ValueError)):
                 error = kind(f"gone {index}")
                 frames = scene_media("video", index)[0].frames()[:2]
                 whole = media.pixels(frames, times=(0.0, 0.5), is_video=True, id=str(index))

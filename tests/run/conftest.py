@@ -1,9 +1,6 @@
 """The toy package, findable like an installed one."""
 
-import os
-import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,13 +34,4 @@ def toy_command(process):
 @pytest.fixture
 def start(toy_command):
     """Starts the command, with the toy package installed; keywords are variables for it."""
-    processes = []
-
-    def started(*arguments, **variables):
-        processes.append(toy_command.start(*arguments, **variables))
-        return processes[-1]
-
-    yield started
-    for process in processes:
-        with suppress(ProcessLookupError):  # workers may outlive the command
-            os.killpg(process.pid, signal.SIGKILL)
+    return toy_command.start

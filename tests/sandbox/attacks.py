@@ -234,7 +234,7 @@ ENDED = {
     "nest without end": ("eval('(' * 10_000_000)", "Error|SIG"),
 }
 """Code that is ended, or whose result is refused, with what its error must say."""
-SECONDS = 0.2
+SECONDS = 0.5
 
 
 def outcomes(tier: str, *, landlock: bool) -> dict[str, str]:

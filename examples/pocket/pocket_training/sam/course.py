@@ -52,10 +52,10 @@ class PocketSamCourse(Course):
         set_rate(self.optimisers, self.rate(step))
         numbers = {"loss": 0.0}
 
-        def learn(kind: str, loss: Tensor, parts: Mapping[str, float]) -> None:
+        def learn(kind: str, loss: Tensor, terms: Mapping[str, float]) -> None:
             torch.autograd.backward(loss)
             numbers["loss"] += float(loss.detach())
-            numbers.update({f"{kind}/{name}": value for name, value in parts.items()})
+            numbers.update({f"{kind}/{name}": value for name, value in terms.items()})
 
         parts = self.trained, self.processor
         shown = stills(self.seed, step, images=IMAGES, objects=OBJECTS)

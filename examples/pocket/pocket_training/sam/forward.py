@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ABSENT = -1024.0  # what the architecture writes as a mask's logits where it sees no object
 
 Memory: TypeAlias = Mapping[str, Tensor]
-"""What is kept of a frame, by transformers' names: of cells × objects × width of memories, and the
-objects' pointers, objects × hidden."""
+"""What is kept of a frame, by transformers' names: features and their places, each of cells ×
+objects × width of memories, and the objects' pointers, objects × hidden."""
 
 
 class Decoded(NamedTuple):
@@ -49,7 +49,7 @@ def predict_masks(
 
     Args:
         network: A Sam2VideoModel.
-        seen: "Sam2VideoVisionEncoderOutput" of the images.
+        seen: Features of the images.
         points: Images × objects × points × 2 (x, y), in pixels of the network's image.
         labels: Images × objects × points: 1 in the object, 0 beside it, 2 and 3 the top left and
             bottom right corners of its box.
@@ -67,7 +67,7 @@ def track_objects(
 
     Args:
         network: A Sam2VideoModel.
-        seen: "Sam2VideoVisionEncoderOutput" of all frames of all clips.
+        seen: Features of all frames of all clips.
         masks: Objects × side × side, 0 or 1: where each object is in its first frame.
         images: Frames × objects: the index in `seen` of each object's frames, in the order in
             which it is followed. Objects may be of several clips, and of several directions.

@@ -139,7 +139,8 @@ class PocketCourse(Course):
     def backward(self, batch: Batch, part: float) -> dict[str, float]:
         """Add the gradients of one batch; return its losses."""
         learned = batch["labels"] != IGNORED
-        labels, measured = batch["labels"][learned], batch["measured"][learned]
+        labels = batch["labels"][learned]
+        measured = batch["measured"][learned] & torch.isin(labels, self.numbers)
         inputs = (batch[name] for name in ("images", "tokens", "positions", "owner", "seen"))
         with torch.autocast("cpu", torch.bfloat16):
             hidden = run_network(self.network, *inputs, middle=self.middle)
