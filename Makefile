@@ -43,8 +43,9 @@ demo: $(VENV)/.torch
 		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 24 \
 		--tasks reason_seg,mevis,counting
 	$(EVAL) --model "saliency(segmenter=grabcut,propagator=flow),random" >$(DEMO)/baselines.txt 2>&1 & \
-		$(EVAL) --model pocket; pocket=$$?; \
-		wait $$!; baselines=$$?; cat $(DEMO)/baselines.txt; exit $$((pocket + baselines))
+		other=$$!; trap "kill $$other" INT TERM; \
+		$(EVAL) --model pocket || { kill $$other; exit 1; }; \
+		wait $$other; code=$$?; cat $(DEMO)/baselines.txt; exit $$code
 	$(BIN)/harness board site --runs $(DEMO)/runs --out $(DEMO)/site
 	@echo "the site: $(DEMO)/site/index.html"
 
