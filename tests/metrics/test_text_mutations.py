@@ -285,12 +285,6 @@ def path_of(name):
     return next(FOLDER / f"{one.replace('.', '/')}.py" for one in ORDER if one.endswith(name))
 
 
-def test_every_mistake_can_be_made_at_one_place():
-    for name, old, _ in MUTATIONS.values():
-        assert path_of(name).read_text(encoding="utf-8").count(old) == 1, (name, old)
-
-
-@pytest.mark.slow  # the tests are tested; what they test is compared above
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
 def test_a_mistake_is_found(name, old, new, compare, java, monkeypatch):
     source = path_of(name).read_text(encoding="utf-8")

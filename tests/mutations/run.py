@@ -8,7 +8,7 @@ it. Texts are compared token by token, so that formatting and line breaks do not
 run in a copy of the repository. `killed`: they fail; `survived`: they pass, so that a test is
 missing; `stale`: the text is no longer there, or is there several times: write the mutant anew.
 
-`metrics` and `statistics` are not lists: tests of the slow tier make their mutants in memory.
+`metrics` and `statistics` are not lists: their tests make mutants in memory, in `make test` too.
 """
 
 import argparse
