@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ABSENT = -1024.0  # what the architecture writes as a mask's logits where it sees no object
 
 Memory: TypeAlias = Mapping[str, Tensor]
-"""What is kept of a frame, by transformers' names: features and their places, each of cells ×
-objects × width of memories, and the objects' pointers, objects × hidden."""
+"""Memory of a frame, by transformers' names: features and their places, each of cells × objects ×
+width of memories, and the objects' pointers, objects × hidden."""
 
 
 class Decoded(NamedTuple):

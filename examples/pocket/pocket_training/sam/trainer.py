@@ -22,9 +22,9 @@ class PocketSamTrainer(WorldTrainer):
     clip_steps: int = 1000
     """Steps after them, each with stills and clips."""
     learning_rate: float = 1e-3
-    """Of AdamW, for stills alone."""
+    """Learning rate of AdamW, for stills alone."""
     clip_learning_rate: float = 5e-4
-    """The learning rate with clips, at first; it falls to zero as a cosine."""
+    """Learning rate with clips, at first; it falls to zero as a cosine."""
     save_steps: int = 200
     """Steps from one state to the next."""
 

@@ -266,4 +266,4 @@ FACTS: Mapping[str, Tell] = {
     "distance": _place,
     "path": _movement,
 }
-"""What is told of each thing, by the kind of question."""
+"""Functions that write the facts of each thing, by the kind of question."""

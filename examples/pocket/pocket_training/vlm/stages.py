@@ -9,7 +9,7 @@ MIN_THINGS, MAX_THINGS = 2, 8  # in the easiest stills that are asked about, and
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What differs between the two trainings; parts are shares of a training's steps."""
+    """Settings that differ between the two trainings; parts are shares of a training's steps."""
 
     warmup_steps: int
     """Steps until the learning rate is reached."""
