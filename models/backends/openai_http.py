@@ -2,8 +2,7 @@
 
 Python's own client, one connection a request: an answer takes seconds, opening a connection does
 not, and no connection that died meanwhile can be mistaken for a fault of the server. Redirections
-are not followed, so that the key goes to the address that was typed and to no other. Proxies of
-the environment are not used.
+are not followed, so that the key goes to the address that was typed and to no other.
 """
 
 import json
@@ -18,17 +17,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    IncompleteRead,
-)
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
+from harness.models.backends.http_proxy import connection_to
 from harness.responses import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
@@ -116,8 +110,8 @@ class Endpoint:
         self, method: str, route: str, body: bytes | None
     ) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(self.url)
-        connection = _connection(parts, min(CONNECTING, self.timeout))
-        headers = {"Accept": "application/json", "Connection": "close"}
+        connection, start, headers = connection_to(parts, min(CONNECTING, self.timeout))
+        headers = {"Accept": "application/json", "Connection": "close", **headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self.key is not None:
@@ -129,7 +123,7 @@ class Endpoint:
                 # Some refuse (a key, a route, a crowd) before they have read a large request, and
                 # close: what they said is there all the same.
                 with suppress(BrokenPipeError, ConnectionResetError):
-                    connection.request(method, f"{parts.path}{route}", body, headers)
+                    connection.request(method, f"{start}{parts.path}{route}", body, headers)
                 with connection.getresponse() as answer:  # it holds the socket, too
                     named = {name.lower(): value for name, value in answer.headers.items()}
                     data = _read_bounded(answer)
@@ -160,7 +154,10 @@ class Endpoint:
             return RetryableError(words, wait=wait, crowded=status in CROWDED)
         if status in UNCLEAR:
             return ModelError("request to the server", expected="one that it takes", found=words)
-        if status in (401, 403):
+        if status == 407:
+            expected = "a proxy that lets us through"
+            fix = "Its account belongs into the proxy's address: http://NAME:PASSWORD@host:port."
+        elif status in (401, 403):
             expected = "a key that it accepts"
             fix = "key_variable=NAME names the environment variable that holds the key."
         elif 300 <= status < 400:
@@ -274,12 +271,6 @@ def _code(data: bytes) -> str | None:
     with suppress(ValueError, RecursionError, LookupError, TypeError):
         return str(json.loads(data)["error"]["code"])
     return None
-
-
-def _connection(parts: SplitResult, timeout: float) -> HTTPConnection:
-    assert parts.hostname is not None, "checked_url has seen to it"
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    return kind(parts.hostname, parts.port, timeout=timeout)
 
 
 @contextmanager
