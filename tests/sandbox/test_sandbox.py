@@ -265,6 +265,7 @@ def test_a_worker_that_does_not_begin_is_given_up():
     begun = time.monotonic()
     for command, words in (
         (("/bin/sleep", "60"), "in time"),
+        (("/bin/sh", "-c", "sleep 40 & wait"), "in time"),  # what it started ends with it
         (("/bin/sh", "-c", "echo broken >&2; exit 1"), "broken"),
     ):
         with pytest.raises(WorkerLost, match=words):
