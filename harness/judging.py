@@ -20,7 +20,6 @@ from harness.errors import DataError, ModelError, UsageError, raised_as
 from harness.model import Judge, Verdict
 from harness.plain import from_plain
 from harness.responses import storable
-from harness.scores import Mean, Metric, Statistic
 
 FOLDER = Path(__file__).parent / "rubrics"
 MARKS = " \t\r\n.*'\"`"
@@ -188,18 +187,6 @@ class Judgement(NamedTuple):
     """Response of the judge, for a scorer that reads it by a rule of its own."""
 
 
-JUDGED = (
-    Metric("judged correct", about="share of answers that the judge's grade makes right"),
-    Metric("judged score", about="mean grade, on the scale from 0 to 1"),
-    Metric(
-        "unreadable verdicts",
-        better="lower",
-        about="share of answers whose verdict was no grade and counted as the rubric says",
-    ),
-)
-"""The metrics of `statistics`, for a protocol."""
-
-
 def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
     """Judge one answer; a blank one, and an exact one if the rubric allows it, without a request.
 
@@ -223,19 +210,6 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
             fix="A judge returns `rubric.verdict(response)`.",
         )
     return Judgement(score, grade >= scale.correct_from, "judge", text is not None, given.text)
-
-
-def statistics(one: Judgement) -> dict[str, Statistic]:
-    """The statistics of `JUDGED` for one answer.
-
-    >>> statistics(Judgement(0.5, True, "judge", True))["judged correct"]
-    Mean(value=1.0, weight=1.0)
-    """
-    return {
-        "judged correct": Mean(float(one.correct)),
-        "judged score": Mean(one.score),
-        "unreadable verdicts": Mean(float(not one.readable)),
-    }
 
 
 def cases_to_judge(by: Rubric, cases: Iterable[Case]) -> list[Case]:

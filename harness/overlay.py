@@ -94,7 +94,7 @@ def thumbnail(image: Frame, *, width: int) -> Frame:
     return np.asarray(small)
 
 
-def side_by_side(images: Sequence[Frame], *, gap: int = 8, background: Colour = WHITE) -> Frame:
+def side_by_side(images: Sequence[Frame], *, gap: int = 8) -> Frame:
     """Images in a row from left to right, `gap` pixels apart, aligned at the top.
 
     Raises:
@@ -105,17 +105,12 @@ def side_by_side(images: Sequence[Frame], *, gap: int = 8, background: Colour = 
     height = max(image.shape[0] for image in images)
     width = sum(image.shape[1] for image in images) + gap * (len(images) - 1)
     row = np.empty((height, width, 3), dtype=np.uint8)
-    row[:] = background
+    row[:] = WHITE
     left = 0
     for image in images:
         row[: image.shape[0], left : left + image.shape[1]] = image
         left += image.shape[1] + gap
     return row
-
-
-def strip(frames: Sequence[Frame], *, width: int = 160, gap: int = 4) -> Frame:
-    """A video's frames as thumbnails of `width` pixels in a row, in the order given."""
-    return side_by_side([thumbnail(frame, width=width) for frame in frames], gap=gap)
 
 
 def _check(image: Frame, mask: BoolArray) -> None:

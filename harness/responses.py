@@ -158,7 +158,7 @@ def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
     return tuple(float(item) for item in value)
 
 
-def excerpt(value: object, limit: int = 60) -> str:
+def excerpt(value: object) -> str:
     """Return the start of a value's text, for an error; its type where it cannot be written.
 
     Python refuses to write out integers of thousands of digits, which a literal can hold.
@@ -167,7 +167,7 @@ def excerpt(value: object, limit: int = 60) -> str:
     ('[1, 2]', 'int')
     """
     try:
-        return repr(value)[:limit]
+        return repr(value)[:60]
     except ValueError:
         return type(value).__name__
 

@@ -25,7 +25,6 @@ from harness.statistics.pseudo import pseudo_values
 from harness.statistics.repeats import best_of_k
 from harness.statistics.variance import Components, SeededScore, components, seeded_score
 
-Folders: TypeAlias = Path | Iterable[Path]
 Units: TypeAlias = tuple[UnitScore, ...]
 
 OF_DECODING = frozenset({"seed"})
@@ -47,48 +46,38 @@ class Repeats:
     """avg@k: the mean over all runs, with an interval over samples and seeds."""
     components: Components
     best: Mapping[int, Estimate]
-    """Expected best of k decodings of a unit, by k: pass@k where its scores are 0 or 1. Empty for
-    metrics that have no number for a unit. The interval is clustered, and over samples only."""
+    """Expected best of k decodings of a unit, by k (1, 2, 4, … and all): pass@k where its scores
+    are 0 or 1. Empty for metrics that have no number for a unit. The interval is clustered, and
+    over samples only."""
     binary: bool
     """True if every unit's scores are 0 or 1, so that `best` is pass@k."""
     notes: tuple[str, ...]
 
 
 def repeats(
-    runs: Folders | Mapping[str, Folders],
-    *,
-    metric: str | None = None,
-    ks: Sequence[int] | None = None,
-    level: float = 0.95,
-    data_root: Path | None = None,
+    runs: Path | Iterable[Path], *, metric: str | None = None, data_root: Path | None = None
 ) -> Repeats:
     """Read runs that differ in nothing but seeds.
 
     Args:
         runs: Run folders, or folders of them, which are grouped into trainings by the models'
-            descriptions (everything but their `seed`), or given by training. Each training needs
-            equally many runs.
+            descriptions (everything but their `seed`). Each training needs equally many runs.
         metric: Default: the headline.
-        ks: For pass@k or the best of k; default: 1, 2, 4, … up to the number of decodings.
-        level: Of all intervals.
         data_root: Where the benchmarks lie now; needed only for derived and corpus metrics.
 
     Raises:
         DataError: the runs are of different tasks, protocols, subsets, data or models, do not
             hold the same units, or a run has no number.
         UsageError: a training is decoded less often than another, two runs are the same model
-            with the same seed, there is no such metric, or `ks` are out of range.
+            with the same seed, or there is no such metric.
         StoreError: a folder holds no finished run.
     """
-    trainings = (
-        {name: open_runs(folders) for name, folders in runs.items()}
-        if isinstance(runs, Mapping)
-        else _runs_by_training(open_runs(runs))
-    )
+    found = open_runs(runs)
+    _check_alike([row(run) for run in found])
+    trainings = _runs_by_training(found)
+    _check_balanced(trainings)
     every = [run for members in trainings.values() for run in members]
     rows = [row(run) for run in every]
-    _check_alike(rows)
-    _check_balanced(trainings)
     units = [tuple(run.units()) for run in every]
     for other in units[1:]:
         check_same_units(units[0], other)
@@ -106,18 +95,18 @@ def repeats(
     best = {}
     if scores is not None:
         values, weights, groups = scores
-        for k in _up_to(shape[1]) if ks is None else ks:
+        for k in _up_to(shape[1]):
             each = [
                 best_of_k(one, k=k, better=rows[0].better[name]) for one in values.swapaxes(0, 1)
             ]
             mean = np.mean(each, axis=0)  # over trainings
-            best[k] = clustered_mean(mean, groups, weights=weights, level=level)
+            best[k] = clustered_mean(mean, groups, weights=weights)
     return Repeats(
         task=f"{rows[0].task} {rows[0].split}",
         metric=name,
         runs={t: tuple(run.folder.name for run in members) for t, members in trainings.items()},
         values=dict(zip(trainings, map(tuple, numbers.tolist()), strict=True)),
-        score=seeded_score(table.reshape(-1, *shape), level=level),
+        score=seeded_score(table.reshape(-1, *shape)),
         components=split,
         best=best,
         binary=scores is not None and bool(np.isin(scores[0], (0, 1)).all()),
@@ -149,7 +138,6 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
             "repeats",
             expected="runs of one model, which differ in seeds and weights only",
             found="; ".join(differences(json.loads(first), json.loads(second))[:5]),
-            fix="Name the runs of each training to compare different recipes as one.",
         )
     labelled: dict[str, list[Run]] = {}
     for members in trainings.values():
@@ -239,8 +227,8 @@ def _unit_scores(
 
 
 def _up_to(decodings: int) -> list[int]:
-    """1, 2, 4, … and no more than there are."""
-    return [2**power for power in range(decodings.bit_length())]
+    """1, 2, 4, … and as many as there are."""
+    return sorted({2**power for power in range(decodings.bit_length())} | {decodings})
 
 
 def _component_notes(split: Components) -> list[str]:

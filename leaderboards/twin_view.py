@@ -78,10 +78,10 @@ def draw_depth(depth: NDArray[np.float32]) -> Frame:
     return np.ascontiguousarray(drawn[..., ::-1], dtype=np.uint8)
 
 
-def stacked(images: Sequence[Frame], *, gap: int = 8) -> Frame:
+def stacked(images: Sequence[Frame]) -> Frame:
     """Images below each other."""
     turned = [np.ascontiguousarray(image.transpose(1, 0, 2)) for image in images]
-    return np.ascontiguousarray(side_by_side(turned, gap=gap).transpose(1, 0, 2))
+    return np.ascontiguousarray(side_by_side(turned).transpose(1, 0, 2))
 
 
 def _labelled(image: Frame, tops: Mapping[int, tuple[str, float, float]], scale: float) -> Frame:

@@ -1,4 +1,4 @@
-"""`harness runs`: index, query, gc, export."""
+"""`harness runs`: index, query, repeats, gc, export."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from harness.record import EARLIER, MANIFEST, runs_below
 
 if TYPE_CHECKING:
     from harness.leaderboards.history.database import Database
+    from harness.statistics.analytic import Estimate
+    from harness.statistics.variance import SeededScore
 
 
 def _database(arguments: Namespace, *, write: bool = False) -> "Database":
@@ -67,6 +70,36 @@ def query(arguments: Namespace) -> int:
             day, task, metric = one["finished_at"][:10], one["task"], one["metric"]
             rows.append((day, task, split, metric, value, commit, one["model"]))
         show_columns(rows)
+    return 0
+
+
+def repeats(arguments: Namespace) -> int:
+    """Print the mean of runs that differ in seeds alone, the best of k, and shares of variance."""
+    from harness.leaderboards.repeats import repeats as read
+
+    found = read(arguments.runs, metric=arguments.metric, data_root=arguments.data)
+    if arguments.json:
+        show_json(asdict(found))
+        return 0
+
+    def show(name: str, one: "Estimate | SeededScore", over: tuple[str, ...]) -> None:
+        low, high = map(number, one.interval)
+        about = f"95 % interval {low} – {high} over {' and '.join(over)}"
+        print(f"{name} {number(one.value)}, {about}")
+
+    print(f"{found.task}, {found.metric}")
+    show(f"avg@{sum(map(len, found.runs.values()))}", found.score, found.score.over)
+    for k, one in found.best.items():
+        show(f"pass@{k}" if found.binary else f"best of {k}", one, ("samples",))
+    parts = found.components.of_score()
+    total = sum(parts.values()) or 1.0
+    seen = [name for name in parts if getattr(found.components, name) is not None]
+    shares = ", ".join(f"{name} {parts[name] / total:.0%}" for name in seen)
+    print(f"variance of one run's score: {shares}")
+    for name, values in found.values.items():
+        print(f"{name}: {', '.join(map(number, values))}")
+    for note in found.notes:
+        print(note)
     return 0
 
 

@@ -80,7 +80,7 @@ def _reader(text: str) -> ResponseReader | MaskEmitter | None:
 
 
 def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
-    from harness.cli.tables import wrap_lines
+    from harness.cli.tables import number, wrap_lines
 
     for key, one in verdicts:
         value = "–" if one.value is None else f"{one.value:.7f}"
@@ -94,3 +94,6 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
             print(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
         elif one.tolerance:
             print(f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}")
+        if one.others:
+            others = ", ".join(f"{name} {number(value)}" for name, value in one.others.items())
+            print(f"{key} by perfect {one.way}: {others}")

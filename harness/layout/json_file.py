@@ -49,16 +49,16 @@ class JsonFile:
     at: tuple[str, ...] = ()
     """The keys that lead to the list or object; none: it is the whole file."""
 
-    def entries(self, *, once: bool = True) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Entry]:
         """Yield the values of an object, with their keys; raise DataError if there is none.
 
-        `once`: refuse a key that comes twice; all keys are held in memory for that.
+        A key that comes twice is refused; all keys are held in memory for that.
         """
-        return self._values("{", once)
+        return self._values("{")
 
     def items(self) -> Iterator[Entry]:
         """Yield the values of a list, with their numbers from 0; raise DataError for no list."""
-        return self._values("[", False)
+        return self._values("[")
 
     def members(self) -> Iterator[tuple[str, ByteSpan]]:
         """Yield the keys of an object, and the place of each with its value, which is not decoded.
@@ -76,9 +76,9 @@ class JsonFile:
             file.seek(place.start)
             return file.read(place.end - place.start).decode("latin-1")
 
-    def _values(self, kind: str, once: bool) -> Iterator[Entry]:
+    def _values(self, kind: str) -> Iterator[Entry]:
         with self._scanning() as scanner:
-            for key, _ in self._walk(scanner, self.at, kind, once):
+            for key, _ in self._walk(scanner, self.at, kind, kind == "{"):
                 text, place = scanner.take_value()
                 yield Entry(self.path, key, text, place)
             scanner.finish()

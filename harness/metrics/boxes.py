@@ -12,6 +12,9 @@ BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
 """N boxes as rows of left, top, right, bottom, in pixels; an empty sequence is no boxes."""
 
 
+MIN_IOU = 0.5
+
+
 def rows_of(
     rows: object, length: int, what: str, *, order: str = "", finite: bool = False
 ) -> NDArray[np.float64]:
@@ -68,18 +71,18 @@ def box_iou_inclusive(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.f
     return _pairwise_iou(ground_truth, predicted, rim=1.0)
 
 
-def any_box_hits(ground_truth: Box, predicted: BoxRows, *, threshold: float = 0.5) -> bool:
-    """Return True if any predicted box has an exclusive IoU with the true box above the threshold.
+def any_box_hits(ground_truth: Box, predicted: BoxRows) -> bool:
+    """Return True if any predicted box has an exclusive IoU with the true box above 0.5.
 
-    The mean over samples is what VisionReasoner prints as `bbox_AP`; an IoU that equals the
-    threshold does not count. No predicted box: False.
+    The mean over samples is what VisionReasoner prints as `bbox_AP`; an IoU of 0.5 does not count.
+    No predicted box: False.
 
     >>> any_box_hits(Box(0, 0, 10, 10), [Box(0, 0, 10, 5), Box(0, 0, 10, 5.1)])
     True
     >>> any_box_hits(Box(0, 0, 10, 10), [Box(0, 0, 10, 5)])
     False
     """
-    return bool((box_iou([ground_truth], predicted) > threshold).any())
+    return bool((box_iou([ground_truth], predicted) > MIN_IOU).any())
 
 
 def _pairwise_iou(ground_truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:

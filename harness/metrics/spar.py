@@ -83,13 +83,13 @@ def choice_score(response: str, ground_truth: str) -> float:
     return float(predicted in true or predicted[0] == true)
 
 
-def strict_choice_score(response: str, ground_truth: str, *, letters: str = "ABCD") -> float:
+def strict_choice_score(response: str, ground_truth: str) -> float:
     """1 if the response states the true letter, otherwise 0. For `spar/strict`.
 
     >>> [strict_choice_score(response, "B") for response in ("b", "B. left", "", " B", "A")]
     [1.0, 1.0, 0.0, 1.0, 0.0]
     """
-    return float(strict_choice(response, letters=letters) == ground_truth.upper())
+    return float(strict_choice(response) == ground_truth.upper())
 
 
 def read_official(response: str, *, task: str) -> object:
@@ -108,13 +108,13 @@ def read_official(response: str, *, task: str) -> object:
     return response[:1].upper() if response[:1].upper() in tuple("ABCD") else None
 
 
-def read_strict(response: str, *, task: str, letters: str = "ABCD") -> object:
+def read_strict(response: str, *, task: str) -> object:
     """The only number, the change of view or the letter that a response states; else None."""
     if task in LEVELS["Low"]:
         return only_number(response)
     if task == VIEW_CHANGE:
         return _stripped_axes(response)
-    return strict_choice(response, letters=letters)
+    return strict_choice(response)
 
 
 def _pairs_or_none(response: str) -> dict[str, float] | None:

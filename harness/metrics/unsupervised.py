@@ -5,7 +5,7 @@ wrote all of them. The unit is a video and an annotator. All objects compete for
 comes out is scored as if nobody knew which object is which.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -73,20 +73,17 @@ def soft_argmax(confidences: Sequence[NDArray[np.floating]]) -> Labels:
     return labels
 
 
-def true_objects(labels: Labels) -> tuple[list[BoolArray], BoolArray]:
-    """Masks of the annotated objects, and of the void pixels, which have the label 255.
+def object_count(first: NDArray[np.uint8]) -> int:
+    """Return the number of annotated objects of a video: the largest label of its *first* frame.
 
-    There are as many objects as the largest label of the *first* frame says: one that appears
-    later with a larger label is none, and a label that is skipped is an object without pixels.
+    An object that appears later with a larger label is none, and a label that is skipped is an
+    object without pixels. Void pixels, which have the label 255, are no object.
     Source: `get_all_masks` in `davis2017/davis.py` (davis2017-evaluation, commit ac7c43f).
 
-    >>> objects, void = true_objects(np.array([[[0, 2, 255]], [[1, 2, 3]]], dtype=np.uint8))
-    >>> len(objects), [int(mask.sum()) for mask in objects], int(void.sum())
-    (2, [1, 2], 1)
+    >>> object_count(np.array([[0, 2, 255]], dtype=np.uint8))
+    2
     """
-    void = _labels(labels, "annotated labels") == VOID
-    count = int(np.where(void[0], 0, labels[0]).max())
-    return [labels == number for number in range(1, count + 1)], void
+    return int(first[first != VOID].max(initial=0))
 
 
 def proposals(labels: Labels) -> list[BoolArray]:
@@ -148,26 +145,6 @@ def unsupervised_scores(
     output, true = linear_sum_assignment(-((j + f) / 2))
     order = np.argsort(true)
     return ObjectScores(j[output, true][order], f[output, true][order])
-
-
-def visa_annotation_numbers(expressions: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], int]:
-    """The number of each expression's mask in VISA's and Sa2VA's `mask_dict` of Ref-DAVIS17.
-
-    There (`rvos/visa_davis`) each expression is scored by itself, as in MeViS: J and F of two
-    binary tracks without void pixels, and the plain mean over expressions. Masks are numbered from
-    0 by videos, then by expressions, in the order of *text*: "10" comes before "2".
-
-    Source: `get_meta_exp` in `tools/eval_davis17.py` of VISA (commit ec158fd) and
-    `tools/eval/eval_davis.py` of Sa2VA (commit 9832e1a).
-
-    Args:
-        expressions: The ids of each video's expressions, by the video's name.
-
-    >>> visa_annotation_numbers({"dog": ["0", "2", "10"], "bear": ["0"]})
-    {('bear', '0'): 0, ('dog', '0'): 1, ('dog', '10'): 2, ('dog', '2'): 3}
-    """
-    pairs = [(video, name) for video in sorted(expressions) for name in sorted(expressions[video])]
-    return {pair: number for number, pair in enumerate(pairs)}
 
 
 def _labels(labels: Labels, what: str) -> Labels:

@@ -4,7 +4,6 @@ Each sample is asked in two chains, what → when → where and what → where �
 second end in "2". Source: `eval.py` of V-STaR-Bench/V-STaR (commit 1894682).
 """
 
-import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from harness.errors import DataError
 from harness.metrics.averages import Numbers, mean_in_order
 from harness.metrics.boxes import box_iou
-from harness.responses import MAX_DEPTH, nesting_depth
 from harness.scores import Mean, Metric
 from harness.types import Box, Interval
 
@@ -25,33 +23,8 @@ TEMPORAL_THRESHOLDS = (0.3, 0.5, 0.7)
 SPATIAL_THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 BELOW_ONE = 1 - 2**-53
 """The largest number below 1, to which fractions are clamped before a logarithm is taken."""
-MAX_ANSWER = 10_000  # characters
 
 _TWO_NUMBERS = re.compile(r"\b\d+(?:\.\d+)?\b")
-
-
-def read_interval(answer: object) -> Interval | None:
-    """Return an answer as the scorer takes it: two numbers, or the text of such a list; else None.
-
-    A text is read as a Python literal, within bounds of length and depth.
-
-    >>> read_interval([3, 7.5]), read_interval("(3, 7.5)"), read_interval("3 to 7")
-    (Interval(start=3, end=7.5), Interval(start=3, end=7.5), None)
-    """
-    if isinstance(answer, str):
-        if len(answer) > MAX_ANSWER or nesting_depth(answer.replace("(", "[")) > MAX_DEPTH:
-            return None
-        try:
-            answer = ast.literal_eval(answer)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            return None
-    if (
-        isinstance(answer, (list, tuple))
-        and len(answer) == 2
-        and all(_is_number(bound) and _is_finite(bound) for bound in answer)
-    ):
-        return Interval(*answer)
-    return None
 
 
 def _is_number(value: object) -> bool:

@@ -15,7 +15,7 @@ all that follows it is verified.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -66,6 +66,9 @@ class CeilingCheck:
     why: str
     worst: tuple[str, ...]
     """Ids of units below the ceiling, if the whole is below it."""
+    others: Mapping[str, float | None]
+    """Other numbers of a corpus that perfect answers do not bring to 1: CIDEr has another scale,
+    BLEU-4 is about 0 where no text has four tokens."""
 
     @property
     def is_passed(self) -> bool:
@@ -123,7 +126,10 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
 
 def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) -> CeilingCheck:
     protocol = task.protocol
-    value = values(task, done)[protocol.headline]
+    found = values(task, done)
+    value = found[protocol.headline]
+    corpora = {one.name for one in protocol.metrics if one.corpus} - {protocol.headline}
+    near = protocol.ceiling.tolerance or 1e-6  # BLEU adds 1e-9 to every count
     reached = value is not None and abs(value - ceiling) <= protocol.ceiling.tolerance
     return CeilingCheck(
         task=task.name,
@@ -136,6 +142,11 @@ def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) ->
         n=len(done),
         why=protocol.ceiling.why,
         worst=() if reached else tuple(_lowest_units(task, done)),
+        others={
+            name: number
+            for name, number in found.items()
+            if name in corpora and (number is None or abs(number - 1) > near)
+        },
     )
 
 

@@ -39,16 +39,20 @@ class Estimate:
 
 
 def clustered_mean(
-    values: ArrayLike,
-    groups: Sequence[Hashable],
-    *,
-    weights: ArrayLike | None = None,
-    level: float = 0.95,
+    values: ArrayLike, groups: Sequence[Hashable], *, weights: ArrayLike | None = None
 ) -> Estimate:
     """The (weighted) mean of samples that are not independent within their groups.
 
     The ratio of the sums of `values · weights` and of `weights`, which say how often each sample
-    counts (default: once); see `clustered_ratio`, whose errors are this one's too.
+    counts (default: once), with an interval of 95 %.
+
+    Args:
+        values: One a sample.
+        groups: The group of each sample, such as its image's name.
+        weights: One a sample, from 0 on.
+
+    Raises:
+        DataError: lengths differ, a number is not finite, or fewer than two groups have a weight.
 
     Copies of a sample within its group are no further evidence:
 
@@ -59,42 +63,18 @@ def clustered_mean(
     """
     below = np.ones(len(groups)) if weights is None else np.asarray(weights, dtype=np.float64)
     above = np.asarray(values, dtype=np.float64)
-    _check_lengths(above, below, groups)
-    return clustered_ratio(above * below, below, groups=groups, level=level)
-
-
-def clustered_ratio(
-    numerators: ArrayLike,
-    denominators: ArrayLike,
-    *,
-    groups: Sequence[Hashable],
-    level: float = 0.95,
-) -> Estimate:
-    """A ratio of sums, such as cIoU: sum of intersections over sum of unions.
-
-    Args:
-        numerators: One a sample.
-        denominators: One a sample, from 0 on.
-        groups: The group of each sample, such as its image's name.
-        level: How often intervals like this hold the ground truth.
-
-    Raises:
-        DataError: lengths differ, a number is not finite, or fewer than two groups have a
-            denominator.
-        UsageError: `level` is not between 0 and 1.
-
-    >>> found = clustered_ratio([1, 2, 3], [2, 4, 9], groups=["x", "y", "z"])
-    >>> round(found.value, 3), round(found.error, 4)
-    (0.4, 0.0611)
-    """
-    above = np.asarray(numerators, dtype=np.float64)
-    below = np.asarray(denominators, dtype=np.float64)
-    _check_lengths(above, below, groups)
+    if not above.shape == below.shape == (len(groups),):
+        raise DataError(
+            "samples",
+            expected=f"one number for each of {len(groups)} groups' entries",
+            found=f"shapes {above.shape} and {below.shape}",
+        )
+    if not (np.isfinite(above).all() and np.isfinite(below).all()):
+        raise DataError("samples", expected="finite numbers", found="NaN or infinity")
     row = {group: index for index, group in enumerate(dict.fromkeys(groups))}
-    place = [row[group] for group in groups]
     sums = np.zeros((len(row), 2))
-    np.add.at(sums, place, np.stack([above, below], axis=1))
-    found = estimate(sums[:, 0], sums[:, 1], level=level)
+    np.add.at(sums, [row[group] for group in groups], np.stack([above * below, below], axis=1))
+    found = estimate(sums[:, 0], sums[:, 1])
     if found is None:
         raise DataError(
             "a clustered interval",
@@ -156,14 +136,3 @@ def influence(above: FloatArray, below: FloatArray, *, epsilon: float = 0.0) -> 
     total = below.sum() + epsilon
     moved: FloatArray = (above - above.sum() / total * below) / total
     return moved
-
-
-def _check_lengths(above: FloatArray, below: FloatArray, groups: Sequence[Hashable]) -> None:
-    if not above.shape == below.shape == (len(groups),):
-        raise DataError(
-            "samples",
-            expected=f"one number for each of {len(groups)} groups' entries",
-            found=f"shapes {above.shape} and {below.shape}",
-        )
-    if not (np.isfinite(above).all() and np.isfinite(below).all()):
-        raise DataError("samples", expected="finite numbers", found="NaN or infinity")

@@ -12,7 +12,7 @@ from harness.statistics.jackknife import BLOCKS, replicates
 
 
 def pseudo_values(
-    metrics: Sequence[Metric], units: Sequence[UnitScore], *, name: str, blocks: int = BLOCKS
+    metrics: Sequence[Metric], units: Sequence[UnitScore], *, name: str
 ) -> FloatArray | None:
     """Return values whose mean is metric `name` and whose s / √n is its clustered standard error.
 
@@ -39,7 +39,7 @@ def pseudo_values(
         value = above.sum() / (below.sum() + epsilon)
         moved: FloatArray = value + len(above) * influence(above, below, epsilon=epsilon)
         return moved
-    made = replicates(used, units, blocks=blocks)
+    made = replicates(used, units, blocks=BLOCKS)
     if made.error(name) is None:
         return None
     inverse = made.sizes.sum() / made.sizes

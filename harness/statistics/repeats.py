@@ -14,61 +14,16 @@ from harness.scores import Better
 from harness.statistics.clusters import FloatArray
 
 
-def avg_at_k(scores: ArrayLike) -> FloatArray:
-    """Each sample's mean over its k repeats; their mean over samples is avg@k.
-
-    Args:
-        scores: Samples × repeats.
-
-    Raises:
-        DataError: not a table of finite numbers.
-
-    >>> avg_at_k([[1, 0, 0, 1], [1, 1, 1, 1]]).tolist()
-    [0.5, 1.0]
-    """
-    means: FloatArray = _table(scores).mean(axis=1)
-    return means
-
-
-def pass_at_k(correct: ArrayLike, *, k: int) -> FloatArray:
-    """Each sample's probability that at least one of k repeats is right; the mean is pass@k.
-
-    With c of n repeats right it is `1 - C(n - c, k) / C(n, k)`, the unbiased estimator of Chen et
-    al. (2021), "Evaluating Large Language Models Trained on Code" (arXiv 2107.03374), equation 1,
-    computed with whole numbers. (`1 - (1 - c / n)**k` is biased downwards.)
-
-    Args:
-        correct: Samples × n repeats, of 0 and 1.
-        k: From 1 to n.
-
-    Raises:
-        DataError: not a table of 0 and 1.
-        UsageError: k is not from 1 to n.
-
-    >>> pass_at_k([[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 0]], k=2).tolist()
-    [0.5, 0.0, 1.0]
-    """
-    table = _table(correct)
-    if not np.isin(table, (0, 1)).all():
-        raise DataError(
-            "pass@k",
-            expected="answers that are right or wrong, 1 or 0",
-            found="other numbers",
-            fix="Use best_of_k for other scores.",
-        )
-    n = _repeats(table, k)
-    ways = comb(n, k)
-    chance = np.array([(ways - comb(n - right, k)) / ways for right in range(n + 1)])
-    found: FloatArray = chance[table.sum(axis=1).astype(np.int64)]
-    return found
-
-
 def best_of_k(scores: ArrayLike, *, k: int, better: Better = "higher") -> FloatArray:
-    """Each sample's expected best score among k repeats: pass@k for scores of any size.
+    """Each sample's expected best score among k repeats; its mean over samples is a run's number.
 
     Of the C(n, k) choices of k out of n repeats, the i-th smallest score is the largest in
-    C(i - 1, k - 1); the average over all choices weighs it by that share. For scores of 0 and 1 it
-    is `pass_at_k`.
+    C(i - 1, k - 1); the average over all choices weighs it by that share.
+
+    For k = 1 it is the mean over repeats, avg@n. For scores of 0 and 1 it is pass@k: with c of n
+    repeats right `1 - C(n - c, k) / C(n, k)`, the unbiased estimator of Chen et al. (2021),
+    "Evaluating Large Language Models Trained on Code" (arXiv 2107.03374), equation 1.
+    (`1 - (1 - c / n)**k` is biased downwards.)
 
     Args:
         scores: Samples × n repeats.
@@ -81,18 +36,9 @@ def best_of_k(scores: ArrayLike, *, k: int, better: Better = "higher") -> FloatA
 
     >>> best_of_k([[0.2, 0.8, 0.5]], k=2).round(3).tolist()  # (0.8 + 0.8 + 0.5) / 3
     [0.7]
+    >>> best_of_k([[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 0]], k=2).tolist()
+    [0.5, 0.0, 1.0]
     """
-    table = _table(scores)
-    n = _repeats(table, k)
-    ordered = np.sort(table, axis=1)
-    if better == "lower":
-        ordered = ordered[:, ::-1]
-    shares = np.array([comb(rank, k - 1) / comb(n, k) for rank in range(n)])
-    best: FloatArray = ordered @ shares
-    return best
-
-
-def _table(scores: ArrayLike) -> FloatArray:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 1 or not np.isfinite(table).all():
         raise DataError(
@@ -101,11 +47,12 @@ def _table(scores: ArrayLike) -> FloatArray:
             found=f"shape {table.shape}"
             + ("" if np.isfinite(table).all() else " with NaN or infinity"),
         )
-    return table
-
-
-def _repeats(table: FloatArray, k: int) -> int:
-    n: int = table.shape[1]
+    n = table.shape[1]
     if not 1 <= k <= n:
         raise UsageError("k", expected=f"1 to {n}, the number of repeats", found=str(k))
-    return n
+    ordered = np.sort(table, axis=1)
+    if better == "lower":
+        ordered = ordered[:, ::-1]
+    shares = np.array([comb(rank, k - 1) / comb(n, k) for rank in range(n)])
+    best: FloatArray = ordered @ shares
+    return best

@@ -21,8 +21,7 @@ def tiny_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
     """Save a tiny random network of a family, with its processor; returns the folder.
 
     Args:
-        family: `qwen2_5_vl`, `qwen3_vl`, `qwen3_5`, or a dialect of `vlm`: `internvl3_5`, `glm_v`,
-            `gemma`, `molmo2`, `paligemma2`.
+        family: `qwen2_5_vl`, `qwen3_vl` or `qwen3_5`.
         folder: Where to save it; it is made.
         seed: Seed of the weights; torch's generator is left as it was.
 
@@ -42,7 +41,7 @@ def tiny_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
         return FAMILIES[family](folder)
 
 
-def _classes(family: str, *kinds: str) -> tuple[Any, ...]:
+def classes(family: str, *kinds: str) -> tuple[Any, ...]:
     """Return classes of transformers; raise ImportError for one that this version lacks."""
     found = import_module("transformers")
     if missing := [kind for kind in kinds if not hasattr(found, f"{family}{kind}")]:
@@ -80,7 +79,7 @@ VISION = {
 ROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
 
 
-def _tokenizer(*marks: str, **named: str) -> "PreTrainedTokenizerFast":
+def byte_tokenizer(*marks: str, **named: str) -> "PreTrainedTokenizerFast":
     """Return a tokenizer of one token a byte, the ends of turns, and special tokens beside them."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -99,7 +98,8 @@ def _tokenizer(*marks: str, **named: str) -> "PreTrainedTokenizerFast":
     )
 
 
-def _saved(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin") -> Path:
+def save(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin") -> Path:
+    """Save a network with its processor, and the tokens that end a response; returns the folder."""
     words = processor.tokenizer
     network.generation_config.eos_token_id = [words.eos_token_id, words.pad_token_id]
     network.generation_config.pad_token_id = words.pad_token_id
@@ -108,13 +108,11 @@ def _saved(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin"
     return folder
 
 
-def _text(words: "PreTrainedTokenizerFast", **more: object) -> dict[str, object]:
+def text_settings(words: "PreTrainedTokenizerFast", **more: object) -> dict[str, object]:
     """Return settings of a language model with these tokens."""
     ends = ("bos_token_id", "eos_token_id", "pad_token_id")
     return {**TEXT, "vocab_size": 320, **{one: getattr(words, one) for one in ends}, **more}
 
-
-# -- Qwen -----------------------------------------------------------------------------------------
 
 QWEN_TEMPLATE = TEMPLATE.format(image="<|vision_start|><|{{ c.type }}_pad|><|vision_end|>")
 THINKING = (
@@ -126,7 +124,7 @@ THINKING = (
 
 def _qwen_words() -> "PreTrainedTokenizerFast":
     marks = ("vision_start", "vision_end", "image_pad", "video_pad")
-    words = _tokenizer("<|im_start|>", *(f"<|{mark}|>" for mark in marks))
+    words = byte_tokenizer("<|im_start|>", *(f"<|{mark}|>" for mark in marks))
     words.chat_template = QWEN_TEMPLATE
     return words
 
@@ -144,14 +142,14 @@ def _qwen(
     template: str = QWEN_TEMPLATE,
 ) -> Path:
     """Save a network; images become at most 112 × 112 pixels."""
-    config, network = _classes(prefix, *NETWORK)
-    (process,), (videos,) = _classes(processor, "Processor"), _classes(video, "VideoProcessor")
-    (images,) = _classes("Qwen2VL", "ImageProcessor")
+    config, network = classes(prefix, *NETWORK)
+    (process,), (videos,) = classes(processor, "Processor"), classes(video, "VideoProcessor")
+    (images,) = classes("Qwen2VL", "ImageProcessor")
     words = _qwen_words()
     token = words.convert_tokens_to_ids
     ids = {f"{kind}_token_id": token(f"<|{kind}_pad|>") for kind in ("image", "video")}
     ids |= {f"vision_{end}_token_id": token(f"<|vision_{end}|>") for end in ("start", "end")}
-    of_text = _text(words, bos_token_id=token("<|im_start|>"))
+    of_text = text_settings(words, bos_token_id=token("<|im_start|>"))
     of_text["rope_parameters"] = {**ROPE, **rope}
     del of_text["head_dim"]
     made = network(
@@ -181,216 +179,46 @@ def _qwen(
         video_processor=videos(size=many, do_sample_frames=False, **common),
         chat_template=template,
     )
-    return _saved(folder, made, whole)
-
-
-QWENS: Mapping[str, Callable[[Path], Path]] = {
-    "qwen2_5_vl": partial(
-        _qwen,
-        prefix="Qwen2_5_VL",
-        patch=14,
-        text={"use_sliding_window": False, "max_window_layers": 2},
-        rope={},
-        vision={"window_size": 112, "fullatt_block_indexes": [1]},
-        processor="Qwen2_5_VL",
-        video="Qwen2VL",
-    ),
-    "qwen3_vl": partial(
-        _qwen,
-        prefix="Qwen3VL",
-        patch=16,
-        text={"head_dim": 16},
-        rope={"mrope_interleaved": True},
-        vision={"num_position_embeddings": 256, "deepstack_visual_indexes": [0]},
-    ),
-    # Three layers of linear attention, and one of full; its template opens the reasoning.
-    "qwen3_5": partial(
-        _qwen,
-        prefix="Qwen3_5",
-        patch=16,
-        text={
-            "head_dim": 16,
-            "num_hidden_layers": 4,
-            "layer_types": ["linear_attention"] * 3 + ["full_attention"],
-            "linear_key_head_dim": 16,
-            "linear_value_head_dim": 16,
-            "linear_num_key_heads": 2,
-            "linear_num_value_heads": 4,
-        },
-        rope={"mrope_interleaved": True, "partial_rotary_factor": 1.0},
-        vision={"num_position_embeddings": 256},
-        template=QWEN_TEMPLATE + THINKING,
-    ),
-}
-
-
-# -- others ---------------------------------------------------------------------------------------
-
-
-def _internvl(folder: Path) -> Path:
-    """InternVL3.5, whose language model is Qwen3."""
-    config, network, process, videos = _classes("InternVL", *NETWORK, "Processor", "VideoProcessor")
-    (images,) = _classes("GotOcr2", "ImageProcessor")
-
-    words = _tokenizer(
-        start_image_token="<img>",
-        end_image_token="</img>",
-        context_image_token="<IMG_CONTEXT>",
-        video_token="<video>",
-    )
-    size = {"height": 56, "width": 56}
-    processor = process(
-        images(size=size, crop_to_patches=True, max_patches=4),
-        words,
-        videos(size=size),
-        image_seq_length=4,
-        chat_template=TEMPLATE.format(image="<IMG_CONTEXT>\n"),
-    )
-    made = config(
-        vision_config={**VISION, "image_size": (56, 56), "patch_size": (14, 14)},
-        text_config={"model_type": "qwen3", **_text(words)},
-        image_token_id=words.context_image_token_id,
-        image_seq_length=4,
-        tie_word_embeddings=False,
-    )
-    return _saved(folder, network(made), processor)
-
-
-def _glm4v(folder: Path) -> Path:
-    """GLM-4.1V, of which GLM-4.5V and 4.6V are the larger ones."""
-    config, network, process, images, videos = _classes("Glm4v", *NETWORK, "Processor", *MEDIA)
-
-    marks = {
-        f"{kind}_{end}_token": f"<|{word}_of_{kind}|>"
-        for kind in ("image", "video")
-        for end, word in (("start", "begin"), ("end", "end"))
-    }
-    words = _tokenizer(image_token="<|image|>", video_token="<|video|>", **marks)
-    limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
-    processor = process(
-        images(size=limits),
-        words,
-        videos(size=limits),
-        chat_template=TEMPLATE.format(image="<|begin_of_image|><|image|><|end_of_image|>"),
-    )
-    text = _text(words)
-    del text["head_dim"]
-    made = config(
-        text_config={**text, "rope_parameters": {**ROPE, "partial_rotary_factor": 1.0}},
-        vision_config={
-            **{key: VISION[key] for key in ("hidden_size", "image_size", "patch_size")},
-            "depth": 2,
-            "num_heads": 2,
-            "intermediate_size": 48,
-            "out_hidden_size": 64,
-            "initializer_range": 0.3,
-        },
-        **{f"{kind}_token_id": getattr(words, f"{kind}_token_id") for kind in ("image", "video")},
-        **{f"{name}_id": getattr(words, f"{name}_id") for name in marks},
-    )
-    return _saved(folder, network(made), processor)
-
-
-def _gemma3(folder: Path) -> Path:
-    """Gemma 3."""
-    config, network, process, images = _classes("Gemma3", *NETWORK, "Processor", "ImageProcessor")
-
-    words = _tokenizer(
-        boi_token="<start_of_image>",
-        eoi_token="<end_of_image>",
-        image_token="<image_soft_token>",
-    )
-    processor = process(
-        images(size={"height": 56, "width": 56}),
-        words,
-        chat_template=TEMPLATE.format(image="<start_of_image>"),
-        image_seq_length=4,
-    )
-    made = config(
-        text_config=_text(words, sliding_window=64, query_pre_attn_scalar=16),
-        vision_config={**VISION, "vision_use_head": False},
-        mm_tokens_per_image=4,
-        boi_token_index=words.boi_token_id,
-        eoi_token_index=words.eoi_token_id,
-        image_token_index=words.image_token_id,
-    )
-    return _saved(folder, network(made), processor)
-
-
-def _molmo2(folder: Path) -> Path:
-    """Molmo2."""
-    config, network, process, images, videos = _classes("Molmo2", *NETWORK, "Processor", *MEDIA)
-
-    marks = ("im_patch", "im_col", "im_start", "low_res_im_start", "frame_start", "im_end")
-    words = _tokenizer(
-        image_token="<|image|>",
-        video_token="<|video|>",
-        **{mark: f"<{mark}>" for mark in (*marks, "frame_end", "im_low")},
-    )
-    processor = process(
-        images(size={"height": 56, "width": 56}, max_crops=2, overlap_margins=[1, 1]),
-        videos(size={"height": 56, "width": 56}),
-        words,
-        chat_template=TEMPLATE.format(image="<|image|>"),
-    )
-    number = words.convert_tokens_to_ids
-    vision = {key: value for key, value in VISION.items() if key != "image_size"}
-    made = config(
-        text_config={**_text(words), "additional_vocab_size": 16},
-        vision_config={
-            **vision,
-            "image_size": [56, 56],
-            "num_position_embeddings": 16,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-        },
-        adapter_config={
-            "vision_feature_layer": [-1, -2],
-            "hidden_size": 32,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "intermediate_size": 48,
-            "text_hidden_size": 64,
-            "initializer_range": 0.3,
-        },
-        image_start_token_id=number("<im_start>"),
-        low_res_image_start_token_id=number("<low_res_im_start>"),
-        image_end_token_id=number("<im_end>"),
-        image_patch_id=number("<im_patch>"),
-        frame_start_token_id=number("<frame_start>"),
-        frame_end_token_id=number("<frame_end>"),
-    )
-    return _saved(folder, network(made), processor)
-
-
-def _paligemma(folder: Path) -> Path:
-    """PaliGemma 2, whose language model is Gemma 2; it has no chat template."""
-    config, network, process = _classes("PaliGemma", *NETWORK, "Processor")
-    (images,) = _classes("Siglip", "ImageProcessor")
-
-    words = _tokenizer(image_token="<image>")
-    pixels = images(size={"height": 56, "width": 56})
-    pixels.image_seq_length = 16
-    processor = process(pixels, words)
-    text = _text(words, model_type="gemma2", query_pre_attn_scalar=16, sliding_window=64)
-    made = config(
-        text_config={**text, "vocab_size": len(words)},
-        vision_config={**VISION, "projection_dim": 64, "vision_use_head": False},
-        image_token_index=words.image_token_id,
-        projection_dim=64,
-        hidden_size=64,
-    )
-    return _saved(folder, network(made), processor)
+    return save(folder, made, whole)
 
 
 FAMILIES: Mapping[str, Callable[[Path], Path]] = MappingProxyType(
     {
-        **QWENS,
-        "internvl3_5": _internvl,
-        "glm_v": _glm4v,
-        "gemma": _gemma3,
-        "molmo2": _molmo2,
-        "paligemma2": _paligemma,
+        "qwen2_5_vl": partial(
+            _qwen,
+            prefix="Qwen2_5_VL",
+            patch=14,
+            text={"use_sliding_window": False, "max_window_layers": 2},
+            rope={},
+            vision={"window_size": 112, "fullatt_block_indexes": [1]},
+            processor="Qwen2_5_VL",
+            video="Qwen2VL",
+        ),
+        "qwen3_vl": partial(
+            _qwen,
+            prefix="Qwen3VL",
+            patch=16,
+            text={"head_dim": 16},
+            rope={"mrope_interleaved": True},
+            vision={"num_position_embeddings": 256, "deepstack_visual_indexes": [0]},
+        ),
+        # Three layers of linear attention, and one of full; its template opens the reasoning.
+        "qwen3_5": partial(
+            _qwen,
+            prefix="Qwen3_5",
+            patch=16,
+            text={
+                "head_dim": 16,
+                "num_hidden_layers": 4,
+                "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+                "linear_key_head_dim": 16,
+                "linear_value_head_dim": 16,
+                "linear_num_key_heads": 2,
+                "linear_num_value_heads": 4,
+            },
+            rope={"mrope_interleaved": True, "partial_rotary_factor": 1.0},
+            vision={"num_position_embeddings": 256},
+            template=QWEN_TEMPLATE + THINKING,
+        ),
     }
 )

@@ -18,9 +18,10 @@ from harness.errors import DataError
 from harness.layout import LazyFileList, field, file, folder
 from harness.masks import Rle
 from harness.media import Media
+from harness.metrics.unsupervised import object_count
 from harness.task import Problem, Task, choose
 from harness.tasks.ref_davis17.scoring import FOUR, PROTOCOLS
-from harness.tasks.rvos.labels import BACKGROUND, VOID, label_tracks, read_labels
+from harness.tasks.rvos.labels import VOID, label_tracks, read_labels
 from harness.tasks.rvos.png_tree import ANNOTATORS
 from harness.tasks.rvos.videos import (
     UNSEEN,
@@ -192,8 +193,7 @@ def ground_truth_of_video(paths: Sequence[Path], media: Media) -> VideoGroundTru
     Raises:
         DataError: one is missing, damaged or of another size.
     """
-    first = read_labels(paths[0])
-    count = int(first[first != VOID].max(initial=BACKGROUND))
+    count = object_count(read_labels(paths[0]))
     every = label_tracks(paths, size=media.size)
     void = every.pop(VOID, None)
     width, height = media.size

@@ -16,15 +16,14 @@ from harness.metrics import (
     choices,
     detection,
     intervals,
-    matching,
     numeric,
-    points,
     spar,
     tempcompass,
     tracks,
     vsi,
     vstar,
 )
+from harness.models.visionreasoner import scoring
 
 GOLDEN = Path(__file__).parent
 OURS = SimpleNamespace(
@@ -34,9 +33,8 @@ OURS = SimpleNamespace(
     choices=choices,
     detection=detection,
     intervals=intervals,
-    matching=matching,
     numeric=numeric,
-    points=points,
+    scoring=scoring,
     spar=spar,
     tempcompass=tempcompass,
     tracks=tracks,

@@ -1,11 +1,14 @@
+import json
+
 import numpy as np
 import pytest
 
+from harness.cli.main import main
 from harness.errors import DataError, UsageError
 from harness.leaderboards.repeats import repeats
 from harness.leaderboards.row import row
 from harness.record import Run
-from harness.statistics.repeats import best_of_k, pass_at_k
+from harness.statistics.repeats import best_of_k
 
 METHOD = {"prompt": "plain", "chat": {"temperature": 1.0, "seed": 0, "weights": "aa"}}
 
@@ -71,17 +74,37 @@ def test_pass_at_k_and_its_interval_come_from_the_units(make_seeded, make_binary
     assert got.binary
     scores = np.array([[u.scores["giou"].value for u in Run.open(f).units()] for f in folders]).T
     for k, estimate in got.best.items():
-        assert estimate.value == pytest.approx(pass_at_k(scores, k=k).mean())
+        assert estimate.value == pytest.approx(best_of_k(scores, k=k).mean())
         assert estimate.interval[0] <= estimate.value <= estimate.interval[1]
         assert estimate.n_groups == 20
     assert got.best[1].value == pytest.approx(got.score.value)
     assert got.best[1].error > 0
-    assert list(repeats(folders, ks=[3]).best) == [3]
+    assert list(repeats(folders[:3]).best) == [1, 2, 3]
+
+
+def test_the_command_prints_the_mean_pass_at_k_and_shares_of_variance(
+    make_seeded, make_binary, capsys
+):
+    folders = [make_binary(make_seeded(t, d)) for t in range(2) for d in range(2)]
+    assert main(["runs", "repeats", *map(str, folders)]) == 0
+    shown = capsys.readouterr().out
+    got = repeats(folders)
+    assert shown.startswith(f"disc_seg val, giou\navg@4 {got.score.value:.4f}, 95 % interval ")
+    assert " over samples and trainings and decodings\npass@1 " in shown
+    assert f"pass@2 {got.best[2].value:.4f}" in shown
+    parts = got.components.of_score()
+    share = parts["training"] / sum(parts.values())
+    assert f"training {share:.0%}, decoding " in shown
+    assert main(["runs", "repeats", "--json", "--metric", "ciou", *map(str, folders[:2])]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["score"]["value"] == repeats(folders[:2], metric="ciou").score.value
+    assert main(["runs", "repeats", *map(str, folders[:2])]) == 0
+    assert "training" not in capsys.readouterr().out.partition("variance")[2].partition("\n")[0]
 
 
 def test_the_best_of_an_error_is_the_lowest_and_trainings_are_averaged(make_seeded):
     folders = [make_seeded(t, d) for t in range(2) for d in range(3)]
-    got = repeats(folders, metric="area_error", ks=[2])
+    got = repeats(folders, metric="area_error")
     scores = np.array(
         [[u.scores["area_error"].value for u in Run.open(f).units()] for f in folders]
     ).T
@@ -101,12 +124,10 @@ def test_ratios_and_derived_metrics_have_components_but_no_best(make_seeded):
     assert derived.score.value == pytest.approx(np.mean(recorded))
 
 
-def test_trainings_can_be_named(make_run):
-    folders = [make_run(f"r{i}", model=f"m{i}", seed=i) for i in range(4)]
+def test_different_models_are_no_repeats(make_run):
+    folders = [make_run(f"r{i}", model=f"m{i}", seed=i) for i in range(2)]
     with pytest.raises(DataError, match="name: 'm0' → 'm1'"):
         repeats(folders)
-    got = repeats({"first": folders[:2], "second": folders[2:]})
-    assert got.runs == {"first": ("r0", "r1"), "second": ("r2", "r3")}
 
 
 def test_a_checkpoint_trained_anew_in_its_folder_is_another_training(make_run):

@@ -11,9 +11,9 @@ from harness.errors import DataError
 from harness.metrics import choices, detection, numeric, spar, tempcompass, vsi, vstar
 from harness.metrics.boxes3d import box_iou_3d
 from harness.metrics.intervals import temporal_iou, temporal_iou_of_hull
-from harness.metrics.matching import Objects, match, matching_score, pair_bits
-from harness.metrics.points import point_distances, points_in_boxes
+from harness.metrics.points import values_at
 from harness.metrics.tracks import track_ious, track_overlap, video_iou
+from harness.models.visionreasoner.scoring import object_accuracy
 from harness.scores import Mean, Metric, Ratio, Totals
 from harness.types import Box, Box3D, Interval
 
@@ -34,7 +34,6 @@ READERS = (
     numeric.first_number,
     numeric.only_number,
     vsi.leading_number,
-    vstar.read_interval,
     vstar.read_rating,
     vstar.interval_in,
 )
@@ -211,25 +210,24 @@ def test_iou_in_space_does_not_depend_on_the_names_of_the_axes(cube, order):
 
 
 @given(objects, objects, st.randoms())
-def test_the_matching_score_is_bounded_and_does_not_depend_on_any_order(first, second, random):
-    true, output = (Objects(*map(list, zip(*rows, strict=True))) for rows in (first, second))
-    score = matching_score(true, output)
-    assert 0 <= score <= 3
-    mixed = Objects(*map(list, zip(*random.sample(second, len(second)), strict=True)))
-    assert matching_score(true, mixed) == score
-    found = match(pair_bits(true, output))
-    assert len(found.bits) == min(len(first), len(second))
-    assert (
-        len({*found.predicted.tolist()}) == len({*found.ground_truth.tolist()}) == len(found.bits)
-    )
+def test_the_joint_matching_is_bounded_and_does_not_depend_on_any_order(first, second, random):
+    true, found = arrays(first), arrays(second)
+    score = object_accuracy(found, true)
+    assert all(0 <= part <= 1 for part in score)
+    assert object_accuracy(arrays(random.sample(second, len(second))), true).total == score.total
+    pairs, limit = min(len(first), len(second)), max(len(first), len(second))
+    assert all(part <= pairs / limit for part in score), "one predicted object a true one"
 
 
 @given(objects)
 def test_a_copy_earns_every_bit_that_its_own_points_allow(rows):
-    same = Objects(*map(list, zip(*rows, strict=True)))
-    inside = points_in_boxes(same.points, same.boxes)
-    assert matching_score(same, same) >= 2 + inside.mean() - 1e-12
-    assert (point_distances(same.points, same.points).diagonal() == 0).all()
+    boxes, points = arrays(rows)
+    inside = ((points >= boxes[:, :2]) & (points <= boxes[:, 2:])).all(axis=1)
+    assert object_accuracy((boxes, points), (boxes, points)).total >= 2 + inside.mean() - 1e-12
+
+
+def arrays(rows):
+    return tuple(np.array(each) for each in zip(*rows, strict=True))
 
 
 BOX, NAN = Box(0, 0, 4, 4), float("nan")
@@ -250,10 +248,8 @@ BAD = {
     "box of a track": lambda: video_iou([BOX], [Box(0, 0, NAN, 4)]),
     "boxes in space": lambda: box_iou_3d([[0, 0, 0, 1, 1]], []),
     "box in space": lambda: box_iou_3d([[0, 0, 0, 1, 1, NAN]], [[0] * 6]),
-    "points": lambda: point_distances([[0, 1, 2]], [[0, 1]]),
-    "points and boxes": lambda: points_in_boxes([(0, 0)], [BOX, BOX]),
-    "text for points": lambda: points_in_boxes([("a", 0)], [BOX]),
-    "objects": lambda: matching_score(Objects([BOX], []), Objects([BOX], [(0, 0)])),
+    "points": lambda: values_at([[0, 1, 2]], np.zeros((2, 2))),
+    "text for points": lambda: values_at([("a", 0)], np.zeros((2, 2))),
     "chains": lambda: vstar.scores(3, [0.5], [np.zeros(1)]),
     "scores of boxes": lambda: detection.detection_item(
         1, 1, ground_truth=[], predicted=[BOX], scores=[]

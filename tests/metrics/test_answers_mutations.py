@@ -13,16 +13,15 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-import harness.metrics
+import harness
 from harness.errors import HarnessError
 from harness.types import Box, Box3D, Interval
 
-FOLDER = Path(harness.metrics.__file__).parent
+FOLDER = Path(harness.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (
     "averages",
     "boxes",
-    "points",
     "choices",
     "numeric",
     "intervals",
@@ -31,13 +30,14 @@ ORDER = (
     "vsi",
     "spar",
     "tempcompass",
-    "matching",
     "vstar",
     "detection",
+    "scoring",
 )
+ROOMS = {"scoring": "models.visionreasoner"}
+"""Packages of modules that are not metrics."""
 ASKED = {
     "averages": ("vsi official totals", "spar totals", "worked"),
-    "points": ("seg_zero", "worked"),
     "choices": ("video_mme", "longvideobench", "longvideobench totals", "sti_bench", "worked"),
     "numeric": ("vsi official", "vsi lmms2026", "vsi numbers", "spar", "worked"),
     "intervals": ("vstar intervals", "worked"),
@@ -51,9 +51,9 @@ ASKED = {
         "tempcompass caption_matching",
         "tempcompass captioning",
     ),
-    "matching": ("seg_zero", "worked"),
     "vstar": ("vstar", "vstar totals", "vstar intervals", "vstar responses", "worked"),
     "detection": ("area scores", "worked", "coco"),
+    "scoring": ("seg_zero", "worked"),
 }
 
 CANNOT = (
@@ -71,11 +71,6 @@ MUTATIONS = {
     "average: sum": ("averages", "return total / len(parts)", "return total"),
     "average: without the last": ("averages", "for part in parts[1:]:", "for part in parts[1:-1]:"),
     "average: median": ("averages", "np.mean(np.asarray(parts)", "np.median(np.asarray(parts)"),
-    "points: edges excluded": ("points", "places <= frames[:, 2:]", "places < frames[:, 2:]"),
-    "points: left edge excluded": ("points", "places >= frames[:, :2]", "places > frames[:, :2]"),
-    "points: either axis": ("points", ".all(axis=1), dtype", ".any(axis=1), dtype"),
-    "points: L1": ("points", "np.sqrt((difference**2).sum(axis=2))", "abs(difference).sum(axis=2)"),
-    "points: mean": ("points", "(difference**2).sum(axis=2)", "(difference**2).mean(axis=2)"),
     "choices: Video-MME with E": ("choices", 'VIDEO_MME_PHRASES, "ABCD")', "VIDEO_MME_PHRASES)"),
     "choices: phrases as meant": (
         "choices",
@@ -254,28 +249,50 @@ MUTATIONS = {
     "TempCompass: behind a bracket": ("tempcompass", 'predicted.split(") ")[1:2]', "[]"),
     "TempCompass: several options named": ("tempcompass", "return named == 1 and", "return"),
     "TempCompass: first answer": ("tempcompass", "answers[-1] if", "answers[0] if"),
-    "matching: IoU at the threshold": ("matching", "> MIN_IOU", ">= MIN_IOU"),
-    "matching: box at the distance": ("matching", "< MAX_BOX_DISTANCE", "<= MAX_BOX_DISTANCE"),
-    "matching: point at the distance": ("matching", "< MAX_POINT_D", "<= MAX_POINT_D"),
-    "matching: sum of differences": ("matching", "[None]).mean(axis=2)", "[None]).sum(axis=2)"),
-    "matching: no own box": ("matching", "(close & own[:, None])", "close"),
+    "matching: IoU at the threshold": ("scoring", "> thresholds.iou", ">= thresholds.iou"),
+    "matching: box at the distance": (
+        "scoring",
+        "moved < thresholds.box",
+        "moved <= thresholds.box",
+    ),
+    "matching: point at the distance": ("scoring", "< thresholds.point", "<= thresholds.point"),
+    "matching: sum of differences": (
+        "scoring",
+        "differences.mean(axis=2)",
+        "differences.sum(axis=2)",
+    ),
+    "matching: no own box": ("scoring", "near &= inside", "near &= True | inside"),
     "matching: the other's box": (
-        "matching",
-        "points_in_boxes(output[1], output[0])",
-        "points_in_boxes(output[1], np.resize(true[0], output[0].shape))",
+        "scoring",
+        "(points >= boxes[:, :2]) & (points <= boxes[:, 2:])",
+        "(points >= (of := np.resize(true_boxes, boxes.shape))[:, :2]) & (points <= of[:, 2:])",
     ),
-    "matching: worst assignment": ("matching", "BITS - bits", "bits"),
-    "matching: over pairs": ("matching", "max(bits.shape)", "min(bits.shape)"),
-    "matching: sum": ("matching", ".bits.sum() / max(bits.shape)", ".bits.sum()"),
-    "matching: more objects": ("matching", "MAX_OBJECTS = 120", "MAX_OBJECTS = 130"),
-    "matching: not finite": ("matching", "ious * (fine & good.T)", "ious"),
+    "matching: edges excluded": ("scoring", "points <= boxes[:, 2:]", "points < boxes[:, 2:]"),
+    "matching: left edge excluded": ("scoring", "points >= boxes[:, :2]", "points > boxes[:, :2]"),
+    "matching: inside on either axis": ("scoring", ".all(axis=1)", ".any(axis=1)"),
+    "matching: L1 of points": (
+        "scoring",
+        "np.sqrt(((points[:, None] - true_points[None]) ** 2).sum(axis=2))",
+        "abs(points[:, None] - true_points[None]).sum(axis=2)",
+    ),
+    "matching: mean over x and y": ("scoring", "** 2).sum(axis=2)", "** 2).mean(axis=2)"),
+    "matching: worst assignment": ("scoring", "3.0 - (bits.overlap", "(bits.overlap"),
+    "matching: each bit alone": ("scoring", 'jointly=semantics == "official"', "jointly=False"),
+    "matching: over pairs": ("scoring", "max(bits.overlap.shape)", "min(bits.overlap.shape)"),
+    "matching: sum": ("scoring", "bit[pairs].sum() / limit", "bit[pairs].sum()"),
+    "matching: more objects": (
+        "scoring",
+        "import MAX_OBJECTS, Item, well_formed",
+        "import Item, well_formed\n\nMAX_OBJECTS = 130",
+    ),
+    "matching: not finite": ("scoring", "moved < thresholds.box", "~(moved >= thresholds.box)"),
+    "matching: exclusive sides": ("scoring", "- boxes[:, :2] + 1).prod", "- boxes[:, :2]).prod"),
     "matching: exclusive": (
-        "matching",
-        "    ious = box_iou_inclusive(",
-        "    from harness.metrics.boxes import box_iou\n    ious = box_iou(",
+        "scoring",
+        "np.maximum(0, high - low + 1)",
+        "np.maximum(0, high - low)",
     ),
-    "V-STaR: no text": ("vstar", "if isinstance(answer, str):", "if isinstance(answer, bytes):"),
-    "V-STaR: three numbers": ("vstar", "and len(answer) == 2", "and len(answer) >= 2"),
+    "V-STaR: three numbers": ("vstar", "if len(found) == 2 else", "if len(found) >= 2 else"),
     "V-STaR: numbers in words": ("vstar", 'r"\\b\\d+(?:\\.\\d+)?\\b"', 'r"\\d+(?:\\.\\d+)?"'),
     "V-STaR: rating of -1": ("vstar", "None if rating == -1 else rating", "rating"),
     "V-STaR: times as numbers": ("vstar", 'str if times == "text" else', ""),
@@ -365,8 +382,6 @@ def worked(m):
         [[1 / 3, 0, 1 / 2]],
     )
     yield boxes_in_space(m, (3, 3, 0, 2, 2, 2), (0, 0, 1, 2, 2, 2)), [[0, 1 / 3]]
-    yield m.points.point_distances([(0, 0)], [(3, 4)]).tolist(), [[5]]
-    yield m.points.points_in_boxes([(0, 4), (5, 1)], [a, a]).tolist(), [True, False]
     yield m.spar.strict_view_change_score("move_up:2", "move_up:3"), np.mean([0.4, 1, 1, 1, 1])
     yield m.vstar.frame_ious([(3, a)], {"3.0": a}).tolist(), [0]
     yield m.vstar.frame_ious([(3, a)], {"3.0": a}, times="number").tolist(), [1]
@@ -378,9 +393,11 @@ def worked(m):
     ]
     yield [round(m.detection.coco_statistics(small[:n])["APl"], 9) for n in (1, 2, 3)], [-1, -1, 1]
     yield m.vsi.choice_score("B.\nnot C", "B"), 0
-    dot = m.matching.Objects([(0, 0, 0, 0)], [(500, 0)])
-    lost = m.matching.Objects([(float("nan"), 0, 0, 0)], [(0, 0)])
-    yield m.matching.matching_score(dot, lost), 0
+    dot, lost = (
+        (np.array([[left, 0, 0, 0]]), np.array([[x, 0]]))
+        for left, x in ((0, 500), (float("nan"), 0))
+    )
+    yield m.scoring.object_accuracy(lost, dot), (0, 0, 0)
 
 
 def worked_differ(m):
@@ -394,13 +411,18 @@ def checks(monkeypatch):
     return {name: check for module in modules for name, check in module.CHECKS.items()}
 
 
+def source_of(name):
+    room = ROOMS.get(name, "metrics").replace(".", "/")
+    return (FOLDER / room / f"{name}.py").read_text(encoding="utf-8")
+
+
 def executed(changed, monkeypatch):
     """All modules executed anew, one of them from another source."""
     fresh = {}
     for name in ORDER:
-        module = ModuleType(f"harness.metrics.{name}")
+        module = ModuleType(f"harness.{ROOMS.get(name, 'metrics')}.{name}")
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        source = changed.get(name) or (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        source = changed.get(name) or source_of(name)
         exec(compile(source, f"{name}.py", "exec"), module.__dict__)
         fresh[name] = module
     return SimpleNamespace(**fresh)
@@ -418,7 +440,7 @@ def test_every_module_is_mutated():
 
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
 def test_a_mistake_is_found(name, old, new, checks, monkeypatch):
-    source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    source = source_of(name)
     assert source.count(old) == 1, f"{old!r} is not a place in {name}.py, or is several"
     modules = executed({name: source.replace(old, new)}, monkeypatch)
     with contextlib.suppress(*CANNOT):

@@ -258,8 +258,8 @@ MUTATIONS = {
     "boxes: hull": ("boxes", "low = np.maximum(", "low = np.minimum("),
     "boxes: sum for union": ("boxes", "[None, :] - shared", "[None, :]"),
     "boxes: negative sides": ("boxes", "np.maximum(0.0, high - low + rim)", "(high - low + rim)"),
-    "boxes: IoU at the threshold": ("boxes", "predicted) > threshold", "predicted) >= threshold"),
-    "boxes: all for any": ("boxes", "> threshold).any()", "> threshold).all()"),
+    "boxes: IoU at the threshold": ("boxes", "predicted) > MIN_IOU", "predicted) >= MIN_IOU"),
+    "boxes: all for any": ("boxes", "> MIN_IOU).any()", "> MIN_IOU).all()"),
     "counts: at least": (
         "counting",
         "int(ground_truth == predicted)",

@@ -27,11 +27,10 @@ from harness.metrics.revos import (
     robustness,
 )
 from harness.metrics.unsupervised import (
+    object_count,
     proposals,
     soft_argmax,
-    true_objects,
     unsupervised_scores,
-    visa_annotation_numbers,
 )
 from harness.types import Box
 
@@ -54,6 +53,12 @@ def label_maps(draw, largest):
     ground_truth = draw(arrays(np.uint8, shape, elements=st.integers(0, largest)))
     ground_truth[0, 0, 0] = largest
     return ground_truth, draw(arrays(np.uint8, shape, elements=st.integers(0, largest)))
+
+
+def annotated(labels):
+    """The objects that the DAVIS scorer knows, and the void pixels."""
+    numbers = range(1, object_count(labels[0]) + 1)
+    return [labels == number for number in numbers], labels == 255
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -191,7 +196,7 @@ def test_a_pixel_goes_to_an_object_exactly_if_one_reaches_a_half(confidences):
 @settings(max_examples=40)
 def test_objects_are_matched_whatever_their_numbers(maps, order):
     ground_truth, predicted = maps
-    objects, void = true_objects(ground_truth)
+    objects, void = annotated(ground_truth)
     plain = unsupervised_scores(objects, proposals(predicted), void)
     renamed = np.array([0, *order], dtype=np.uint8)[predicted]
     other = unsupervised_scores(objects, proposals(renamed), void)
@@ -204,7 +209,7 @@ def test_objects_are_matched_whatever_their_numbers(maps, order):
 @settings(max_examples=40)
 def test_run_lengths_and_arrays_of_objects_score_alike(maps):
     ground_truth, predicted = maps
-    objects, void = true_objects(ground_truth)
+    objects, void = annotated(ground_truth)
     arrays_ = unsupervised_scores(objects, proposals(predicted), void)
     runs = [
         [[Rle.from_array(frame) for frame in one] for one in group]
@@ -216,7 +221,7 @@ def test_run_lengths_and_arrays_of_objects_score_alike(maps):
 
 def test_void_pixels_do_not_count_and_are_no_object():
     ground_truth = np.array([[[1, 1, 255, 0]]], dtype=np.uint8)
-    objects, void = true_objects(ground_truth)
+    objects, void = annotated(ground_truth)
     predicted = np.array([[[1, 1, 1, 0]]], dtype=np.uint8)
     assert len(objects) == 1
     assert unsupervised_scores(objects, proposals(predicted), void).j.tolist() == [1]
@@ -231,7 +236,6 @@ def test_void_pixels_do_not_count_and_are_no_object():
         lambda: soft_argmax([np.full((1, 2, 2), np.nan)]),
         lambda: soft_argmax([np.zeros((1, 2, 2)), np.zeros((1, 2, 3))]),
         lambda: soft_argmax([np.zeros((2, 2))]),
-        lambda: true_objects(np.zeros((2, 2), np.uint8)),
         lambda: proposals(np.zeros((1, 2, 2), np.int64)),
         lambda: unsupervised_scores([], []),
         lambda: unsupervised_scores([np.ones((1, 2, 2), bool)], [np.ones((1, 2, 2), bool)] * 21),
@@ -252,14 +256,6 @@ def test_void_pixels_do_not_count_and_are_no_object():
 def test_masks_that_cannot_be_compared_are_refused(call):
     with pytest.raises(MaskError):
         call()
-
-
-def test_expressions_are_numbered_in_the_order_of_text():
-    names = {"b": [str(number) for number in range(12)], "a": ["1", "0"]}
-    numbers = visa_annotation_numbers(names)
-    assert sorted(numbers.values()) == list(range(14))
-    assert numbers["a", "0"] == 0
-    assert numbers["b", "10"] == numbers["b", "1"] + 1 == numbers["b", "2"] - 2
 
 
 @given(masks(4, size=(4, 5)))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from harness.errors import DataError, HarnessError, MissingDependency, UsageError
 from harness.metrics import captions, efficiency
-from harness.metrics.caption_ceiling import caption_ceiling
 from harness.metrics.caption_tokens import tokenize
 from harness.metrics.captions import caption, caption_metrics, caption_scores
 from harness.scores import Mean, Metric, Ratio, Totals
@@ -161,25 +160,6 @@ def test_a_protocol_of_corpora_merges_units_in_any_split():
         metric.name: captions.corpus_value(texts, name=name, tokenizer="simple")
         for metric, name in zip(metrics, ("ROUGE-L", "CIDEr"), strict=True)
     }
-
-
-@needs_text
-def test_the_ceiling_is_what_perfect_captions_score_and_says_why():
-    references = [["two dogs run on a field", "dogs"], ["a cat"], ["the man rides a horse home"]]
-    found = caption_ceiling(references, name="CIDEr", tokenizer="simple")
-    perfect = [item(texts[0], *texts) for texts in references]
-    assert found.value == captions.cider(perfect, tokenizer="simple") < 10
-    assert found.why == (
-        "1 of 3 captions have fewer than 4 tokens, and so no 4-gram; 1 of 3 captions are also "
-        "compared with references that say something else"
-    )
-    assert caption_ceiling(references, name="ROUGE-L", tokenizer="simple") == (1.0, "")
-    alone = caption_ceiling(references[:1], name="CIDEr", tokenizer="simple")
-    assert alone.value == 0.0 and alone.why.startswith("one caption alone")
-    short = caption_ceiling([["a cat"], ["a dog"]], name="BLEU-4", tokenizer="simple")
-    assert short.value < 0.01 and short.why.startswith("no caption has 4 tokens")
-    with pytest.raises(DataError):
-        caption_ceiling([[]], name="CIDEr", tokenizer="simple")
 
 
 @needs_text

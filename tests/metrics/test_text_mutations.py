@@ -32,7 +32,6 @@ ORDER = (
     "metrics.penn_treebank",
     "metrics.caption_tokens",
     "metrics.captions",
-    "metrics.caption_ceiling",
     "metrics.efficiency",
     "judging",
 )
@@ -79,11 +78,6 @@ MUTATIONS = {
     "ROUGE for CIDEr": ("captions", 'if name == "ROUGE-L"', 'if name == "CIDEr"'),
     "a metric's tokens": ("captions", 'tokenizer == "ptb" else', 'tokenizer != "ptb" else'),
     "captions: as references": ("captions", "place: [text] for", "place: [text + ' x'] for"),
-    "ceiling: the last reference": ("caption_ceiling", "texts[0] if", "texts[-1] if"),
-    "ceiling: how short": ("caption_ceiling", "split()) < n", "split()) <= n"),
-    "ceiling: all short": ("caption_ceiling", "== count:", "!= count:"),
-    "ceiling: alone": ("caption_ceiling", "if count == 1", "if count == 2"),
-    "ceiling: other references": ("caption_ceiling", "len(set(texts)) > 1", "len(texts) > 0"),
     "costs: sum": ("efficiency", "/ len(unit), weight=len(unit)", ", weight=len(unit)"),
     "costs: weight": ("efficiency", ", weight=len(unit))}", ")}"),
     "costs: the wrong tokens": ("efficiency", "usage.reasoning_tokens,", "usage.prompt_tokens,"),
@@ -210,24 +204,6 @@ def worked_tokens(modules):
     with contextlib.suppress(HarnessError):
         tokens.tokenize([{"candidate": "a", "references": []}], tokenizer="simple")
         yield False
-    ceiling = modules.caption_ceiling
-    made = ceiling.caption_ceiling(
-        [["a dog runs far", "x"], ["two", "two"]], name="CIDEr", tokenizer="simple"
-    )
-    yield made.why == (
-        "1 of 2 captions have fewer than 4 tokens, and so no 4-gram; 1 of 2 captions"
-        " are also compared with references that say something else"
-    )
-    yield made.value == captions.cider(
-        [
-            {"candidate": "a dog runs far", "references": ["a dog runs far", "x"]},
-            {"candidate": "two", "references": ["two", "two"]},
-        ],
-        tokenizer="simple",
-    )
-    plain = tokens.Captions(("a b c d", "e f g h"), (("a b c d",), ("e f g h",)))
-    yield list(ceiling.reasons(plain, "CIDEr")) == []
-    yield list(ceiling.reasons(plain, "BLEU-4")) == ["1e-9 is added to every count"]
 
 
 def worked_costs(efficiency):

@@ -1,6 +1,8 @@
 """Families of VLMs: what each writes, and a tiny random network of each real class."""
 
+import runpy
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,11 +22,11 @@ from harness.models.grammar import Item  # noqa: E402
 from harness.models.vlm.dialect import dialect, names  # noqa: E402
 from harness.models.vlm.model import vlm  # noqa: E402
 from harness.spec import parse  # noqa: E402
-from harness.testing import tiny_checkpoint  # noqa: E402
 from harness.types import AnswerForm, Box, FailureKind, Point  # noqa: E402
 
 ensure_torchvision()
 
+FOUND = runpy.run_path(str(Path(__file__).parent / "vlm_networks.py"))
 NETWORKS = ("internvl3_5", "glm_v", "gemma", "molmo2", "paligemma2")
 """Dialects whose real class transformers has."""
 
@@ -36,7 +38,7 @@ def checkpoint(tmp_path_factory):
 
     def of(name):
         if name not in made:
-            made[name] = tiny_checkpoint(name, tmp_path_factory.mktemp("vlm") / name)
+            made[name] = FOUND["tiny_network"](name, tmp_path_factory.mktemp("vlm") / name)
         return made[name]
 
     return of

@@ -6,10 +6,9 @@ import pytest
 
 from harness import plugins
 from harness.errors import DataError, ModelError, StoreError, UsageError
-from harness.judging import FOLDER, JUDGED, Case, judgement, rubric, same_words, statistics
+from harness.judging import FOLDER, Case, judgement, rubric, same_words
 from harness.model import Verdict
 from harness.run.judging import remember, remembered, stored
-from harness.scores import Totals
 from harness.spec import parse
 from harness.store.ledger import Ledger
 
@@ -95,14 +94,8 @@ def test_an_unreadable_verdict_has_the_defined_value_and_is_reported():
     judge = Scripted({YES.answer: "I would say so"})
     found = judgement(judge, rubric("graded"), YES)
     assert (found.score, found.correct, found.by, found.readable) == (0.0, False, "judge", False)
-    totals = Totals(JUDGED)
-    totals.add(statistics(found))
-    totals.add(statistics(judgement(Scripted({YES.answer: "3"}), rubric("graded"), YES)))
-    assert totals.values() == {
-        "judged correct": 0.5,
-        "judged score": 0.5,
-        "unreadable verdicts": 0.5,
-    }
+    found = judgement(Scripted({YES.answer: "3"}), rubric("graded"), YES)
+    assert (found.score, found.correct, found.by, found.readable) == (1.0, True, "judge", True)
 
 
 @pytest.mark.parametrize(("response", "correct"), [("1", False), ("2", True), ("3", True)])

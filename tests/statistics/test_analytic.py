@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DataError
 from harness.scores import Mean, Metric, UnitScore
-from harness.statistics.analytic import clustered_mean, clustered_ratio, estimates
+from harness.statistics.analytic import clustered_mean, estimates
 from harness.statistics.bootstrap import intervals, resample_metrics
 from harness.statistics.clusters import group_sums
 from harness.statistics.jackknife import replicates
@@ -79,11 +79,9 @@ def test_ignoring_the_groups_would_be_too_narrow():
     assert clustered_mean(values, groups).error > 3 * alone.error
 
 
-def test_a_ratio_weighs_by_its_denominators():
-    ratio = clustered_ratio([1, 90], [2, 100], groups="ab")
+def test_a_mean_weighs_its_samples():
     mean = clustered_mean([0.5, 0.9], "ab", weights=[2, 100])
-    assert ratio == mean
-    assert ratio.value == pytest.approx(91 / 102)
+    assert mean.value == pytest.approx(91 / 102)
 
 
 @pytest.mark.parametrize(

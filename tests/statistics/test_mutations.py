@@ -188,7 +188,7 @@ MUTATIONS = {
         "total = below.sum()",
     ),
     "formula: one group": ("analytic", "if counts < 2:", "if counts < 1:"),
-    "formula: weights": ("analytic", "above * below, below, groups", "above, below, groups"),
+    "formula: weights": ("analytic", "np.stack([above * below,", "np.stack([above,"),
     "formula: lengths": (
         "analytic",
         "if not above.shape == below.shape == (len(groups),):",
@@ -344,11 +344,6 @@ MUTATIONS = {
     "Holm: untested count": ("holm", "(len(tested) - rank)", "(len(names) - rank)"),
     "Holm: largest first": ("holm", "if p is not None)", "if p is not None)[::-1]"),
     "Holm: p unchecked": ("holm", "if not 0 <= p <= 1:", "if False:"),
-    "avg@k: sum": ("repeats", "mean(axis=1)", "sum(axis=1)"),
-    "pass@k: biased": ("repeats", "(ways - comb(n - right, k)) / ways", "1 - (1 - right / n) ** k"),
-    "pass@k: all of k": ("repeats", "(ways - comb(n - right, k)) / ways", "comb(right, k) / ways"),
-    "pass@k: wrong counts": ("repeats", "comb(n - right, k)", "comb(right, k)"),
-    "pass@k: any number": ("repeats", "if not np.isin(table, (0, 1)).all():", "if False:"),
     "best of k: with replacement": (
         "repeats",
         "comb(rank, k - 1) / comb(n, k)",

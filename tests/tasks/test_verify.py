@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import pytest
 
@@ -162,6 +163,27 @@ def test_an_empty_folder_cannot_be_verified(build, reader, tmp_path, protocol):
 def test_hidden_ground_truth_cannot_be_verified(build, shapes, reader):
     with pytest.raises(DataError, match=r"mevis, split valid: .*none"):
         list(verify(build("mevis(split=valid)", shapes), reader))
+
+
+@pytest.mark.skipif(find_spec("pycocoevalcap") is None, reason="needs extra [text]")
+def test_the_command_says_what_perfect_texts_score_where_that_is_not_one(
+    build, example, tmp_path, capsys
+):
+    """Perfect texts reach ROUGE-L's end of the scale; BLEU-4 and CIDEr depend on the texts."""
+    spec = "rvtbench_summary(protocol=rvtbench/text_simple)"
+    (check,) = verify(build(spec, example("rvtbench_summary")), None)
+    assert check.others == {"CIDEr (simple tokens)": pytest.approx(10)}
+    shutil.copytree(example("rvtbench_summary"), tmp_path, dirs_exist_ok=True)
+    records = tmp_path / "rvtbench" / "annotations" / "summary.jsonl"
+    rows = [json.loads(line) for line in records.read_text().splitlines()]
+    for row, text in zip(rows, ("a cat", "a dog", "two dogs"), strict=True):
+        row["gt"]["text"] = text
+    records.write_text("\n".join(map(json.dumps, rows)))
+    assert main(["verify", "--tasks", spec, "--data", str(tmp_path), "--model", "none"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "rvtbench_summary by perfect answers: "
+        "BLEU-4 (simple tokens) 0.0010, CIDEr (simple tokens) 5.0000"
+    )
 
 
 def test_the_command_says_who_missed_the_ceiling_and_fails(shapes, monkeypatch, capsys):

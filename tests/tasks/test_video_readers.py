@@ -12,7 +12,6 @@ import pytest
 
 from harness.masks import Rle
 from harness.media import frame_files
-from harness.metrics.unsupervised import visa_annotation_numbers
 from harness.record import values
 from harness.run.scoring import score_unit
 from harness.tasks.rvos.png_tree import label_tree, png_tree
@@ -206,18 +205,6 @@ def together(task, samples, said, annotators) -> None:
     for name in ("J", "F"):
         four = [np.mean(official[name]) for official in annotators]
         assert found[name] == pytest.approx(np.mean(four), abs=1e-12)
-
-
-def test_numbers_of_visas_masks_follow_ids_in_the_order_of_text(golden):
-    rows = golden("ref_davis17")["world"]["train"]["rows"]
-    ids: dict[str, list[str]] = {}
-    for row in rows:
-        video, expression = row["id"].rsplit("/", 1)
-        ids.setdefault(video, []).append(expression)
-    ours = visa_annotation_numbers(ids)
-    assert any(len(each) > 10 for each in ids.values()), "10 comes before 2"
-    for row in rows:
-        assert ours[tuple(row["id"].rsplit("/", 1))] == row["visa"][0]
 
 
 def test_images_of_numbers_score_as_the_masks_that_they_were_made_of(

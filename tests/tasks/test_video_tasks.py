@@ -18,7 +18,7 @@ from harness import plugins
 from harness.card import Card
 from harness.errors import DataError, UsageError
 from harness.masks import Rle, SoftMask
-from harness.media import CACHE
+from harness.media import CACHE, pixels
 from harness.metrics.boundary import boundary_radius
 from harness.record import values
 from harness.run.evaluate import evaluate
@@ -26,6 +26,7 @@ from harness.run.options import Options
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
 from harness.spec import parse
+from harness.tasks.ref_davis17.task import ground_truth_of_video
 from harness.tasks.ref_youtube_vos.splits import VALID, choose_videos, held_out
 from harness.tasks.rvos.png_tree import png_tree
 from harness.tasks.rvos.writing import palette_png
@@ -595,6 +596,19 @@ def unit_of(task) -> list:
     counts = {one.unit: sum(other.unit == one.unit for other in samples) for one in samples}
     wanted = max(counts, key=counts.get)
     return [one for one in samples if one.unit == wanted]
+
+
+def test_the_first_frame_says_how_many_objects_there_are(tmp_path):
+    """The third appears too late to be one, and the first is one though that frame lacks it."""
+    paths = []
+    for number, labels in enumerate(([[0, 2, 255]], [[1, 2, 3]])):
+        paths.append(tmp_path / f"{number}.png")
+        paths[-1].write_bytes(palette_png(np.array(labels, np.uint8)))
+    media = pixels([np.zeros((1, 3, 3), np.uint8)] * 2, times=[0, 1], is_video=True, id="x")
+    found = ground_truth_of_video(paths, media)
+    assert [sum(mask.area for mask in track) for track in found.objects] == [1, 2]
+    assert [mask.area for mask in found.void] == [1, 0]
+    assert sorted(found.tracks) == [1, 2, 3], "an expression may mean the third"
 
 
 def test_objects_compete_for_pixels_and_names_do_not_matter(build, films):

@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, Options, actions_of, command, count
+from harness.cli.arguments.shared import (
+    WHERE_READ,
+    Commands,
+    Options,
+    actions_of,
+    command,
+    count,
+)
 
 FORMATS = (
     "csv",
@@ -22,7 +29,9 @@ FORMATS = (
 
 def add_runs(commands: Commands) -> None:
     """`harness runs`."""
-    actions = actions_of(commands, "runs", "index, query, export and clear run folders")
+    actions = actions_of(
+        commands, "runs", "index, query, export and clear run folders; the mean and best of repeats"
+    )
     index = command(actions, "index", "write runs into the index")
     index.option("runs DIR", "folders with runs below them", nargs="+")
     _add_database(index)
@@ -37,6 +46,12 @@ def add_runs(commands: Commands) -> None:
     query.flag("--csv", "print CSV")
     query.json()
     _add_database(query)
+    about = "runs that differ in seeds alone: their mean, the best of k, where the variance is from"
+    repeats = command(actions, "repeats", about, "example: harness runs repeats runs/seed*")
+    repeats.option("runs DIR", "folders with runs of one model on one task", nargs="+")
+    repeats.option("--metric NAME", "the number (default: the headline)")
+    repeats.data(f"of derived and corpus metrics ({WHERE_READ})")
+    repeats.json()
     about = "list runs that --restart set aside, and rows of folders that are gone"
     gc = command(actions, "gc", about)
     gc.flag("--delete", "delete them")
