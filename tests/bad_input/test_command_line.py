@@ -313,6 +313,27 @@ def test_an_output_folder_that_is_a_file_is_refused(harness, counting, command):
     assert path.read_text() == "mine"
 
 
+@case("a folder below a file, to write to", "refused; the file stays", code=5)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "audit RUN --out OUT",
+        "board keep --runs RUN --out OUT",
+        "publish RUN --out OUT",
+        "runs export RUN --to parquet --out OUT",
+        "sweep --model random --vary seed=1 --tasks counting --data DATA --out OUT",
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_refused(harness, counting, command):
+    taken = harness.folder / "taken"
+    taken.write_text("mine")
+    harness.eval(code=0)
+    run = harness.folder / "runs" / "whole_frame" / "counting"
+    words = {"RUN": run, "OUT": taken / "out", "DATA": harness.folder / "data"}
+    harness(*(words.get(word, word) for word in command.split())).says(f"{taken}/out")
+    assert taken.read_text() == "mine"
+
+
 @case(
     "`harness data make` into a folder that holds something",
     "refused; what is there stays",

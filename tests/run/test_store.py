@@ -268,6 +268,16 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
 
 
+def test_a_read_only_disk_is_named_where_even_removing_a_file_is_refused(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(StoreError, match=r"file .*a\.json: .*Read-only file system"):
+        write_json(tmp_path / "a.json", {})
+
+
 HOLD = """
 import sys, time, pathlib
 from harness.store.lease import lease
