@@ -89,8 +89,11 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
             f"{value} of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
         )
         print("\n".join(wrap_lines(summary, indent=9)))
-    for key, one in verdicts:
-        if not one.is_passed:
-            print(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
-        elif one.tolerance:
-            print(f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}")
+    remarks = [
+        f"{key} by {one.way}: lowest are {', '.join(one.worst)}"
+        if not one.is_passed
+        else f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}"
+        for key, one in verdicts
+        if not one.is_passed or one.tolerance
+    ]
+    print(*dict.fromkeys(remarks), sep="\n", end="\n" if remarks else "")
