@@ -144,6 +144,7 @@ def evaluate(
         UnsupportedAnswerForm: the model gives no answer of the form that any sample asks for.
         ResumeMismatch: the folder holds a run of something else.
         UsageError: several workers and a ready model, or a task that needs a judge.
+        ModelError: the model is no SPEC, and does not derive from `Model`.
     """
     _check_judge(task)
     if workers < 1 or (workers > 1 and not isinstance(model, str)):
@@ -160,6 +161,7 @@ def evaluate(
         made = build_model(spec, seed) if workers == 1 else spec  # each worker builds its own
         model_spec = str(spec)
     else:
+        plugins.check_contract("models", "the model", model)
         spec, made = model.built_from, model
         model_spec = str(spec or model.name)
     folder = run_folder(Path(out), name or model_spec, _spec_of(task), subset)

@@ -191,13 +191,38 @@ def build(kind: Kind, spec: Spec | str, /, *context: object, **given: object) ->
     `context` is passed as positional arguments (a task gets the data root); `given` are
     ready-made values that override the spec's.
     """
-    import inspect  # slow to import, and not needed to list plugins
-
     if isinstance(spec, str):
         spec = Spec(spec)
     function = load(kind, spec.name)
     what = f"{kind.removesuffix('s')} {spec.name!r}"
+    arguments, needed = _arguments(kind, spec, function)
+    required = [name for name in needed if name not in arguments and name not in given]
+    if required:
+        raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
     with plugin_errors(what, _fault(kind)):
+        made = function(*context, **{**arguments, **given})
+    check_contract(kind, what, made)
+    return made
+
+
+def check_arguments(kind: Kind, spec: Spec) -> None:
+    """Raise what is wrong with a SPEC's names and values, and with those of its parts.
+
+    Nothing is built. A part is an argument named after a kind, such as `segmenter`; what a SPEC
+    lacks is not looked for, as the plugin around a part may give it.
+    """
+    arguments, _ = _arguments(kind, spec, load(kind, spec.name))
+    for part in CONTRACTS:
+        value = arguments.get(part.removesuffix("s"))
+        if isinstance(value, Spec):
+            check_arguments(part, value)
+
+
+def _arguments(kind: Kind, spec: Spec, function: Any) -> tuple[dict[str, object], list[str]]:
+    """Return the SPEC's values as the plugin annotates them, and the names without a default."""
+    import inspect  # slow to import, and not needed to list plugins
+
+    with plugin_errors(f"{kind.removesuffix('s')} {spec.name!r}", _fault(kind)):
         signature = inspect.signature(function)
         hints = typing.get_type_hints(function)
     known = [
@@ -218,19 +243,8 @@ def build(kind: Kind, spec: Spec | str, /, *context: object, **given: object) ->
                 fix=f"Did you mean {near[0]}?" if near else "",
             )
         arguments[key] = convert(value, hints.get(key, Any), f"{spec.name}({key}=…)")
-    required = [
-        name
-        for name in known
-        if name not in arguments
-        and name not in given
-        and signature.parameters[name].default is inspect.Parameter.empty
-    ]
-    if required:
-        raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
-    with plugin_errors(what, _fault(kind)):
-        made = function(*context, **{**arguments, **given})
-    check_contract(kind, what, made)
-    return made
+    empty = inspect.Parameter.empty
+    return arguments, [name for name in known if signature.parameters[name].default is empty]
 
 
 def check_contract(kind: Kind, what: str, made: object) -> None:

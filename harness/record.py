@@ -208,6 +208,16 @@ def runs_below(folder: Path) -> list[Path]:
     )
 
 
+def no_run(folder: Path) -> StoreError:
+    """Return the error of a folder without a finished run."""
+    return StoreError(
+        f"folder {folder}",
+        expected="a finished run, or a folder of them",
+        found="none",
+        fix="A run is finished when it has results.json.",
+    )
+
+
 def unfinished_below(folder: Path) -> list[Path]:
     """List every run folder at or below a folder that has answers or scores, and no results yet."""
     return sorted(

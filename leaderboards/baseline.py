@@ -10,6 +10,7 @@ from harness.record import SCORES, Run, finish, runs_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
 from harness.store import journal
+from harness.store.atomic import writing
 
 Key: TypeAlias = tuple[str, str, str]
 """Task, split and subset of a run, which its counterpart has too."""
@@ -21,9 +22,10 @@ def keep(run: Run, place: Path, *, files: Sequence[str] = ()) -> None:
     Journals of predictions among the further `files` count as the run's.
     """
     run.check_files()
-    place.mkdir(parents=True)
-    for name in files:
-        shutil.copyfile(run.folder / name, place / name)
+    with writing(place):
+        place.mkdir(parents=True)
+        for name in files:
+            shutil.copyfile(run.folder / name, place / name)
     manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
     scores = run.units() if (run.folder / SCORES).exists() else None
     finish(place, scores, run.results, manifest=manifest, journal=bool(files))

@@ -24,7 +24,7 @@ from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, refusals
-from harness.leaderboards.unit_values import unit_values
+from harness.leaderboards.unit_values import unit_failures, unit_values
 from harness.record import MANIFEST, SCORES, Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
@@ -57,6 +57,8 @@ class Entry:
     """The run's folder. Never published."""
     unit_values: Mapping[str, float | None]
     """The headline on each unit alone, by the unit's name; empty if it cannot be computed."""
+    unit_failures: Mapping[str, int]
+    """Number of samples of each unit without an answer that the protocol reads, by its name."""
     protocols: tuple[Bracketed, ...] = ()
     """The same predictions by other protocols, if they were scored so (`bracket`)."""
 
@@ -292,6 +294,7 @@ def table(
             to_best=place.to_best,
             folder=runs[place.index].folder,
             unit_values=unit_values(metrics, units[place.index]),
+            unit_failures=unit_failures(units[place.index]),
             protocols=protocols[place.index],
         )
         for place in places

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import HarnessError, StoreError
-from harness.record import RESCORE, RESULTS, Run, runs_below
+from harness.record import RESCORE, RESULTS, Run, no_run, runs_below
 from harness.scores import Corpus, Metric, UnitScore, value_of
 from harness.spec import parse
 from harness.statistics.paired import dependencies_of
@@ -39,12 +39,7 @@ def open_runs(
         if skips_unfinished:
             below = [path for path in below if (path / RESULTS).exists()]
         if not below:
-            raise StoreError(
-                f"folder {folder}",
-                expected="a finished run, or a folder of them",
-                found="none",
-                fix="A run is finished when it has results.json.",
-            )
+            raise no_run(folder)
         for path in below:
             if path.resolve() not in found:
                 found[path.resolve()] = None

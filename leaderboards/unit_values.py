@@ -34,3 +34,8 @@ def unit_values(
     if not metrics:
         return {}
     return {sys.intern(unit.unit): unit_value(metrics, unit) for unit in units}
+
+
+def unit_failures(units: Iterable[UnitScore]) -> Mapping[str, int]:
+    """Return the number of samples without an answer of each unit, by the unit's name."""
+    return {sys.intern(unit.unit): unit.failed for unit in units}

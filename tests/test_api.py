@@ -12,7 +12,7 @@ import pytest
 
 import harness
 from harness import api
-from harness.errors import DataError, StoreError, UnknownPlugin, UsageError
+from harness.errors import DataError, ModelError, StoreError, UnknownPlugin, UsageError
 from harness.model import Model
 from harness.types import AnswerForm, FailureKind
 
@@ -138,6 +138,16 @@ def test_a_run_of_the_api_is_the_command_s_run(command, shapes, tmp_path):
     assert {path.name for path in run.folder.glob("samples.*")} == journal  # nothing was predicted
     assert shown["tasks"]["reason_seg"]["metrics"] == run.results["metrics"]
     assert run.manifest["data"]["root"] == str(shapes)
+
+
+def test_a_model_that_does_not_derive_from_ours_is_refused(task, tmp_path):
+    class Alike:
+        name, batch_size, forms = "alike", 4, frozenset({AnswerForm.MASK})
+        describe, predict = Whole.describe, Whole.predict
+
+    with pytest.raises(ModelError, match=r"derives from harness\.model\.Model, found .*Alike"):
+        harness.evaluate(task, Alike(), out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_loaded_model_is_recorded_by_its_spec(task, tmp_path):

@@ -14,7 +14,7 @@ from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import note, tell, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, printable
-from harness.record import SCORES, Run, runs_below, unfinished_below
+from harness.record import SCORES, Run, no_run, runs_below, unfinished_below
 from harness.store.atomic import write_bytes, write_json, writing
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def keep(arguments: Namespace) -> int:
             found="one that exists",
             fix="`harness board check … --update-baseline` replaces a baseline.",
         )
-    for folder in runs_below(arguments.runs):
+    if not (found := runs_below(arguments.runs)):
+        raise no_run(arguments.runs)
+    for folder in found:
         place = arguments.out / folder.relative_to(arguments.runs)
         keep_run(Run.open(folder), place)
         print(place)

@@ -1,6 +1,7 @@
 """Settings of `--model` from its checkpoint: those of the training, unless the SPEC has others."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,13 +67,23 @@ def model_spec(text: str) -> Spec:
 
 
 def _is_folder(text: str) -> bool:
-    """Return True if a text is a checkpoint's folder, and no model's name."""
+    """Return True if a text is a checkpoint's folder, and no model's name.
+
+    Raises:
+        UsageError: it is a path, which no SPEC is, of no folder.
+    """
     if not text.strip() or text in plugins.installed_plugins("models"):
         return False
-    try:
-        return Path(text).expanduser().is_dir()
-    except (OSError, RuntimeError, ValueError):  # no home, no such path
-        return False
+    with suppress(OSError, RuntimeError, ValueError):  # no home, no such path
+        if Path(text).expanduser().is_dir():
+            return True
+    if "/" in text and not set(text) & set("(,:="):
+        raise UsageError(
+            f"--model {text}",
+            expected="NAME, NAME(key=value, …) or the folder of a training",
+            found="neither",
+        )
+    return False
 
 
 def as_trained(spec: Spec) -> Spec:

@@ -83,7 +83,7 @@ def _requested_names(
             "--y",
             expected="names that these trainings logged",
             found=", ".join(unknown) or "none",
-            fix=f"Logged: {', '.join(near or known)}.",
+            fix=f"Did you mean {', '.join(near)}?" if near else f"Logged: {', '.join(known)}.",
         )
     return list(dict.fromkeys(names))
 

@@ -191,4 +191,4 @@ def _accelerator() -> Finding:
 def _plugins() -> str:
     kinds: tuple[plugins.Kind, ...] = ("tasks", "models", "backends", "trainers")
     counted = ", ".join(f"{len(plugins.installed_plugins(kind))} {kind}" for kind in kinds)
-    return f"this package: {counted} (`harness list`)"
+    return f"installed: {counted} (`harness list`)"

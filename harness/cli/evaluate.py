@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness import plugins
 from harness.cli import progress as terminal
 from harness.cli.against import against, write_decision
 from harness.cli.checkpoint_config import requested_models
@@ -55,8 +56,9 @@ def evaluate(arguments: Namespace) -> int:
             expected="a name for one model",
             found="an empty one" if len(models) == 1 else f"{len(models)} models",
         )
-    for spec in models:
+    for spec in models:  # all of them, before the first is evaluated
         check_network(spec)
+        plugins.check_arguments("models", spec)
     options = _options(arguments)
     if launch is not None and arguments.submitit:
         raise UsageError(

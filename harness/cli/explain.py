@@ -26,11 +26,11 @@ from harness.models.backends.inputs import squashed
 from harness.record import Run
 from harness.run.judging import verdicts_of
 from harness.run.score import selected
-from harness.run.scoring import score_unit
+from harness.run.scoring import failure_of, score_unit
 from harness.scores import to_json
 from harness.store.atomic import write_bytes
 from harness.task import Task
-from harness.types import Answer, Call, Prediction, Query, Sample, Shown
+from harness.types import Answer, Call, Failure, Prediction, Query, Sample, Shown
 
 FRAMES = 6  # of a video that are drawn
 
@@ -57,6 +57,8 @@ def explain(arguments: Namespace) -> int:
     sample = next(one for one in unit if one.id == arguments.sample)
     prediction = run.prediction(sample.id)
     fault = prediction.failure
+    if fault is None and (kind := failure_of(task, sample, prediction)) is not None:
+        fault = Failure(kind, f"{task.protocol.name} reads nothing from it")
     shown: dict[str, object] = {
         **_question(task, run, sample),
         **_called(sample, prediction),

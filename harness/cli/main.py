@@ -26,7 +26,7 @@ EXIT_CODES = f"""exit codes:
   3  a benchmark's file is missing or damaged
   4  a model cannot be loaded, or keeps failing
   5  a run folder cannot be written, is held by another process, or belongs to another run
-  6  something that is needed is not installed, or there is not enough memory
+  6  something needed is not installed, does not answer, or memory is too small
   {HarnessError.exit_code}  a fault of harness or of a plugin
   {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command
 """

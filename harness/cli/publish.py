@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.cli.output import note, tell, write_text
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError, printable
-from harness.record import Run, runs_below
+from harness.record import Run, no_run, runs_below
 
 TEMPLATE = Path(__file__).parent.parent / "leaderboards" / "rescore.yml"
 
@@ -28,9 +28,12 @@ def _publish(arguments: Namespace) -> int:
     from harness.leaderboards.publish import publish as publish_run
 
     require(arguments, out="a folder for the publications")
+    found = {folder: runs_below(folder) for folder in arguments.runs}
+    if empty := [folder for folder, paths in found.items() if not paths]:
+        raise no_run(empty[0])
     made = {}
-    for folder in arguments.runs:
-        for path in runs_below(folder):
+    for folder, paths in found.items():
+        for path in paths:
             run = Run.open(path)
             below = path.relative_to(folder)
             place = arguments.out / (below if below.parts else path.name)

@@ -97,7 +97,7 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             ("name", "headline", "split", "samples", "title (answers; protocol)")
         ]
         for one in described:
-            about = one["module"]
+            about = one.get("about") or one["module"]
             if "forms" in one:  # it has a card
                 about = f"{one['title']} ({', '.join(one['forms'])}; {one['protocol']})"
             split = one.get("default_split", "")

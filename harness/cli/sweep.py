@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 
+from harness import plugins
 from harness.cli.checkpoint_config import as_trained, model_specs
 from harness.cli.evaluate import evaluate
 from harness.cli.spec_arguments import require
@@ -17,6 +18,9 @@ def sweep(arguments: Namespace) -> int:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
     varied = merge_values(arguments.vary)
     plan = Sweep(bases[0], varied, grid=arguments.grid, whole=as_trained)
+    models = [spec for spec, _ in plan.models()]
+    for spec in models:  # a mistyped setting leaves no sweep in the folder
+        plugins.check_arguments("models", spec)
     plan.write(arguments.out)
-    arguments.model = [str(spec) for spec, _ in plan.models()]
+    arguments.model = [str(spec) for spec in models]
     return evaluate(arguments)

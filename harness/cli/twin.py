@@ -12,7 +12,7 @@ from PIL import Image
 from harness.cli.output import tell
 from harness.cli.spec_arguments import require_minimum
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import MediaError, StoreError, UsageError
+from harness.errors import MediaError, ParseError, StoreError, UsageError
 from harness.files import read_text
 from harness.frames import uniform
 from harness.leaderboards.render import twins as page
@@ -148,7 +148,10 @@ def _plans(arguments: Namespace, builder: TwinBuilder) -> list[Plan]:
             text = read_text(path)
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--plan {path}", expected="a JSON file", found=str(error)) from error
-        plans.append(parse_plan(text, builder.catalog))
+        try:
+            plans.append(parse_plan(text, builder.catalog))
+        except ParseError as error:
+            raise UsageError(f"--plan {path}: {error}") from error
     return plans
 
 

@@ -89,11 +89,14 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
             f"{value} of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
         )
         print("\n".join(wrap_lines(summary, indent=9)))
+    remarks = []
     for key, one in verdicts:
         if not one.is_passed:
-            print(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
+            remarks.append(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
         elif one.tolerance:
-            print(f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}")
+            remarks.append(f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}")
         if one.others:
             others = ", ".join(f"{name} {number(value)}" for name, value in one.others.items())
-            print(f"{key} by perfect {one.way}: {others}")
+            remarks.append(f"{key} by perfect {one.way}: {others}")
+    for remark in dict.fromkeys(remarks):
+        print(remark)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.errors import StoreError, UsageError
 from harness.spec import Spec, Value, parse_values
-from harness.store.atomic import read_json, write_json
+from harness.store.atomic import read_json, write_json, writing
 
 SWEEP = "sweep.json"
 """File beside the run folders of a sweep: its base, and the settings that each model varies."""
@@ -76,7 +76,8 @@ class Sweep:
             },
         }
         path = folder / SWEEP
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         if path.exists() and read_json(path) != plain:
             raise UsageError(
                 f"--out {folder}",

@@ -34,10 +34,18 @@ from harness.run.preflight import problem_line, survey
 from harness.run.timing import gpu_peak
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
-from harness.store.atomic import write_json, writing
+from harness.store.atomic import forget, write_json, writing
 from harness.store.lease import lease
 from harness.task import Task
-from harness.trainer import CHECKPOINT, NullProgress, Trainer, TrainingProgress, TrainingRun
+from harness.trainer import (
+    CHECKPOINT,
+    CURVE,
+    STATE,
+    NullProgress,
+    Trainer,
+    TrainingProgress,
+    TrainingRun,
+)
 from harness.types import Sample
 from harness.version import __version__
 
@@ -117,6 +125,7 @@ def train(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with lease(out) if main else nullcontext():
+        is_new = main and not (out / MANIFEST).exists()
         manifest, finished = _start_or_resume(out, manifest, listed, main=main)
         if finished:
             options.progress.note(f"{out} is finished already")
@@ -136,7 +145,12 @@ def train(
             )
             if options.eval_model is not None:  # of a resumption too, which may have another
                 manifest = {**manifest, "eval_model": options.eval_model}
-            _run_training(trainer, run, manifest, before)
+            try:
+                _run_training(trainer, run, manifest, before)
+            except UsageError:
+                if is_new:
+                    _forget_unbegun(out)
+                raise
         if main and not options.keep_state:
             shutil.rmtree(run.state, ignore_errors=True)
     return Training(out)
@@ -277,6 +291,13 @@ def _refuse_used(out: Path, *, resume: bool) -> None:
             found="a folder that is not empty" if out.is_dir() else "a file",
             fix="Choose another, or pass --resume to go on with the training in it.",
         )
+
+
+def _forget_unbegun(out: Path) -> None:
+    """Remove the record of a training without a step, which would refuse the one that is meant."""
+    if not any((out / name).exists() for name in (CURVE, STATE, CHECKPOINT)):
+        for name in (MANIFEST, SAMPLES):
+            forget(out / name)
 
 
 def _start_or_resume(

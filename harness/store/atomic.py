@@ -26,7 +26,8 @@ def write_bytes(path: Path, data: bytes) -> None:
             temporary.replace(path)
             sync(path.parent)
     except StoreError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # on a read-only disk
+            temporary.unlink()
         raise
 
 

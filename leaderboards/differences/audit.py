@@ -31,6 +31,7 @@ from harness.run.verify import perfect
 from harness.spec import Spec, parse
 from harness.statistics.paired import Comparison, compare, dependencies_of
 from harness.statistics.shares import exact
+from harness.store.atomic import writing
 from harness.task import Task
 from harness.types import Prediction, Sample
 
@@ -393,7 +394,8 @@ def audit(
     What is in `out`, where the controls' run folders go, is gone on with.
     """
     auditor = _Auditor(run, data_root, out, progress, workers)
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     results, task = run.results, run.manifest["task"]
     interval = results["intervals"].get(results["headline"])
     return Audit(

@@ -13,6 +13,7 @@ from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for
 from harness.record import SCORES, Run
 from harness.scores import Mean, Metric, Ratio, value_of
+from harness.store.atomic import writing
 
 SAMPLES = "samples.parquet"
 
@@ -71,7 +72,7 @@ def write_samples(runs: Sequence[Run], path: Path, *, names: Mapping[Path, str] 
         path: The file.
         names: A board's names of the runs by their folders, for `model`; else the models' names.
     """
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+    with writing(path), pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for run in runs:
             if (run.folder / SCORES).exists():
                 lines = list(_lines(run, names.get(run.folder)))

@@ -1,11 +1,13 @@
 """The samples of one table as columns, with their ground truth, images and thumbnails."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.leaderboards.board import Entry
 from harness.leaderboards.runs import task_of
 from harness.leaderboards.site import details
 from harness.media import Media
@@ -61,18 +63,15 @@ class Columns:
         }
 
     def add_run(
-        self,
-        name: str,
-        values: Mapping[str, float | None],
-        predictions: Iterable[Mapping[str, Any] | None],
+        self, name: str, entry: Entry, predictions: Iterable[Mapping[str, Any] | None]
     ) -> None:
-        """Add the columns of a run.
-
-        `values` are by the unit's name; `predictions` one a sample, in the samples' order.
-        """
+        """Add the columns of a run; `predictions` are one a sample, in the samples' order."""
+        values, sizes = entry.unit_values, Counter(self.unit)
         letters, cut, tokens = [], [], []
         for place, plain in enumerate(predictions):
-            letters.append(details.failure_letter(plain))
+            unit = self.unit[place]
+            failed = entry.unit_failures.get(self.units[unit])
+            letters.append(details.failure_letter(plain, failed, sizes[unit]))
             tokens.append(0 if plain is None else plain["usage"][1])
             if plain is not None and details.is_cut(plain):
                 cut.append(place)

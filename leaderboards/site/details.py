@@ -65,11 +65,17 @@ def _shortened(plain: Mapping[str, Any], question: str, texts: dict[str, int]) -
     return made
 
 
-def failure_letter(plain: Mapping[str, Any] | None) -> str:
-    """Return the letter of a prediction's failure, of an answer, or of nothing."""
+def failure_letter(plain: Mapping[str, Any] | None, failed: int | None, samples: int) -> str:
+    """Return the letter of a prediction's failure, of an answer, or of nothing.
+
+    The protocol decides, as in the run's counts (`scoring.failure_of`): `failed` of its unit's
+    `samples` have no answer. The model's parser decides where `failed` is some of them or None.
+    """
     if plain is None:
         return MISSING
-    return LETTERS.get(plain["failure"][0], "m") if "failure" in plain else ANSWERED
+    if failed == 0 or ("failure" not in plain and failed != samples):
+        return ANSWERED
+    return LETTERS.get(plain.get("failure", ["parse"])[0], "m")
 
 
 def is_cut(plain: Mapping[str, Any]) -> bool:

@@ -22,7 +22,7 @@ from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
 from harness.leaderboards.site.runs import run_page
 from harness.leaderboards.site.write import sample_ids
-from harness.leaderboards.unit_values import unit_values
+from harness.leaderboards.unit_values import unit_failures, unit_values
 from harness.media import Media
 from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
 from harness.run.batching import Selection, select, units
@@ -115,9 +115,14 @@ class Running:
             self.task, run.manifest, scores, self.failures, self.usage, nothing, None
         )
         made = row(run)
-        values = unit_values(self.metrics, scores)
         return Entry(
-            row=made, rank=None, basis=None, to_best=None, folder=run.folder, unit_values=values
+            row=made,
+            rank=None,
+            basis=None,
+            to_best=None,
+            folder=run.folder,
+            unit_values=unit_values(self.metrics, scores),
+            unit_failures=unit_failures(scores),
         )
 
     @property
@@ -339,7 +344,7 @@ class LiveSite:
         made.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
         for number, entry in enumerate(table.entries):
             plain = details.predictions_of(self._run(entry).journal, made.columns.id)
-            made.columns.add_run(f"r{number}", entry.unit_values, plain)
+            made.columns.add_run(f"r{number}", entry, plain)
         return made
 
     def _sheet(self, place: int, number: int) -> bytes | None:

@@ -178,7 +178,7 @@ def _write_run(entry: Entry, columns: Columns, key: str, folder: SiteFolder) -> 
     journal.check(Run(entry.folder).manifest["config_hash"])
     folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)))
     shown = _kept(details.predictions_of(journal, columns.id), columns, key, folder)
-    columns.add_run(key.split("/")[1], entry.unit_values, shown)
+    columns.add_run(key.split("/")[1], entry, shown)
 
 
 def _kept(

@@ -15,6 +15,7 @@ case = pytest.mark.case
     [
         ("whole_frmae", "counting", " whole_frame?"),
         ("whole_frame", "countnig", " counting, "),
+        ("runs/nothing", "counting", "the folder of a training, found neither"),
         ("random(sead=1)", "counting", " seed?"),
         ("whole_frame", "counting(splt=pixmo_val)", " split?"),
         ("qwen_vl(backend=stord)", "counting", " stored?"),
@@ -311,6 +312,27 @@ def test_an_output_folder_that_is_a_file_is_refused(harness, counting, command):
         done = harness("board", "build", "--runs", harness.folder / "runs", "--out", path)
     done.says(str(path))
     assert path.read_text() == "mine"
+
+
+@case("a folder below a file, to write to", "refused; the file stays", code=5)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "audit RUN --out OUT",
+        "board keep --runs RUN --out OUT",
+        "publish RUN --out OUT",
+        "runs export RUN --to parquet --out OUT",
+        "sweep --model random --vary seed=1 --tasks counting --data DATA --out OUT",
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_refused(harness, counting, command):
+    taken = harness.folder / "taken"
+    taken.write_text("mine")
+    harness.eval(code=0)
+    run = harness.folder / "runs" / "whole_frame" / "counting"
+    words = {"RUN": run, "OUT": taken / "out", "DATA": harness.folder / "data"}
+    harness(*(words.get(word, word) for word in command.split())).says(f"{taken}/out")
+    assert taken.read_text() == "mine"
 
 
 @case(

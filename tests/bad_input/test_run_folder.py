@@ -221,6 +221,15 @@ def test_a_file_that_was_changed_is_named(harness, finished, name):
     harness(*board, code=0)
 
 
+@case("a folder without a finished run, to keep or publish", "refused; nothing is written", code=5)
+@pytest.mark.parametrize("command", ["board keep --runs", "publish"])
+def test_a_folder_without_a_run_is_not_kept(harness, command):
+    (harness.folder / "empty").mkdir()
+    out = harness.folder / "out"
+    harness(*command.split(), harness.folder / "empty", "--out", out).says("a finished run")
+    assert not out.exists()
+
+
 @case(
     "a manifest that was changed or is lost",
     "refused by boards and the gate; the same "

@@ -56,6 +56,7 @@ def test_lists_are_arrays_of_objects_with_names(command):
     }
     for kind in ("models", "trainers", "segmenters", "propagators", "backends", "metrics"):
         assert all(one["name"] and one["module"] for one in command.json("list", kind))
+    assert "  A task or group of lmms-eval, " in command("list", "tasks").stdout, "it has no card"
 
 
 def test_models_are_listed_with_what_each_needs_and_one_with_its_settings(command):
@@ -228,11 +229,26 @@ def test_a_model_without_its_checkpoint_says_so_itself(command, model, shapes, t
     assert f"model {model}" in info and "checkpoint" in info and not out.exists()
 
 
+@pytest.mark.parametrize("part", ["levl=3", "segmenter=grabcut(rouns=1)", "batch_size=many"])
+def test_every_model_is_checked_before_the_first_is_evaluated(part, shapes, tmp_path, capsys):
+    out = tmp_path / "out"
+    where = ["--tasks", "reason_seg", "--data", str(shapes), "--out", str(out)]
+    wrong = f"saliency({part})"
+    assert main(["eval", "--model", f"whole_frame,{wrong}", *where]) == 2
+    assert f"{part.rpartition('(')[2].partition('=')[0]}=…" in capsys.readouterr().err
+    assert not out.exists()
+    name, value = part.split("=", 1)
+    assert main(["sweep", "--model", "saliency", "--vary", f"{name}={value}", *where]) == 2
+    assert not out.exists(), "a sweep that cannot be made would refuse the one that is meant"
+
+
 def test_verify_reaches_every_ceiling(command, shapes):
     shown = command.json("verify", "--tasks", "reason_seg,mevis,counting", "--data", shapes)
     assert shown["passed"]
     ways = {(one["name"], one["way"]) for one in shown["verdicts"]}
     assert ways == {(name, way) for name in FORMS for way in ("answers", "responses")}
+    text = command("verify", "--tasks", "reason_seg", "--data", shapes).stdout
+    assert text.count("below the ceiling") == 1
 
 
 def test_verify_reaches_every_ceiling_on_real_images(command, real):

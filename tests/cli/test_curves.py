@@ -113,7 +113,7 @@ def test_more_panels_than_fit_side_by_side_go_below(tmp_path):
     ("rows", "y", "code", "named"),
     [
         ([], "think_length", 5, "curve.jsonl"),
-        (counted(9), "think_lenght", 2, "think_length"),
+        (counted(9), "think_lenght", 2, "Did you mean think_length?"),
         (counted(9), None, 2, "think_length"),
         ([(1, {"kl": float("nan")})], "kl", 5, "kl"),
         ([(1, {"kl": "much"})], "kl", 5, "'much'"),

@@ -226,6 +226,20 @@ def test_why_a_response_cannot_be_read_is_told(of_image):
     assert "found 'I see nothing.'" in text
 
 
+def test_a_response_that_the_protocol_does_not_read_is_told_as_a_failure(tmp_path, capsys):
+    said = {"id": "0", "response": fenced([1, 2, 30, 40])}
+    (tmp_path / "said.jsonl").write_text(json.dumps(said) + "\n")
+    reader = "qwen_vl(prompt=locate,backend=stored,segmenter=box,propagator=still)"
+    data = ["--tasks", "vsi_bench", "--data", str(IMAGES.parents[1] / "vsi_bench" / "example")]
+    given = ["--predictions", str(tmp_path / "said.jsonl"), "--model", reader]
+    assert main(["score", *data, *given, "--out", str(tmp_path / "runs")]) == 0
+    capsys.readouterr()
+    assert main(["explain", str(tmp_path / "runs" / "said" / "vsi_bench"), "0", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["prediction"]["answer"] and "failure" not in shown["prediction"]
+    assert shown["failure"] == "parse: vsi/official reads nothing from it"
+
+
 def test_masks_stand_beside_the_ground_truths(of_image, images):
     shown = of_image(fenced([10, 10, 60, 60]))
     table = shown["masks"]

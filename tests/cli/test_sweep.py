@@ -24,14 +24,16 @@ def test_a_setting_that_is_named_again_has_all_its_values():
     assert merge_values(["a=1,2", "b.c=x", " a =3"]) == {"a": (1, 2, 3), "b.c": ("x",)}
 
 
-@pytest.mark.parametrize("vary", [["a=1,2,3"], ["a=1", "a=2", "a=3"], ["a=1,2", "a=2,3"]])
+@pytest.mark.parametrize(
+    "vary", [["seed=1,2,3"], ["seed=1", "seed=2", "seed=3"], ["seed=1,2", "seed=2,3"]]
+)
 def test_repeated_options_vary_as_one_list_does(vary, tmp_path, monkeypatch):
     requested = []
     monkeypatch.setattr(command_line, "evaluate", lambda given: requested.extend(given.model) or 0)
     words = [word for text in vary for word in ("--vary", text)]
     where = ["--tasks", "t", "--data", ".", "--out", str(tmp_path)]
-    assert main(["sweep", "--model", "m", *words, *where]) == 0
-    assert requested == ["m", "m(a=1)", "m(a=2)", "m(a=3)"]
+    assert main(["sweep", "--model", "random", *words, *where]) == 0
+    assert requested == ["random", "random(seed=1)", "random(seed=2)", "random(seed=3)"]
     assert list(sweep_of(tmp_path / "run")["models"]) == requested
 
 

@@ -71,6 +71,15 @@ def said(capsys):
     return json.loads(capsys.readouterr().out)
 
 
+def test_a_training_that_cannot_begin_leaves_its_folder_to_another(line, tmp_path, capsys):
+    out = Path(line[line.index("--out") + 1])
+    wrong = [*line]
+    wrong[line.index("--model") + 1] = "saliency"
+    assert main(wrong) == 2 and "found Saliency" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir() if not path.name.startswith(".")] == []
+    assert main(line) == 0 and (out / "checkpoint").is_dir()
+
+
 def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, tmp_path):
     code = main([*line, "--eval-tasks", "reason_seg", "--every", "2", "--seed", "7", "--json"])
     assert code == 0

@@ -84,7 +84,7 @@ def test_a_plan_that_is_none(image_file: Path, capsys: Any, plan: str | None, wo
     file = image_file.parent / "plan.json"
     if plan is not None:
         file.write_text(plan)
-    assert main(["twin", "show", "--media", str(image_file), "--plan", str(file)]) != 0
+    assert main(["twin", "show", "--media", str(image_file), "--plan", str(file)]) == 2
     assert words in capsys.readouterr().err
     assert not (image_file.parent / "twin.html").exists()
 

@@ -462,3 +462,17 @@ def test_a_failure_of_any_kind_has_its_letter(make_run, tmp_path):
     _, columns = read(tmp_path / "out" / "data/t0/samples.js")
     assert columns["runs"]["r0"]["failure"].startswith("pmipmi")
     assert columns["runs"]["r0"]["cut"] == [4]
+
+
+def test_the_protocol_decides_which_response_is_an_answer(make_run, rewrite, tmp_path):
+    """As the run counts: of two samples the parser read the first, and the protocol the second."""
+    run = make_run("a", failing=(1,))
+
+    def edit(units):
+        units[0]["failed"], units[1]["failed"] = 1, 0
+
+    rewrite(run, edit)
+    write_site(build(run), tmp_path / "out", images=False)
+    _, columns = read(tmp_path / "out" / "data/t0/samples.js")
+    assert set(columns["runs"]["r0"]["failure"][2:]) == {"."}
+    assert columns["runs"]["r0"]["failure"].startswith("p.")

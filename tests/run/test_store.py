@@ -102,7 +102,7 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path):
     journal = Journal(tmp_path)
     assert set(journal.places) == {"a", "c"}
     assert path.name in journal.repair()[0]
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match="The same `harness eval` predicts again"):
         journal.record("b")
     assert set(Journal(tmp_path).places) == {"a", "c"}
 
@@ -266,6 +266,16 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(tmp_path):
     with pytest.raises(StoreError):
         write_json(tmp_path / "x.json", {"a": 1})
     assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_read_only_disk_is_named_where_even_removing_a_file_is_refused(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(StoreError, match=r"file .*a\.json: .*Read-only file system"):
+        write_json(tmp_path / "a.json", {})
 
 
 HOLD = """
