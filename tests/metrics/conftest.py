@@ -159,9 +159,9 @@ def disks(modules: Modules) -> Iterator[str]:
         side = 2 * radius + 3
         rows, columns = np.indices((side, side)) - radius - 1
         dot = (rows == 0) & (columns == 0)
-        grown = modules.bits.dilate_by_disk(modules.bits.pack(dot, gap=radius), radius)
-        found = modules.bits.unpack(grown, side, side)[0]
-        if (found != (rows**2 + columns**2 <= radius**2)).any():
+        packed = modules.bits.pack(dot, ~dot & dot, gap=radius)
+        found, other = modules.bits.unpack(modules.bits.dilate_by_disk(packed, radius), side, side)
+        if (found != (rows**2 + columns**2 <= radius**2)).any() or other.any():
             yield f"disk {radius}: {np.count_nonzero(found)} pixels"
 
 

@@ -137,15 +137,14 @@ def test_ignored_pixels_could_as_well_be_wrong(three):
 @given(masks(2), st.integers(0, 6))
 @settings(max_examples=50)
 def test_dilation_reaches_every_pixel_within_the_radius(pair, radius):
-    mask = pair[0]
-    height, width = mask.shape
-    expected = np.zeros_like(mask)
-    rows, columns = np.indices(mask.shape)
-    for row, column in np.argwhere(mask):
-        expected |= (rows - row) ** 2 + (columns - column) ** 2 <= radius**2
-    found = unpack(dilate_by_disk(pack(mask, gap=radius), radius), height, width)
-    assert found.shape == (1, height, width)
-    assert (found[0] == expected).all()
+    height, width = pair[0].shape
+    expected = np.zeros((2, height, width), dtype=bool)
+    rows, columns = np.indices(pair[0].shape)
+    for image, row, column in np.argwhere(pair):
+        expected[image] |= (rows - row) ** 2 + (columns - column) ** 2 <= radius**2
+    found = unpack(dilate_by_disk(pack(*pair, gap=radius), radius), height, width)
+    assert found.shape == expected.shape
+    assert (found == expected).all()
 
 
 @given(masks(2))
