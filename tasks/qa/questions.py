@@ -287,7 +287,7 @@ def read_records(
             try:
                 yield make({**parse(), FILE: path.stem, INDEX: index}, where)
             except DataError as error:
-                yield error
+                yield error if where in str(error) else DataError(f"{where}: {error}")
 
 
 def fill_pattern(pattern: str, row: Mapping[str, object], where: str) -> str:
