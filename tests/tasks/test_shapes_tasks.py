@@ -306,6 +306,17 @@ def test_missing_files_are_listed(build, place, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_check_goes_on_after_a_bad_line(build, place, name):
+    path, lines = place(name)
+    del lines[2]["question"]
+    write(path, lines)
+    path.write_text("no JSON\n" + path.read_text("utf-8"), encoding="utf-8")
+    first, second = build(name, path.parents[2]).check()
+    assert "line 1: " in first.message and "line 4: " in second.message
+    assert first.path == second.path == str(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_no_questions_and_endless_lines_are_told(build, place, name):
     path, _ = place(name)
     path.write_bytes(b"\n\n")
