@@ -64,6 +64,8 @@ def _codec(kind: Any) -> _Codec:
             lambda plain: None if plain is None else read(plain),
             _same if write is _same else lambda value: None if value is None else write(value),
         )
+    if origin is typing.Literal:
+        return _Codec(lambda plain: _one_of(plain, parts), _same)
     if origin in (tuple, frozenset):
         read, write = _codec(parts[0])
         length = None if origin is frozenset or ... in parts else len(parts)
@@ -142,6 +144,12 @@ def _items(plain: Any, read: Convert, length: int | None) -> Iterator[Any]:
     if length not in (None, len(_typed(plain, (list,)))):
         raise ValueError(f"expected {length} of them, found {len(plain)}")
     return map(read, plain)
+
+
+def _one_of(plain: Any, values: tuple[Any, ...]) -> Any:
+    if not any(type(plain) is type(one) and plain == one for one in values):
+        raise ValueError(f"expected {' or '.join(map(repr, values))}, found {plain!r:.60}")
+    return plain
 
 
 def _typed(plain: Any, kinds: tuple[type, ...]) -> Any:

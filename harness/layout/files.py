@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError, raised_as
-from harness.files import lines_of, read_bytes, refuse_other
+from harness.files import read_bytes, refuse_other
 from harness.responses import refuse_duplicate_keys
 
 if TYPE_CHECKING:
@@ -162,16 +162,6 @@ def parse(text: str) -> Any:
 def readable(path: Path) -> AbstractContextManager[None]:
     """Turn an OSError into the DataError of a file that cannot be read."""
     return raised_as(DataError, f"file {path}", "a readable file", OSError)
-
-
-def read_lines(path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the number, from 1, and the bytes of each line that is not blank; raise DataError.
-
-    Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
-    held whole.
-    """
-    with readable(path):
-        yield from ((number, line) for number, _, line in lines_of(path, limit) if line.strip())
 
 
 @overload

@@ -45,6 +45,7 @@ from harness.run.scoring import score_unit
 from harness.scores import UnitScore
 from harness.task import Task
 from harness.types import Answer, Box, Point, Prediction, Sample, Target
+from harness.world.raster import edges
 
 CANVAS = 840  # the coarsest coordinates that a grammar is expected to have, in steps a side
 SHOWN = 5
@@ -319,9 +320,7 @@ class Oracle(Segmenter, Propagator):
 def mask_with_box(mask: Rle) -> tuple[Box, BoolArray]:
     """A mask that is not empty, with the box around all of it (right and bottom exclusive)."""
     array = mask.to_array()
-    rows, columns = np.flatnonzero(array.any(1)), np.flatnonzero(array.any(0))
-    edges = (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1)
-    return Box(*map(float, edges)), array
+    return Box(*map(float, edges(array))), array
 
 
 def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:

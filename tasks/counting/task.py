@@ -12,37 +12,27 @@ none:
      "points": {"x": [12.5, 80.0], "y": [40.0, 44.0]}}
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import folder, path_inside, rows
-from harness.media import Media, image_or_placeholder
+from harness.layout import folder, path_inside
 from harness.metrics.averages import Numbers
 from harness.metrics.counting import absolute_error, exact, squared_error
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Problem, Protocol, Task, choose, single_answer
+from harness.task import Ceiling, Protocol, Task, choose, single_answer
 from harness.tasks.counting.captions import without_number
-from harness.tasks.qa.tables import check_each, sound
+from harness.tasks.qa.images import image_problems, open_images
+from harness.tasks.qa.questions import Question, read_records
+from harness.tasks.qa.tables import text
+from harness.tasks.qa.task import QuestionFormat, question_task
 from harness.tasks.refer.copies import parquet_files
-from harness.types import Answer, AnswerForm, Point, Prediction, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Point, Prediction, Sample
 
 FIX = "`harness list tasks counting` says where the data is had."
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One question from any of the lists."""
-
-    id: str
-    text: str
-    count: int
-    image: bytes | Path | None
-    """Image: encoded bytes, a file, or None where the list has lost it."""
-    points: tuple[Point, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,63 +43,73 @@ class Listing:
     hub_split: str
     columns: Mapping[str, str]
     """Columns to read, each with a word on its content."""
-    read: Callable[[Mapping[str, object], int, Path], Record]
-    """Turns a row, its number in the list and the list's folder into a record."""
+    read: Callable[[Mapping[str, object], str, Path], Question]
+    """Makes a question of a row, where it stands, and the list's folder. One without an image has
+    lost it; one without an id has its number in the list for an id."""
 
 
-def visionreasoner_row(row: Mapping[str, object], number: int, place: Path) -> Record:
+def visionreasoner_row(row: Mapping[str, object], where: str, place: Path) -> Question:
     """A row of VisionReasoner's copies."""
-    return Record(str(row["image_id"]), _text(row, "text"), _count(row, "count"), _bytes(row))
+    return _with_image(row, where, text(row, "text", where), "count", id=str(row["image_id"]))
 
 
-def countbench_row(row: Mapping[str, object], number: int, place: Path) -> Record:
+def countbench_row(row: Mapping[str, object], where: str, place: Path) -> Question:
     """A row of the 540 captions; the question is the caption with its number left out."""
-    count = _count(row, "number")
-    return Record(str(number), without_number(_text(row, "text"), count), count, _bytes(row))
+    caption = without_number(text(row, "text", where).strip(), _count(row, "number", where))
+    return _with_image(row, where, caption, "number")
 
 
-def countbenchqa_row(row: Mapping[str, object], number: int, place: Path) -> Record:
+def countbenchqa_row(row: Mapping[str, object], where: str, place: Path) -> Question:
     """A row of the 491 questions."""
-    return Record(str(number), _text(row, "question"), _count(row, "number"), _bytes(row))
+    return _with_image(row, where, text(row, "question", where), "number")
 
 
-def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+def pixmo_row(row: Mapping[str, Any], where: str, place: Path) -> Question:
     """Read a row of the official list, whose images were fetched by their address beforehand."""
-    label, path = _text(row, "label"), path_inside(place / "images", row["image_sha256"])
+    label = text(row, "label", where).strip()
+    path = path_inside(place / "images", row["image_sha256"])
     points = row["points"] or {"x": (), "y": ()}
     try:
         sides = zip(points["x"] or (), points["y"] or (), strict=True)
         places = tuple(Point(float(x), float(y)) for x, y in sides)
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(
-            "points", expected="a list x and a list y of as many numbers", found=repr(points)[:60]
+            f"{where}: 'points'",
+            expected="a list x and a list y of as many numbers",
+            found=repr(points)[:60],
         ) from error
-    return Record(
+    answer = Answer(count=_count(row, "count", where), points=places or None)
+    return Question(
         id=f"{row['image_sha256']}/{label}",
         text=f"How many {label} are there in this image?",
-        count=_count(row, "count"),
-        image=path if path.is_file() else None,
-        points=places or None,
+        media=(path,) if path.is_file() else (),
+        answer=answer,
+        categories={"count": str(answer.count)},
     )
 
 
-def _text(row: Mapping[str, object], column: str) -> str:
-    text = row[column]
-    if not isinstance(text, str) or not text.strip():
-        raise DataError(column, expected="text", found=repr(text)[:40])
-    return text.strip()
+def _with_image(
+    row: Mapping[str, object], where: str, wording: str, column: str, *, id: str = ""
+) -> Question:
+    cell = row["image"]
+    image = cell.get("bytes") if isinstance(cell, dict) else None
+    count = _count(row, column, where)
+    return Question(
+        id=id,
+        text=wording.strip(),
+        media=() if image is None else (image,),
+        answer=Answer(count=count),
+        categories={"count": str(count)},
+    )
 
 
-def _count(row: Mapping[str, object], column: str) -> int:
+def _count(row: Mapping[str, object], column: str, where: str) -> int:
     count = row[column]
     if type(count) is not int or count < 0:
-        raise DataError(column, expected="a whole number ≥ 0", found=repr(count)[:40])
+        raise DataError(
+            f"{where}: {column!r}", expected="a whole number ≥ 0", found=repr(count)[:40]
+        )
     return count
-
-
-def _bytes(row: Mapping[str, object]) -> bytes | None:
-    image = row["image"]
-    return image.get("bytes") if isinstance(image, dict) else None
 
 
 COPY = {"image": "image", "text": "question", "image_id": "id", "count": "ground_truth"}
@@ -154,76 +154,40 @@ def counting(
     listing = LISTS[split]
     place = folder(data / "counting" / listing.folder, fix=FIX)
     files = parquet_files(place, listing.hub_split, fix=FIX)
-    return Task(
-        name="counting",
-        version=1,
+    every = partial(_questions, files, listing, place)
+    layout = QuestionFormat(
+        files=files,
+        read=lambda: (one for one in every() if isinstance(one, DataError) or one.media),
+        open=open_images,
+        problems=image_problems,
+    )
+    return question_task(
+        layout,
+        "counting",
+        protocol=scoring,
         split=split,
         forms=(AnswerForm.COUNT,),
-        protocol=scoring,
-        samples=partial(_samples, files, listing),
-        annotations=tuple(files),
-        check=partial(_check, files, listing),
-        arguments={
-            "split": split,
-            "protocol": protocol,
-            "without_image": lost_images(files, listing),
-        },
+        arguments={"without_image": lost_images(every)},
     )
 
 
-def lost_images(files: Sequence[Path], listing: Listing) -> int | None:
+def lost_images(every: Callable[[], Iterable[Question | DataError]]) -> int | None:
     """Count the rows without an image; None if a file cannot be read, which `check` reports."""
     try:
-        return sum(
-            isinstance(record, Record) and record.image is None
-            for record in _records(files, listing)
-        )
+        return sum(isinstance(one, Question) and not one.media for one in every())
     except DataError:
         return None
 
 
-def _records(files: Sequence[Path], listing: Listing) -> Iterator[Record | DataError]:
-    """Yield every row in order: its record, or the error that it has."""
-    number = 0
-    for path in files:
-        for row in rows(path, dict(listing.columns)):
-            try:
-                yield listing.read(row, number, path.parent.parent)
-            except DataError as error:
-                yield DataError(f"{path}, row {number}: {error}")
-            number += 1
-
-
-def _media(record: Record) -> Media:
-    assert record.image is not None, "rows without an image are left out"
-    return image_or_placeholder(record.image, f"of record {record.id!r}")
-
-
-def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
-    for record in sound(_records(files, listing)):
-        if record.image is None:
-            continue
-        media = _media(record)
-        yield Sample(
-            id=record.id,
-            query=Query(
-                id=query_id(record.id),
-                text=record.text,
-                media=(media,),
-                forms=(AnswerForm.COUNT,),
-            ),
-            target=Target(answer=Answer(count=record.count, points=record.points)),
-            group=media.id,  # an image may be asked about under several labels
-            categories={"count": str(record.count)},
-        )
-
-
-def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
-    def look(record: Record) -> Iterator[Problem]:
-        if record.image is not None and (fault := _media(record).fault):
-            yield Problem(f"record {record.id!r}", fault)
-
-    return check_each(_records(files, listing), str(files[0].parent), look)
+def _questions(
+    files: Sequence[Path], listing: Listing, place: Path
+) -> Iterator[Question | DataError]:
+    """Yield every row in order: its question, or the error that it has."""
+    every = read_records(files, listing.columns, lambda row, where: listing.read(row, where, place))
+    for number, one in enumerate(every):
+        if isinstance(one, Question) and not one.id:
+            one = replace(one, id=str(number))
+        yield one
 
 
 def predicted_count(answer: Answer | None) -> int:

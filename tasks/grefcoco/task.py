@@ -19,11 +19,11 @@ from harness.layout import folder
 from harness.masks import Rle
 from harness.media import Media
 from harness.metrics.generalised import SIDE, rela_polygon, rela_resize
-from harness.task import Problem, Protocol, Task, choose
+from harness.task import Protocol, Task, choose
 from harness.tasks.grefcoco.scoring import BOXED, PROTOCOLS
 from harness.tasks.refer.annotations import ImageInfo, Thing, union
 from harness.tasks.refer.referents import Listing, Referent, find_referents
-from harness.tasks.refer.source import media_of, problems, query_sample
+from harness.tasks.refer.source import listing_source, media_of, query_sample
 from harness.types import Answer, AnswerForm, Sample
 
 FIX = "`harness list tasks grefcoco` says where the data is had."
@@ -48,6 +48,7 @@ def grefcoco(
     root = folder(data / "refer_seg", fix=FIX)
     path = find_referents(root / "grefcoco", "grefs(unc)", fix=FIX)
     listing = Listing(root, path, FIX)
+    source = listing_source(listing, split, partial(_of_referent, listing, name), exact=True)
     boxed = name == "rec/grec"
     return Task(
         name="grefcoco",
@@ -55,34 +56,32 @@ def grefcoco(
         split=split,
         forms=(AnswerForm.BOXES if boxed else AnswerForm.MASK,),
         protocol=scoring,
-        samples=partial(_samples, listing, split, name),
-        annotations=(path, path.parent / "instances.json"),
-        check=partial(_check, listing, split, name),
+        samples=source.samples,
+        annotations=source.files,
+        check=source.check,
         arguments={"split": split, "protocol": name, "answer": "box" if boxed else "mask"},
     )
 
 
-def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
-    form = AnswerForm.BOXES if protocol == "rec/grec" else AnswerForm.MASK
-    for referent in listing.referents_of(split, exact=True):
-        media, answer, square = _resolve(listing, referent, protocol)
-        for sentence in referent.sentences:
-            if sentence.raw is None:
-                raise DataError(
-                    f"{referent.where}, sentence {sentence.id}",
-                    expected="'raw', a text",
-                    found="none",
-                )
-            yield query_sample(
-                str(sentence.id),
-                sentence.raw,
-                media,
-                form=form,
-                answer=answer,
-                extra=None if square is None else {"square": square},
-                group=str(referent.image_id),
-                categories={"objects": _number(referent)},
+def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterator[Sample]:
+    media, answer, square = _resolve(listing, referent, protocol)
+    for sentence in referent.sentences:
+        if sentence.raw is None:
+            raise DataError(
+                f"{referent.where}, sentence {sentence.id}",
+                expected="'raw', a text",
+                found="none",
             )
+        yield query_sample(
+            str(sentence.id),
+            sentence.raw,
+            media,
+            form=AnswerForm.BOXES if protocol == "rec/grec" else AnswerForm.MASK,
+            answer=answer,
+            extra=None if square is None else {"square": square},
+            group=str(referent.image_id),
+            categories={"objects": _number(referent)},
+        )
 
 
 def _number(referent: Referent) -> str:
@@ -148,15 +147,3 @@ def square_mask(things: Iterable[Thing], image: ImageInfo) -> Rle:
             drawn = coco.frPyObjects(scaled, SIDE, SIDE) if scaled else []
             parts += [Rle(SIDE, SIDE, one["counts"].decode("ascii")) for one in drawn]
     return union(parts) if parts else Rle.empty(SIDE, SIDE)
-
-
-def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
-    def load_media(referent: Referent) -> tuple[Media]:
-        return (_resolve(listing, referent, protocol)[0],)
-
-    try:
-        listing.instances.walk()
-        for referent in listing.referents_of(split, exact=True):
-            yield from problems(referent.where, partial(load_media, referent))
-    except DataError as error:
-        yield Problem(str(listing.path.parent), str(error))

@@ -20,20 +20,14 @@ from typing import Any, Literal
 from harness.errors import DataError
 from harness.layout import field, file, folder
 from harness.masks import Rle
-from harness.media import Media, frame_files
+from harness.media import Media
 from harness.scores import Mean, Metric, Scores
-from harness.task import Problem, Task, choose
+from harness.task import Task, choose
 from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, predicted_masks, score
 from harness.tasks.rvos.submission import write_submission
+from harness.tasks.rvos.task import VideoFormat, each
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
-from harness.tasks.rvos.videos import (
-    VideoList,
-    check_videos,
-    expression_sample,
-    film,
-    of_each,
-    videos_of,
-)
+from harness.tasks.rvos.videos import VideoList, expression_sample, film, videos_of
 from harness.types import Answer, AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks mevis` says where the data is had."
@@ -72,16 +66,22 @@ def mevis(
     names = (expressions, *(() if hidden else ("mask_dict.json",)))
     files = [file(place / name, fix=FIX) for name in names]
     videos = videos_of(files[0])
-    layout = Layout(place, files[0], videos, None if hidden else TrackFile(files[1]))
+    masks = None if hidden else TrackFile(files[1])
+    layout = Layout(place, files[0], videos, masks)
+    reader = VideoFormat(
+        layout=layout,
+        read=partial(_of_video, layout),
+        indices=() if masks is None else (masks,),
+    )
     return Task(
         name="mevis",
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(_samples, layout),
+        samples=reader.samples,
         annotations=tuple(files),
-        check=partial(_check, layout),
-        check_samples=check_videos,
+        check=reader.check,
+        check_samples=reader.check_samples,
         submission=partial(write_submission, layout.videos) if hidden else None,
         arguments={"split": split, "protocol": protocol} | ({"version": 2} if version == 2 else {}),
     )
@@ -94,23 +94,24 @@ def expressions_file(split: str, version: int) -> str:
     return f"meta_expressions_v2{'_release' if split == 'valid' else ''}.json"
 
 
-def _samples(layout: Layout) -> Iterator[Sample]:
-    for name, video in layout.videos.items():
-        where, paths = layout.where(name), layout.paths(name, video)
-        media = film(paths, size=partial(_size, layout, video))
-        frames = tuple(layout.frames(name, video))
-        for number, expression in field(video, "expressions", dict, where).items():
-            sample_id = f"{name}/{number}"
-            text = field(expression, "exp", str, f"{where}, expression {number!r}")
-            yield expression_sample(
-                sample_id,
-                text,
-                media,
-                target=_target(layout, expression, media, sample_id),
-                group=name,
-                categories=_categories(expression),
-                frames=frames,
-            )
+def _of_video(layout: Layout, name: str, video: Any) -> Iterator[Sample | DataError]:
+    where, paths = layout.where(name), layout.paths(name, video)
+    media = film(paths, size=partial(_size, layout, video))
+    frames = tuple(layout.frames(name, video))
+
+    def sample(number: str, expression: Any) -> Sample:
+        sample_id = f"{name}/{number}"
+        return expression_sample(
+            sample_id,
+            field(expression, "exp", str, f"{where}, expression {number!r}"),
+            media,
+            target=_target(layout, expression, media, sample_id),
+            group=name,
+            categories=_categories(expression),
+            frames=frames,
+        )
+
+    yield from each(field(video, "expressions", dict, where).items(), sample)
 
 
 def _size(layout: Layout, video: Mapping[str, Any]) -> tuple[int, int]:
@@ -145,25 +146,6 @@ def _target(
     ]
     masks = union_of_tracks(tracks, size=media.size, frames=len(media))
     return Target(answer=Answer(masks=masks, instances=instances(tracks, media.size)))
-
-
-def _check(layout: Layout) -> Iterator[Problem]:
-    try:
-        if layout.masks is not None:
-            layout.masks.walk()
-    except DataError as error:
-        yield Problem(str(layout.place / "mask_dict.json"), str(error))
-        return
-    yield from of_each(layout, partial(_check_video, layout))
-
-
-def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    media = frame_files(layout.paths(name, video))
-    for number, expression in field(video, "expressions", dict, f"video {name!r}").items():
-        try:
-            _target(layout, expression, media, f"{name}/{number}")
-        except DataError as error:
-            yield Problem(str(layout.place / "mask_dict.json"), str(error))
 
 
 def score_no_target(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:

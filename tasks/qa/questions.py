@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeVar
 
 from harness.errors import DataError, HarnessError
 from harness.tasks.qa.options import texts
-from harness.tasks.qa.tables import images_of, number, records, text
+from harness.tasks.qa.tables import images_of, number, text, unparsed_records
 from harness.tasks.qa.videos import Clip
-from harness.types import Answer
+from harness.types import Answer, AnswerForm
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 LARGEST = 1e12  # of a number that is an answer
@@ -37,6 +37,8 @@ class Question:
     """Name of its video, or its images: encoded files or paths."""
     answer: Answer | None
     """True answer; None where the organisers keep it."""
+    form: AnswerForm | None = None
+    """Form of answer, where the ground truth has several."""
     clip: Clip | None = None
     """Part of the video that is asked about; None: all of it."""
     options: tuple[str, ...] = ()
@@ -48,6 +50,10 @@ class Question:
     categories: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, object] = field(default_factory=dict)
     """Data for the benchmark's scorer besides the letter and the existing letters."""
+    objects: tuple[str, ...] = ()
+    """Objects that the benchmark names beside the text."""
+    problem_type: str = ""
+    """The benchmark's own name for the form of its answer; see `Query.problem_type`."""
     row: Mapping[str, Any] = field(default_factory=dict)
     """The whole record, for fields of one benchmark alone."""
 
@@ -167,7 +173,8 @@ class Fields:
         if not self.images:
             media: str | tuple[bytes | Path, ...] = fill_pattern(self.media, row, where)
         else:
-            media = images_of([row[k] for k in self.images if row[k] is not None], where, place)
+            cells = [row[name] for name in self.images if row[name] is not None]
+            media = images_of(cells, f"{where}: {', '.join(map(repr, self.images))}", place)
             wording = wording.replace("<image>", "").strip()
         group = "" if self.images else str(media)
         return Question(
@@ -275,11 +282,12 @@ def read_records(
         optional: Fields that are read if a table has them.
     """
     for path in paths:
-        for index, (where, row) in enumerate(records(path, columns, optional=optional)):
+        entries = unparsed_records(path, columns, optional=optional)
+        for index, (where, parse) in enumerate(entries):
             try:
-                yield make({**row, FILE: path.stem, INDEX: index}, where)
+                yield make({**parse(), FILE: path.stem, INDEX: index}, where)
             except DataError as error:
-                yield error
+                yield error if where in str(error) else DataError(f"{where}: {error}")
 
 
 def fill_pattern(pattern: str, row: Mapping[str, object], where: str) -> str:

@@ -1,25 +1,24 @@
 """Records of a benchmark, a few at a time, from Parquet, from lines of JSON, or from a list."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from harness.errors import DataError, raised_as
 from harness.files import read_text
-from harness.layout import JsonFile, path_inside, read_lines, rows
-from harness.responses import refuse_duplicate_keys
+from harness.layout import Entry, JsonFile, parse_line, path_inside, read_lines, rows
 from harness.task import Problem
 
-MAX_LINE = 2**24  # bytes of one record
 SUFFIXES = (".parquet", ".jsonl", ".json")
 """Suffixes of files that `records` reads."""
+Record: TypeAlias = dict[str, object]
 T = TypeVar("T")
 
 
 def records(
     path: Path, columns: Mapping[str, str], *, optional: Mapping[str, str] | None = None
-) -> Iterator[tuple[str, dict[str, object]]]:
+) -> Iterator[tuple[str, Record]]:
     """Yield (place, record) for each record of a file, in order.
 
     `.parquet`, `.jsonl` with a record a line, or `.json` with a list of records.
@@ -32,30 +31,38 @@ def records(
     Raises:
         DataError: the file cannot be read, or lacks a column; a line is no JSON object.
     """
+    for where, parse in unparsed_records(path, columns, optional=optional):
+        yield where, parse()
+
+
+def unparsed_records(
+    path: Path, columns: Mapping[str, str], *, optional: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, Callable[[], Record]]]:
+    """Yield (place, function that returns the record) for each of `records`.
+
+    The function raises the error of one line or entry, after which others can be read.
+    """
     if path.suffix == ".jsonl":
-        for number, line in read_lines(path, MAX_LINE):
-            where = f"{path}, line {number}"
-            yield where, _record(line, columns, where)
-        return
-    if path.suffix == ".json":
+        for where, line in read_lines(path):
+            yield where, partial(_of_line, line, columns, where)
+    elif path.suffix == ".json":
         for entry in JsonFile(path).items():
             where = f"{path}, record {entry.key}"
-            yield where, _complete(entry.parse(), columns, where)
-        return
-    for number, row in enumerate(rows(path, columns, optional=optional or ())):
-        yield f"{path}, row {number}", row
+            yield where, partial(_of_entry, entry, columns, where)
+    else:
+        for number, row in enumerate(rows(path, columns, optional=optional or ())):
+            yield f"{path}, row {number}", partial(dict, row)
 
 
-def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, object]:
-    if len(line) > MAX_LINE:
-        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="more")
-    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
-        plain = json.loads(line.decode("utf-8"), object_pairs_hook=refuse_duplicate_keys)
-        json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
-    return _complete(plain, columns, where)
+def _of_entry(entry: Entry, columns: Mapping[str, str], where: str) -> Record:
+    return _complete(entry.parse(), columns, where)
 
 
-def _complete(plain: object, columns: Mapping[str, str], where: str) -> dict[str, object]:
+def _of_line(line: bytes, columns: Mapping[str, str], where: str) -> Record:
+    return _complete(parse_line(line, where), columns, where)
+
+
+def _complete(plain: object, columns: Mapping[str, str], where: str) -> Record:
     if not isinstance(plain, dict):
         raise DataError(where, expected="one JSON object", found=type(plain).__name__)
     if missing := [name for name in columns if name not in plain]:
@@ -74,12 +81,17 @@ def sound(found: Iterable[T | DataError]) -> Iterator[T]:
 def check_each(
     found: Iterable[T | DataError], place: str, look: Callable[[T], Iterable[Problem]]
 ) -> Iterator[Problem]:
-    """Yield every error of what was read as a problem of `place`, and what `look` finds in the
-    rest.
+    """Yield every error of what was read, or of `look`, as a problem of `place`, and what `look`
+    finds.
     """
     try:
         for one in found:
-            yield from (Problem(place, str(one)),) if isinstance(one, DataError) else look(one)
+            try:
+                if isinstance(one, DataError):
+                    raise one
+                yield from look(one)
+            except DataError as error:
+                yield Problem(place, str(error))
     except DataError as error:
         yield Problem(place, str(error))
 
@@ -105,7 +117,7 @@ def images_of(value: object, where: str, place: Path) -> tuple[bytes | Path, ...
 
     Args:
         value: A cell: one image or a list of them, each `{"bytes": …, "path": …}`, bytes or a name.
-        where: Where it stands, for messages.
+        where: The place of the cell, for messages.
         place: The folder of files that are named.
 
     Raises:
@@ -123,12 +135,12 @@ def images_of(value: object, where: str, place: Path) -> tuple[bytes | Path, ...
             found.append(path_inside(place, name))
         else:
             raise DataError(
-                f"{where}: 'image'",
+                where,
                 expected="bytes or a path for each image",
                 found=repr(entry)[:60],
             )
     if not found:
-        raise DataError(f"{where}: 'image'", expected="at least one image", found="none")
+        raise DataError(where, expected="at least one image", found="none")
     return tuple(found)
 
 

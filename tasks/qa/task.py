@@ -17,13 +17,15 @@ from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.tables import SUFFIXES, sound
 from harness.tasks.qa.videos import (
     Choose,
-    Clip,
     FrameSelection,
     find,
     open_video,
     video_or_lost,
 )
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+LETTERED = (AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT)
+"""Forms of answer that a benchmark of lettered options has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,9 @@ class Videos:
     frames: int | Spec | None = None
     """Rule of `harness.frames` for the frames that a question has; None: all of them, of which a
     model shows those of its own rule."""
-    suffixes: tuple[str, ...] = ("",)
-    """Suffixes that turn a name into a file's; the first whose file exists counts."""
+    patterns: tuple[str, ...] = ("{}",)
+    """Names of a video's file, with braces for the one that records have; the first that exists
+    counts."""
     frames_per_second: float = 1.0
     """Rate of videos that are folders of frames."""
 
@@ -54,7 +57,7 @@ class Videos:
             DataError: the name leaves the folder.
             MediaError: it is missing.
         """
-        return find(self.folders, name, suffixes=self.suffixes)
+        return find(self.folders, name, patterns=self.patterns)
 
     def open(self, question: Question) -> tuple[Media, ...]:
         """Open a question's video, or a stand-in if it is missing or damaged."""
@@ -62,7 +65,7 @@ class Videos:
             self.folders,
             str(question.media),
             _within(question, self.selection.choose),
-            suffixes=self.suffixes,
+            patterns=self.patterns,
             frames_per_second=self.frames_per_second,
         )
         return (media,)
@@ -113,6 +116,8 @@ class QuestionFormat:
     files: Sequence[Path]
     """The files whose content decides the questions."""
     read: Callable[[], Iterator[Question | DataError]]
+    choose: Callable[[], Iterator[Question]] | None = None
+    """Function that yields the questions that become samples; None: all, up to the first error."""
     open: Callable[[Question], tuple[Media, ...]]
     """Function that opens a question's media; an unreadable one becomes a stand-in."""
     problems: Callable[[Question], Iterable[Problem]]
@@ -133,22 +138,36 @@ class QuestionFormat:
         Raises:
             DataError: a record is not as it should be.
         """
-        return map(self._sample, sound(self.read()))
+        yield from map(self._sample, self.choose() if self.choose else sound(self.read()))
 
     def check(self) -> Iterator[Problem]:
-        """Everything that is wrong with the records, and with each video or clip of one once."""
-        looked_at: set[tuple[str, Clip | None]] = set()
+        """Everything that is wrong with the records, and with each file or clip of one once."""
+        looked_at: set[object] = set()
+        question = None
         try:
             for question in self.read():
-                if isinstance(question, DataError):
-                    yield self._problem(question)
-                elif not isinstance(question.media, str):
-                    yield from self.problems(question)
-                elif (part := (question.media, question.clip)) not in looked_at:
-                    looked_at.add(part)
-                    yield from self.problems(question)
+                try:
+                    yield from self._problems(question, looked_at)
+                except DataError as error:
+                    yield self._problem(error)
         except DataError as error:
             yield self._problem(error)
+        else:
+            if question is None:
+                yield Problem(str(self.files[0]), "holds no questions")
+
+    def _problems(
+        self, question: Question | DataError, looked_at: set[object]
+    ) -> Iterable[Problem]:
+        """Return the faults of a question's media, unless they were looked at before."""
+        if isinstance(question, DataError):
+            raise question
+        part = question.media, question.clip
+        if part in looked_at:
+            return ()
+        if bytes not in map(type, question.media):  # images without a name are not remembered
+            looked_at.add(part)
+        return self.problems(question)
 
     def _problem(self, error: DataError) -> Problem:
         paths = [str(path) for path in self.files]
@@ -167,6 +186,8 @@ class QuestionFormat:
                 media=media,
                 forms=(AnswerForm.TEXT if as_text else form_of(question),),
                 options=question.options if self.apart else (),
+                objects=question.objects,
+                problem_type=question.problem_type,
             ),
             target=_target(question, as_text=as_text),
             unit=question.unit,
@@ -176,27 +197,37 @@ class QuestionFormat:
 
 
 def form_of(question: Question) -> AnswerForm:
-    """Return the form of answer: an option, where there are options or the ground truth is a
-    letter; else that of the ground truth.
+    """Return the form of answer, which the question names; else an option, where there are options
+    or the ground truth is a letter; else that of the ground truth.
     """
     answer = question.answer
+    if question.form is not None:
+        return question.form
     if question.options or answer is None or answer.choice is not None:
         return AnswerForm.CHOICE
-    if answer.points is not None:
-        return AnswerForm.POINTS
-    if answer.interval is not None:
-        return AnswerForm.INTERVAL
-    return AnswerForm.TEXT if answer.number is None else AnswerForm.NUMBER
+    for form, truth in (
+        (AnswerForm.COUNT, answer.count),
+        (AnswerForm.POINTS, answer.points),
+        (AnswerForm.INTERVAL, answer.interval),
+        (AnswerForm.BOXES, answer.boxes),
+        (AnswerForm.BOX_3D, answer.boxes_3d),
+        (AnswerForm.NUMBER, answer.number),
+    ):
+        if truth is not None:
+            return form
+    return AnswerForm.TEXT
 
 
 def _target(question: Question, *, as_text: bool) -> Target | None:
     answer = question.answer
     if answer is None:
         return None
-    letters = ascii_uppercase[: len(question.options)]
+    letters: dict[str, object] = {}
+    if form_of(question) in LETTERED:
+        letters = {"letter": answer.choice, "letters": ascii_uppercase[: len(question.options)]}
     return Target(
         answer=Answer(text=answer.choice) if as_text else answer,
-        extra={"letter": answer.choice, "letters": letters, **question.extra},
+        extra={**letters, **question.extra},
     )
 
 
@@ -250,6 +281,8 @@ def table_task(
     read: Callable[..., Question | None] | None = None,
     forms: Sequence[AnswerForm] = (AnswerForm.CHOICE,),
     videos: Videos | None = None,
+    open: Callable[[Question], tuple[Media, ...]] = open_images,
+    problems: Callable[[Question], Iterable[Problem]] = image_problems,
     arguments: Mapping[str, object] | None = None,
     fix: str = "",
 ) -> Task:
@@ -267,6 +300,8 @@ def table_task(
             in the split; by default `fields` do.
         forms: The forms of answer.
         videos: The benchmark's videos; None: questions have images.
+        open: Opens a question's images, where there are no videos.
+        problems: Yields the faults of a question's images, all of which `open` shows.
         arguments: Further arguments of the task, for the record; by default the choice of frames.
         fix: How the files are had; by default the command that says so of tasks with a card.
 
@@ -289,8 +324,8 @@ def table_task(
     layout = QuestionFormat(
         files=files,
         read=lambda: (one for one in every() if one is not None),
-        open=videos.open if videos else open_images,
-        problems=videos.problems if videos else image_problems,
+        open=videos.open if videos else open,
+        problems=videos.problems if videos else problems,
     )
     return question_task(
         layout, name, protocol=scoring, split=split, forms=forms, arguments=arguments

@@ -74,14 +74,14 @@ class Clip:
         return chosen
 
 
-def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",)) -> Path:
+def find(folders: Iterable[Path], name: str, *, patterns: Sequence[str] = ("{}",)) -> Path:
     """Return the place of a video: a file `name`, or a folder of frames with that name less its
     suffix.
 
     Args:
         folders: Where it is looked for, in turn.
         name: The file's name, from an annotation file.
-        suffixes: Suffixes to try, in turn.
+        patterns: Names of the file to try, in turn, with braces for `name`.
 
     Raises:
         DataError: the name leaves the folder.
@@ -89,13 +89,13 @@ def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",))
     """
     tried = []
     for folder in folders:
-        for suffix in suffixes:
-            path = path_inside(folder, f"{name}{suffix}")
+        for pattern in patterns:
+            path = path_inside(folder, pattern.format(name))
             if path.is_file():
                 return path
             if path.with_suffix("").is_dir():
                 return path.with_suffix("")
-        tried.append(str(path_inside(folder, f"{name}{suffixes[0]}")))
+        tried.append(str(path_inside(folder, patterns[0].format(name))))
     raise MediaError(
         f"video {name}",
         expected=f"{' or '.join(tried)}, or a folder of its frames",
@@ -129,7 +129,7 @@ def video_or_lost(
     name: str,
     choose: Choose | None,
     *,
-    suffixes: Sequence[str] = ("",),
+    patterns: Sequence[str] = ("{}",),
     frames_per_second: float = 1.0,
     size: tuple[int, int] = (1, 1),
     frames: int = 1,
@@ -139,7 +139,7 @@ def video_or_lost(
     `size` and `frames` are what ground truth is compared in, where that is known.
     """
     try:
-        path = find(folders, name, suffixes=suffixes)
+        path = find(folders, name, patterns=patterns)
         return open_video(path, choose, frames_per_second=frames_per_second)
     except MediaError as error:
         return placeholder_media(error, size=size, frames=frames)

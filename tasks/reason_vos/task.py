@@ -9,7 +9,7 @@ grey. Grey of 16 bits, and transparency that may hold the object, are refused.
        {"obj_id": 1, "exp_id": 0, "exp_text": "the one that gets away", "is_sent": false}]}}}
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -22,16 +22,15 @@ from harness.layout import LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
 from harness.scores import Scores
-from harness.task import Problem, Task, choose, official_and_strict, single_answer
+from harness.task import Task, choose, official_and_strict, single_answer
 from harness.tasks.rvos import scoring as rvos
+from harness.tasks.rvos.task import VideoFormat
 from harness.tasks.rvos.tracks import sized
 from harness.tasks.rvos.videos import (
     VideoList,
-    check_videos,
     expression_sample,
     film,
     first_size_of,
-    of_each,
     videos_of,
 )
 from harness.tasks.segmentation.task import read_mask_image
@@ -52,15 +51,16 @@ def reason_vos(
     place = folder(data / "reason_vos", fix=FIX)
     meta = file(place / "meta_expressions.json", fix=FIX)
     layout = VideoList(place, meta, videos_of(meta))
+    reader = VideoFormat(layout=layout, read=partial(_of_video, layout))
     return Task(
         name="reason_vos",
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(_samples, layout),
+        samples=reader.samples,
         annotations=LazyFileList(partial(_annotations, layout)),
-        check=partial(_check, layout),
-        check_samples=check_videos,
+        check=reader.check,
+        check_samples=reader.check_samples,
         arguments={"split": split, "protocol": protocol},
     )
 
@@ -100,24 +100,23 @@ def _expressions(layout: VideoList, name: str, video: object) -> Iterator[Spoken
         yield key, number, field(one, "exp_text", str, named), categories
 
 
-def _samples(layout: VideoList) -> Iterator[Sample]:
-    for name, video in layout.videos.items():
-        expressions = list(_expressions(layout, name, video))
-        labels = {key: _labels(layout, key) for key, *_ in expressions}
-        every = [path for paths in labels.values() for path in paths]
-        media = film(layout.paths(name, video), size=partial(first_size_of, every))
-        frames = tuple(layout.frames(name, video))
-        targets = {key: target(paths, frames, media) for key, paths in labels.items()}
-        for key, number, text, categories in expressions:
-            yield expression_sample(
-                f"{key}/{number}",
-                text,
-                media,
-                target=targets[key],
-                group=name,
-                categories=categories,
-                frames=frames,
-            )
+def _of_video(layout: VideoList, name: str, video: object) -> Iterator[Sample]:
+    expressions = list(_expressions(layout, name, video))
+    labels = {key: _labels(layout, key) for key, *_ in expressions}
+    every = [path for paths in labels.values() for path in paths]
+    media = film(layout.paths(name, video), size=partial(first_size_of, every))
+    frames = tuple(layout.frames(name, video))
+    targets = {key: target(paths, frames, media) for key, paths in labels.items()}
+    for key, number, text, categories in expressions:
+        yield expression_sample(
+            f"{key}/{number}",
+            text,
+            media,
+            target=targets[key],
+            group=name,
+            categories=categories,
+            frames=frames,
+        )
 
 
 def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target:
@@ -159,18 +158,6 @@ def _object(path: Path) -> Rle:
             fix="Write it as a grey PNG of 8 bits: 0, and 255 for the object.",
         )
     return mask
-
-
-def _check(layout: VideoList) -> Iterator[Problem]:
-    yield from of_each(layout, partial(_check_video, layout))
-
-
-def _check_video(layout: VideoList, name: str, video: object) -> Iterable[Problem]:
-    frames = layout.frames(name, video)
-    media = film(layout.paths(name, video), size=lambda: (1, 1))
-    for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
-        target(_labels(layout, key), frames, media)
-    return ()
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:

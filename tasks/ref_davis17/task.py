@@ -19,19 +19,16 @@ from harness.layout import LazyFileList, field, file, folder
 from harness.masks import Rle
 from harness.media import Media
 from harness.metrics.unsupervised import object_count
-from harness.task import Problem, Task, choose
+from harness.task import Task, choose
 from harness.tasks.ref_davis17.scoring import FOUR, PROTOCOLS
 from harness.tasks.rvos.labels import VOID, label_tracks, read_labels
 from harness.tasks.rvos.png_tree import ANNOTATORS
+from harness.tasks.rvos.task import VideoFormat, each, unseen
 from harness.tasks.rvos.videos import (
-    UNSEEN,
     VideoList,
-    check_videos,
     expression_sample,
     film,
     first_size_of,
-    of_each,
-    unseen,
     videos_of,
 )
 from harness.types import Answer, AnswerForm, Sample, Target
@@ -56,16 +53,22 @@ def ref_davis17(
     place = folder(root / split, fix=FIX)
     meta = folder(root / "meta_expressions" / split, fix=FIX) / "meta_expressions.json"
     layout = VideoList(place, file(meta, fix=FIX), videos_of(meta))
+    reader = VideoFormat(
+        layout=layout,
+        read=partial(_of_video, layout, protocol == FOUR),
+        labels=partial(_labels, layout),
+        fault=unseen,
+    )
     return Task(
         name="ref_davis17",
         version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(_samples, layout, together=protocol == FOUR),
+        samples=reader.samples,
         annotations=LazyFileList(partial(_annotations, layout)),
-        check=partial(_check, layout),
-        check_samples=partial(check_videos, fault=unseen),
+        check=reader.check,
+        check_samples=reader.check_samples,
         arguments={"split": split, "protocol": protocol},
     )
 
@@ -80,56 +83,34 @@ def _labels(layout: VideoList, name: str, video: object) -> list[Path]:
     return layout.paths(name, video, "Annotations", ".png")
 
 
-def _samples(layout: VideoList, *, together: bool) -> Iterator[Sample]:
-    for name, video in layout.videos.items():
-        labels = _labels(layout, name, video)
-        media = film(layout.paths(name, video), size=partial(first_size_of, labels))
-        ground_truth = ground_truth_of_video(labels, media)
-        frames = tuple(layout.frames(name, video))
-        annotators = by_annotator(video, layout.where(name))
-        for annotator, expressions in enumerate(annotators):
-            for number, expression in expressions:
-                yield _sample(
-                    name,
-                    number,
-                    expression,
-                    media,
-                    frames,
-                    ground_truth,
-                    annotator,
-                    together,
-                    f"{layout.where(name)}, expression {number!r}",
-                )
+def _of_video(
+    layout: VideoList, together: bool, name: str, video: object
+) -> Iterator[Sample | DataError]:
+    labels, where = _labels(layout, name, video), layout.where(name)
+    media = film(layout.paths(name, video), size=partial(first_size_of, labels))
+    ground_truth = ground_truth_of_video(labels, media)
+    frames = tuple(layout.frames(name, video))
 
+    def sample(annotator: int, number: str, expression: object) -> Sample:
+        sample_id, named = f"{name}/{number}", f"{where}, expression {number!r}"
+        masks = ground_truth.masks_of(expression, named)
+        return expression_sample(
+            sample_id,
+            field(expression, "exp", str, named),
+            media,
+            target=Target(
+                answer=Answer(masks=masks, instances=(masks,)),
+                ignore=ground_truth.void,
+                extra={"objects": ground_truth.objects},
+            ),
+            unit=f"{name}, annotator {annotator + 1}" if together else sample_id,
+            group=name,
+            categories={"annotator": ANNOTATORS[annotator]},
+            frames=frames,
+        )
 
-def _sample(
-    name: str,
-    number: str,
-    expression: object,
-    media: Media,
-    frames: tuple[str, ...],
-    ground_truth: "VideoGroundTruth",
-    annotator: int,
-    together: bool,
-    where: str,
-) -> Sample:
-    sample_id = f"{name}/{number}"
-    text = field(expression, "exp", str, where)
-    masks = ground_truth.masks_of(expression, where)
-    return expression_sample(
-        sample_id,
-        text,
-        media,
-        target=Target(
-            answer=Answer(masks=masks, instances=(masks,)),
-            ignore=ground_truth.void,
-            extra={"objects": ground_truth.objects},
-        ),
-        unit=f"{name}, annotator {annotator + 1}" if together else sample_id,
-        group=name,
-        categories={"annotator": ANNOTATORS[annotator]},
-        frames=frames,
-    )
+    for annotator, expressions in enumerate(by_annotator(video, where)):
+        yield from each(expressions, partial(sample, annotator))
 
 
 def by_annotator(video: object, where: str) -> list[list[tuple[str, object]]]:
@@ -200,26 +181,3 @@ def ground_truth_of_video(paths: Sequence[Path], media: Media) -> VideoGroundTru
     empty = (Rle.empty(height, width),) * len(paths)
     objects = tuple(every.get(number, empty) for number in range(1, count + 1))
     return VideoGroundTruth(every, objects, void or empty)
-
-
-def _check(layout: VideoList) -> Iterator[Problem]:
-    yield from of_each(layout, partial(_check_video, layout), partial(_labels, layout))
-
-
-def _check_video(layout: VideoList, name: str, video: object) -> Iterator[Problem]:
-    """Every expression; the annotations are decoded, the images are not."""
-    labels = _labels(layout, name, video)
-    media = film(layout.paths(name, video), size=partial(first_size_of, labels))
-    ground_truth = ground_truth_of_video(labels, media)
-    where = layout.where(name)
-    for chosen in by_annotator(video, where):
-        for number, expression in chosen:
-            named = f"{where}, expression {number!r}"
-            try:
-                field(expression, "exp", str, named)
-                shown = any(mask.area for mask in ground_truth.masks_of(expression, named))
-            except DataError as error:
-                yield Problem(str(layout.meta), str(error))
-                continue
-            if not shown:
-                yield Problem(str(layout.meta), f"{named}: {UNSEEN}")

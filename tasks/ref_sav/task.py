@@ -7,7 +7,6 @@ The files have the form of ReVOS': `meta_expressions_valid.json` and `mask_dict.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +14,9 @@ from harness.layout import file, folder
 from harness.scores import Scores
 from harness.task import Task, choose, official_and_strict
 from harness.tasks.revos import scoring as revos
-from harness.tasks.revos.task import Layout, check_files, read_samples, without_object
+from harness.tasks.revos.task import Layout, video_format
 from harness.tasks.rvos.tracks import TrackFile
-from harness.tasks.rvos.videos import check_videos, videos_of
+from harness.tasks.rvos.videos import videos_of
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks ref_sav` says where the data is had."
@@ -38,15 +37,16 @@ def ref_sav(
     masks = file(place / "mask_dict.json", fix=FIX)
     tracks = TrackFile(masks)
     layout = Layout(place, meta, videos_of(meta), tracks, None, images="videos", types=TYPES)
+    reader = video_format(layout)
     return Task(
         name="ref_sav",
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(read_samples, layout),
+        samples=reader.samples,
         annotations=(meta, masks),
-        check=partial(check_files, layout),
-        check_samples=partial(check_videos, fault=without_object),
+        check=reader.check,
+        check_samples=reader.check_samples,
         arguments={"split": split, "protocol": protocol},
     )
 

@@ -18,20 +18,17 @@ from harness.errors import DataError
 from harness.layout import JsonIndex, LazyFileList, field, file, folder
 from harness.masks import Rle
 from harness.media import Media
-from harness.task import Problem, Task, choose
+from harness.task import Task, choose
 from harness.tasks.ref_youtube_vos.splits import Split, choose_videos
 from harness.tasks.rvos.labels import label_tracks
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.submission import write_submission
+from harness.tasks.rvos.task import VideoFormat, each, unseen
 from harness.tasks.rvos.videos import (
-    UNSEEN,
     VideoList,
-    check_videos,
     expression_sample,
     film,
     first_size_of,
-    of_each,
-    unseen,
     videos_of,
 )
 from harness.types import Answer, AnswerForm, Sample, Target
@@ -72,16 +69,23 @@ def ref_youtube_vos(
     scoring = choose("protocol", PROTOCOLS, protocol)
     layout = _layout(data / "ref_youtube_vos", split)
     hidden = layout.objects is None
+    reader = VideoFormat(
+        layout=layout,
+        read=partial(_of_video, layout),
+        indices=() if layout.objects is None else (layout.objects,),
+        labels=(lambda name, video: ()) if hidden else partial(_labels, layout),
+        fault=unseen,
+    )
     return Task(
         name="ref_youtube_vos",
         version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(_samples, layout),
+        samples=reader.samples,
         annotations=LazyFileList(partial(_annotations, layout)),
-        check=partial(_check, layout),
-        check_samples=partial(check_videos, fault=unseen),
+        check=reader.check,
+        check_samples=reader.check_samples,
         submission=partial(write_submission, layout.videos, prefix=PREFIX) if hidden else None,
         arguments={"split": split, "protocol": protocol},
     )
@@ -129,24 +133,23 @@ def _film(layout: Layout, name: str, video: object) -> Media:
     return film(layout.paths(name, video), size=lambda: first_size_of(labels))
 
 
-def _samples(layout: Layout) -> Iterator[Sample]:
-    for name, video in layout.videos.items():
-        media = _film(layout, name, video)
-        tracks = None if layout.objects is None else _tracks(layout, name, video, media)
-        where = layout.where(name)
-        frames = tuple(field(video, "frames", list, where))
-        for number, expression in field(video, "expressions", dict, where).items():
-            label = f"{where}, expression {number!r}"
-            text = field(expression, "exp", str, label)
-            sample_id = f"{name}/{number}"
-            yield expression_sample(
-                sample_id,
-                text,
-                media,
-                target=None if tracks is None else _target(tracks, expression, label),
-                group=name,
-                frames=frames,
-            )
+def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | DataError]:
+    media, where = _film(layout, name, video), layout.where(name)
+    tracks = None if layout.objects is None else _tracks(layout, name, video, media)
+    frames = tuple(layout.frames(name, video))
+
+    def sample(number: str, expression: object) -> Sample:
+        label = f"{where}, expression {number!r}"
+        return expression_sample(
+            f"{name}/{number}",
+            field(expression, "exp", str, label),
+            media,
+            target=None if tracks is None else _target(tracks, expression, label),
+            group=name,
+            frames=frames,
+        )
+
+    yield from each(field(video, "expressions", dict, where).items(), sample)
 
 
 def _objects(layout: Layout, name: str) -> list[int]:
@@ -176,32 +179,3 @@ def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: object, where: st
         )
     masks = tracks[int(number)]
     return Target(answer=Answer(masks=masks, instances=(masks,)))
-
-
-def _check(layout: Layout) -> Iterator[Problem]:
-    try:
-        if layout.objects is not None:
-            layout.objects.walk()
-    except DataError as error:
-        yield Problem(str(layout.others[0]), str(error))
-        return
-    labels = () if layout.objects is None else (partial(_labels, layout),)
-    yield from of_each(layout, partial(_check_video, layout), *labels)
-
-
-def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    """Every expression; the annotations are decoded, the images are not."""
-    tracks = None
-    if layout.objects is not None:
-        tracks = _tracks(layout, name, video, _film(layout, name, video))
-    where = layout.where(name)
-    for number, expression in field(video, "expressions", dict, where).items():
-        label = f"{where}, expression {number!r}"
-        try:
-            field(expression, "exp", str, label)
-            target = None if tracks is None else _target(tracks, expression, label)
-        except DataError as error:
-            yield Problem(str(layout.meta), str(error))
-            continue
-        if target is not None and not any(mask.area for mask in target.answer.masks or ()):
-            yield Problem(str(layout.meta), f"{label}: {UNSEEN}")

@@ -47,7 +47,7 @@ def _phrases(place: Path, files: tuple[Path, ...]) -> Iterator[Phrase | DataErro
 
 def _of_image(place: Path, row: Mapping[str, object], where: str) -> list[Phrase]:
     """Every expression of an image; ids are `object/number of the expression`."""
-    (image,) = images_of(row["image"], where, place)
+    (image,) = images_of(row["image"], f"{where}: 'image'", place)
     found = []
     for one in field(row, "samples", list, where):
         id = fill_pattern("{id}", one if isinstance(one, dict) else {}, where)

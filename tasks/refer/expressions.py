@@ -5,12 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.media import Media
 from harness.metrics.referring import referring_mask
-from harness.task import Problem
 from harness.tasks.refer.annotations import ImageInfo, Thing, union
 from harness.tasks.refer.referents import Listing, Referent, find_referents
-from harness.tasks.refer.source import Source, media_of, problems, query_sample
+from harness.tasks.refer.source import Source, listing_source, media_of, query_sample
 from harness.types import Answer, AnswerForm, Sample
 
 
@@ -21,30 +19,23 @@ def refer_source(folder: Path, split: str, *, split_by: str, protocol: str, fix:
         DataError: there is no file of referents.
     """
     listing = Listing(folder.parent, find_referents(folder, f"refs({split_by})", fix=fix), fix)
-    return Source(
-        files=(listing.path, folder / "instances.json"),
-        samples=partial(_samples, listing, split, protocol),
-        check=partial(_check, listing, split, protocol),
-    )
+    return listing_source(listing, split, partial(_of_referent, listing, protocol))
 
 
-def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
-    instances = listing.instances
-    form = AnswerForm.BOXES if protocol.startswith("rec/") else AnswerForm.MASK
-    for referent in listing.referents_of(split):
-        thing, image = _resolve(listing, referent)
-        media, answer = media_of(image, listing.images), ground_truth(thing, image, protocol)
-        category = instances.categories.get(thing.category_id)
-        for sentence in referent.sentences[: 1 if protocol.endswith("/instance") else None]:
-            yield query_sample(
-                str(sentence.id),
-                sentence.text.strip().lower(),
-                media,
-                form=form,
-                answer=answer,
-                group=image.file_name,
-                categories={"category": category} if category else None,
-            )
+def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterator[Sample]:
+    thing, image = _resolve(listing, referent)
+    media, answer = media_of(image, listing.images), ground_truth(thing, image, protocol)
+    category = listing.instances.categories.get(thing.category_id)
+    for sentence in referent.sentences[: 1 if protocol.endswith("/instance") else None]:
+        yield query_sample(
+            str(sentence.id),
+            sentence.text.strip().lower(),
+            media,
+            form=AnswerForm.BOXES if protocol.startswith("rec/") else AnswerForm.MASK,
+            answer=answer,
+            group=image.file_name,
+            categories={"category": category} if category else None,
+        )
 
 
 def _resolve(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
@@ -77,17 +68,3 @@ def ground_truth(thing: Thing, image: ImageInfo, protocol: str) -> Answer:
     masks = (referring_mask(parts, form="compat") if compat else union(parts),)
     boxes = (thing.box,) if protocol == "res/instance" else None
     return Answer(masks=masks, instances=None if thing.crowd else (masks,), boxes=boxes)
-
-
-def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
-    def load_media(referent: Referent) -> tuple[Media]:
-        thing, image = _resolve(listing, referent)
-        ground_truth(thing, image, protocol)
-        return (media_of(image, listing.images),)
-
-    try:
-        listing.instances.walk()
-        for referent in listing.referents_of(split):
-            yield from problems(referent.where, partial(load_media, referent))
-    except DataError as error:
-        yield Problem(str(listing.path.parent), str(error))

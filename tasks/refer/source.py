@@ -1,6 +1,6 @@
 """Source of a task's samples: one of several layouts of the same benchmark."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from harness.layout import path_inside
 from harness.media import Media, image_or_placeholder
 from harness.task import Problem
 from harness.tasks.refer.annotations import ImageInfo
+from harness.tasks.refer.referents import Listing, Referent
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 
@@ -60,11 +61,30 @@ def query_sample(
     )
 
 
-def problems(where: str, look: Callable[[], Sequence[Media]]) -> Iterable[Problem]:
-    """Yield the faults of one entry: the error of `look`, or an image of it that is missing."""
-    try:
-        media = look()
-    except DataError as error:
-        yield Problem(where, str(error))
-    else:
-        yield from (Problem(where, one.fault) for one in media if one.fault)
+def listing_source(
+    listing: Listing,
+    split: str,
+    read: Callable[[Referent], Iterable[Sample]],
+    *,
+    exact: bool = False,
+) -> Source:
+    """The samples that `read` makes of the referents of a split; see `Listing.referents_of`."""
+
+    def samples() -> Iterator[Sample]:
+        for referent in listing.referents_of(split, exact=exact):
+            yield from read(referent)
+
+    def check() -> Iterator[Problem]:
+        """Yield the error of each referent, or the fault of its image."""
+        try:
+            listing.instances.walk()
+            for referent in listing.referents_of(split, exact=exact):
+                try:
+                    faults = {sample.query.media[0].fault for sample in read(referent)}
+                except DataError as error:
+                    faults = {str(error)}
+                yield from (Problem(referent.where, fault) for fault in faults if fault)
+        except DataError as error:
+            yield Problem(str(listing.path.parent), str(error))
+
+    return Source((listing.path, listing.path.parent / "instances.json"), samples, check)

@@ -21,17 +21,11 @@ from harness.errors import DataError
 from harness.layout import field, file, folder
 from harness.masks import Rle, check_size
 from harness.media import Media
-from harness.task import Problem, Task, choose
+from harness.task import Task, choose
 from harness.tasks.revos.scoring import PROTOCOLS, TYPES
+from harness.tasks.rvos.task import VideoFormat, each
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, union_of_tracks
-from harness.tasks.rvos.videos import (
-    VideoList,
-    check_videos,
-    expression_sample,
-    film,
-    of_each,
-    videos_of,
-)
+from harness.tasks.rvos.videos import VideoList, expression_sample, film, videos_of
 from harness.types import Answer, AnswerForm, Sample, Target
 
 FIX = "`harness list tasks revos` says where the data is had."
@@ -76,16 +70,17 @@ def revos(
         TrackFile(masks),
         TrackFile(around) if known else None,
     )
+    reader = video_format(layout)
     return Task(
         name="revos",
         version=1,
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(read_samples, layout),
+        samples=reader.samples,
         annotations=(meta, masks, *([around] if known else [])),
-        check=partial(check_files, layout),
-        check_samples=partial(check_videos, fault=without_object),
+        check=reader.check,
+        check_samples=reader.check_samples,
         arguments={
             "split": split,
             "protocol": protocol,
@@ -94,25 +89,35 @@ def revos(
     )
 
 
-def read_samples(layout: Layout) -> Iterator[Sample]:
-    """One sample an expression, in the order of the file."""
-    for name, video in layout.videos.items():
-        film = _film(layout, name, video)
-        ground_truth = GroundTruth(layout, name, video, film)
-        frames = tuple(video["frames"])
-        for number, expression in field(video, "expressions", dict, ground_truth.where).items():
-            where = f"{ground_truth.where}, expression {number!r}"
-            text = field(expression, "exp", str, where)
-            sample_id = f"{name}/{number}"
-            yield expression_sample(
-                sample_id,
-                text,
-                film,
-                target=ground_truth.target(expression, where),
-                group=name,
-                categories=_categories(layout, expression, where),
-                frames=frames,
-            )
+def video_format(layout: Layout) -> VideoFormat:
+    """The functions that read expressions and masks in this form."""
+    files = layout.masks, layout.foreground
+    return VideoFormat(
+        layout=layout,
+        read=partial(_of_video, layout),
+        indices=tuple(one for one in files if one is not None),
+        fault=without_object,
+    )
+
+
+def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | DataError]:
+    film = _film(layout, name, video)
+    ground_truth = GroundTruth(layout, name, video, film)
+    frames = tuple(layout.frames(name, video))
+
+    def sample(number: str, expression: object) -> Sample:
+        where = f"{ground_truth.where}, expression {number!r}"
+        return expression_sample(
+            f"{name}/{number}",
+            field(expression, "exp", str, where),
+            film,
+            target=ground_truth.target(expression, where),
+            group=name,
+            categories=_categories(layout, expression, where),
+            frames=frames,
+        )
+
+    yield from each(field(video, "expressions", dict, ground_truth.where).items(), sample)
 
 
 def _film(layout: Layout, name: str, video: object) -> Media:
@@ -122,7 +127,7 @@ def _film(layout: Layout, name: str, video: object) -> Media:
     return film(layout.paths(name, video), size=lambda: (width, height))
 
 
-def _categories(layout: Layout, expression: Mapping[str, object], where: str) -> dict[str, str]:
+def _categories(layout: Layout, expression: object, where: str) -> dict[str, str]:
     kind = field(expression, "type_id", int, where)
     if kind not in range(len(layout.types)):
         named = (f"{number} ({name})" for number, name in enumerate(layout.types))
@@ -206,40 +211,8 @@ class GroundTruth:
         )
 
 
-def check_files(layout: Layout) -> Iterator[Problem]:
-    """Everything that is wrong with the files."""
-    kept = (layout.masks, layout.foreground)
-    for tracks in (one for one in kept if one is not None):
-        try:
-            tracks.walk()
-        except DataError as error:
-            yield Problem(str(tracks.file.path), str(error))
-            return
-    yield from of_each(layout, partial(_check_video, layout))
-
-
-def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    ground_truth = GroundTruth(layout, name, video, _film(layout, name, video))
-    for number, expression in field(video, "expressions", dict, ground_truth.where).items():
-        where = f"{ground_truth.where}, expression {number!r}"
-        try:
-            field(expression, "exp", str, where)
-            names = _categories(layout, expression, where)
-            ground_truth.target(expression, where)
-        except DataError as error:
-            yield Problem(str(layout.meta), str(error))
-            continue
-        if wrong := _wrong(names):
-            yield Problem(str(layout.meta), f"{where} {wrong}")
-
-
 def without_object(sample: Sample) -> str | None:
     """Describe the fault of an expression of no object that should have one."""
-    return _wrong(sample.categories)
-
-
-def _wrong(categories: Mapping[str, str]) -> str | None:
-    """Describe the fault of an expression of no object that is no hallucination."""
-    kind = categories["type"]
-    lacks = categories["objects"] == "none" and kind != TYPES[2]
+    kind = sample.categories["type"]
+    lacks = sample.categories["objects"] == "none" and kind != TYPES[2]
     return f"is {kind}, but has no object" if lacks else None

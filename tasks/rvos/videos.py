@@ -8,11 +8,9 @@ from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import JsonFile, JsonIndex, field, path_inside
-from harness.media import Media, files_of, frame_files, header_size, placeholder_media
-from harness.task import Problem, lost_media
+from harness.media import Media, frame_files, header_size, placeholder_media
+from harness.task import Problem
 from harness.types import AnswerForm, Query, Sample, query_id
-
-UNSEEN = "no frame shows its object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,57 +125,6 @@ def faults_of(images: Sequence[Path], labels: Iterable[Path] = ()) -> list[Probl
     if not gone and (problem := uneven(images)):
         return [problem]
     return gone
-
-
-def of_each(
-    layout: VideoList,
-    look: Callable[[str, object], Iterable[Problem]],
-    labels: Callable[[str, object], Iterable[Path]] = lambda name, video: (),
-) -> Iterator[Problem]:
-    """Yield the problems of each video's files or else those that `look` finds, its errors, and a
-    file that cannot be read.
-
-    Args:
-        layout: The videos, read as they are needed.
-        look: Takes a video's name and entry.
-        labels: The annotations of a video, by its name and entry.
-    """
-    listed = str(layout.meta)
-    try:
-        for name, video in layout.videos.items():
-            try:
-                faults = faults_of(layout.paths(name, video), labels(name, video))
-                yield from faults or look(name, video)
-            except DataError as error:
-                yield Problem(listed, str(error))
-    except DataError as error:
-        yield Problem(listed, str(error))
-
-
-def check_videos(
-    samples: Iterable[Sample], fault: Callable[[Sample], str | None] = lambda sample: None
-) -> Iterator[Problem]:
-    """Name the samples whose video is lost or has frames of several sizes; a `check_samples`.
-
-    Args:
-        samples: Those of one video follow each other.
-        fault: What else is wrong with a sample.
-    """
-    before: tuple[Path, ...] = ()
-    for sample in samples:
-        yield from lost_media((sample,))
-        paths = files_of(sample.query.media[0])
-        if paths and paths != before and (problem := uneven(paths)):
-            yield problem
-        before = paths
-        if message := fault(sample):
-            yield Problem(f"sample {sample.id!r}", message)
-
-
-def unseen(sample: Sample) -> str | None:
-    """Say so if no frame shows what is meant by a sample with public ground truth."""
-    masks = () if sample.target is None else sample.target.answer.masks or ()
-    return None if sample.target is None or any(mask.area for mask in masks) else UNSEEN
 
 
 def uneven(paths: Sequence[Path]) -> Problem | None:

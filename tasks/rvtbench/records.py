@@ -1,18 +1,17 @@
 """Records of an annotation file, read by a mapping; errors name record and key of the mapping."""
 
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError, MaskError, ParseError, raised_as
-from harness.layout import JsonFile, path_inside, read_lines
+from harness.errors import DataError, MaskError, ParseError
+from harness.layout import JsonFile, parse_line, path_inside, read_lines
 from harness.masks import Rle
-from harness.responses import finite_numbers, refuse_duplicate_keys
+from harness.responses import finite_numbers
 from harness.tasks.rvos.tracks import sized
 from harness.tasks.rvtbench.mapping import Mapping
 from harness.types import Box
@@ -36,7 +35,7 @@ class Record:
         Raises:
             DataError: the mapping names none, the record lacks it, or it is of another type.
         """
-        path = self.mapping.fields.get(key, "")
+        path = getattr(self.mapping.fields, key)
         if not path:
             raise self.error(key, "the name of a field", "none")
         value = self.plain
@@ -51,7 +50,7 @@ class Record:
 
     def error(self, key: str, expected: str, found: str) -> DataError:
         """A DataError about the field of `key`."""
-        path = self.mapping.fields.get(key, "")
+        path = getattr(self.mapping.fields, key)
         return DataError(
             f"{self.where}: {path or key!r} (fields.{key} of mapping {self.mapping.path})",
             expected=expected,
@@ -82,45 +81,41 @@ class Record:
 
     def is_of(self, task: str) -> bool:
         """Return True if the record belongs to a task; all do where records name no task."""
-        return not self.mapping.fields.get("task") or self.word("task", "tasks") == task
+        return not self.mapping.fields.task or self.word("task", "tasks") == task
 
 
-def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record]:
-    """The records of one task, in the order of the file; lines are read as they are needed.
+def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record | DataError]:
+    """Yield the records of one task, or their errors, in the order of the file.
+
+    Lines are read as they are needed.
 
     Raises:
         DataError: the file is missing or damaged.
     """
     path = path_inside(root, mapping.file(task))
-    every = _lines(path) if path.suffix == ".jsonl" else _iter_records(path, mapping)
-    for plain, place in every:
-        record = Record(plain, f"{path}, {place}", mapping)
-        if record.is_of(task):
-            yield record
+    for where, parse in _unparsed_records(path, mapping):
+        try:
+            record = Record(parse(), where, mapping)
+            if record.is_of(task):
+                yield record
+        except DataError as error:
+            yield error
 
 
-def _lines(path: Path) -> Iterator[tuple[object, str]]:
-    for number, line in read_lines(path, MAX_LINE):
-        yield _line(line, f"{path}, line {number}"), f"line {number}"
-
-
-def _line(line: bytes, where: str) -> object:
-    if len(line) > MAX_LINE:
-        raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line")
-    with raised_as(DataError, where, "one complete JSON object", ValueError, RecursionError):
-        return json.loads(line.decode("utf-8-sig"), object_pairs_hook=refuse_duplicate_keys)
-
-
-def _iter_records(path: Path, mapping: Mapping) -> Iterator[tuple[object, str]]:
-    keys = tuple(mapping.records.split(".")) if mapping.records else ()
+def _unparsed_records(path: Path, mapping: Mapping) -> Iterator[tuple[str, Callable[[], object]]]:
+    if path.suffix == ".jsonl":
+        for where, line in read_lines(path, MAX_LINE):
+            yield where, partial(parse_line, line, where, MAX_LINE)
+        return
+    keys = tuple(mapping.files.records.split(".")) if mapping.files.records else ()
     for entry in JsonFile(path, keys).items():
-        yield entry.parse(), f"record {int(entry.key) + 1}"
+        yield f"{path}, record {int(entry.key) + 1}", entry.parse
 
 
 def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
     """The names of a record's frames, and their images."""
     video, mapping = record.text("video"), record.mapping
-    if mapping.fields.get("frames"):
+    if mapping.fields.frames:
         names = record.get("frames", list)
         if not names or not all(isinstance(name, str) for name in names):
             raise record.error("frames", "names of frames, at least one", repr(names)[:60])
@@ -156,12 +151,12 @@ def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
     """Return (width, height) of a record's first mask, where no image can be read; without masks
     what its boxes reach, at least 1 × 1.
     """
-    if record.mapping.fields.get("masks"):
+    if record.mapping.fields.masks:
         with suppress(DataError):
             for _, plain, what in _iter_frames(record, "masks", names):
                 if plain is not None:
                     return Rle.from_json(plain, what).size
-    if record.mapping.fields.get("boxes"):
+    if record.mapping.fields.boxes:
         with suppress(DataError):
             boxes = [box for box in boxes_of(record, names) if box is not None]
             width, height = (max((box[side] for box in boxes), default=1) for side in (2, 3))
@@ -188,13 +183,13 @@ def _box(record: Record, plain: object, what: str) -> Box:
         left, top, third, fourth = finite_numbers(plain, 4, what)
     except ParseError as error:
         raise record.error("boxes", "four numbers a box", str(error)) from error
-    if boxes["order"] == "xywh":
+    if boxes.order == "xywh":
         third, fourth = left + third, top + fourth
-    elif boxes["inclusive"]:
+    elif boxes.inclusive:
         third, fourth = third + 1, fourth + 1
     if third <= left or fourth <= top:
         raise record.error(
-            "boxes", f"boxes with an area (boxes.order is {boxes['order']!r})", f"{what} {plain}"
+            "boxes", f"boxes with an area (boxes.order is {boxes.order!r})", f"{what} {plain}"
         )
     return Box(left, top, third, fourth)
 
@@ -203,8 +198,7 @@ def _iter_frames(
     record: Record, key: str, names: Sequence[str]
 ) -> Iterator[tuple[int, object, str]]:
     """Yield (index of the frame, value, its name for messages), in the mapping's form."""
-    settings = getattr(record.mapping, key)
-    form = settings["form"]
+    form = getattr(record.mapping, key).form
     value = record.get(key, dict if form == "frames" else list)
     if form == "track":
         if len(value) != len(names):
@@ -220,9 +214,7 @@ def _iter_frames(
 
 
 def _name_item(record: Record, key: str, item: object) -> tuple[str, object]:
-    settings = getattr(record.mapping, key)
-    if not isinstance(item, dict) or not {settings["frame"], settings["rle"]} <= set(item):
-        raise record.error(
-            key, f"objects with {settings['frame']!r} and {settings['rle']!r}", repr(item)[:60]
-        )
-    return item[settings["frame"]], item[settings["rle"]]
+    frame, rle = record.mapping.masks.frame, record.mapping.masks.rle
+    if not isinstance(item, dict) or not {frame, rle} <= set(item):
+        raise record.error(key, f"objects with {frame!r} and {rle!r}", repr(item)[:60])
+    return item[frame], item[rle]

@@ -16,6 +16,7 @@ from harness.errors import DataError
 from harness.layout import folder, path_inside
 from harness.media import Media
 from harness.task import Problem, Protocol, Task
+from harness.tasks.qa.tables import check_each, sound
 from harness.tasks.rvos.videos import film, missing_files, uneven
 from harness.tasks.rvtbench.mapping import Mapping, read_mapping
 from harness.tasks.rvtbench.records import Record, frames_of, mask_size, read_records
@@ -140,7 +141,7 @@ class Films:
 
 def _samples(source: Source) -> Iterator[Sample]:
     films = Films(source)
-    for record in read_records(source.root, source.mapping, source.kind):
+    for record in sound(read_records(source.root, source.mapping, source.kind)):
         yield _sample(source, record, films.film_of(record))
 
 
@@ -167,21 +168,18 @@ def _sample(source: Source, record: Record, film: Film) -> Sample:
 
 
 def _check(source: Source) -> Iterator[Problem]:
-    path = path_inside(source.root, source.mapping.file(source.kind))
+    path = str(path_inside(source.root, source.mapping.file(source.kind)))
     films = Films(source)
     ids: set[str] = set()
     videos: set[tuple[Path, ...]] = set()
-    try:
-        for record in read_records(source.root, source.mapping, source.kind):
-            try:
-                yield from _check_record(source, record, films, videos)
-                if record.id in ids:
-                    yield Problem(str(path), f"{record.where}: the id {record.id!r} comes twice")
-                ids.add(record.id)
-            except DataError as error:
-                yield Problem(str(path), str(error))
-    except DataError as error:
-        yield Problem(str(path), str(error))
+
+    def look(record: Record) -> Iterator[Problem]:
+        yield from _check_record(source, record, films, videos)
+        if record.id in ids:
+            yield Problem(path, f"{record.where}: the id {record.id!r} comes twice")
+        ids.add(record.id)
+
+    return check_each(read_records(source.root, source.mapping, source.kind), path, look)
 
 
 def _check_record(

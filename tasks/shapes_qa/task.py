@@ -10,20 +10,19 @@ second; a question without options asks for a number. `unit` is not read.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Literal, TypeAlias
 
-from harness.errors import DataError
-from harness.layout import field, folder
 from harness.metrics.numeric import mean_relative_accuracy
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Problem, Protocol, Task, choose, single_answer
+from harness.task import Ceiling, Protocol, Task, single_answer
+from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.task import table_task
 from harness.tasks.shapes import records
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Prediction, Sample
 
 Part: TypeAlias = Literal["all", "choices", "numbers", "relations", "still", "video"]
 
@@ -33,12 +32,8 @@ SPATIAL_AND_TEMPORAL_KINDS = frozenset(
 """Kinds of questions of the part `relations`: sides, depth, directions of motion, order in
 time."""
 
-FIX = "`harness list tasks shapes_qa` says how the data is made."
 NUMBER_TOLERANCE_PERCENT = 10
 """Largest difference from the true number of a right one, in percent of the true one."""
-MAX_ABSOLUTE = 1e15
-"""Bound of true numbers: below it, float64 holds every whole number exactly."""
-CATEGORIES = ("kind", "level", "family")
 FORMS = {
     "choices": (AnswerForm.CHOICE,),
     "relations": (AnswerForm.CHOICE,),
@@ -46,29 +41,14 @@ FORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One line, checked."""
-
-    id: str
-    frames: tuple[Path, ...]
-    question: str
-    options: tuple[str, ...]
-    answer: str | float
-    categories: dict[str, str]
-
-    def is_in_part(self, part: Part) -> bool:
-        """Return True if the record belongs to this part."""
-        video = len(self.frames) > 1
-        return {
-            "all": True,
-            "choices": bool(self.options),
-            "numbers": not self.options,
-            "relations": bool(self.options)
-            and self.categories["kind"] in SPATIAL_AND_TEMPORAL_KINDS,
-            "still": not video,
-            "video": video,
-        }[part]
+FIELDS = Fields(
+    id="{id}",
+    images=("frames",),
+    options="options",
+    form="option",
+    otherwise="number",
+    categories={name: name for name in ("kind", "level", "family")},
+)
 
 
 def shapes_qa(
@@ -86,97 +66,37 @@ def shapes_qa(
             of SPATIAL_AND_TEMPORAL_KINDS (`relations`); by media, those on one image (`still`) or
             on videos.
     """
-    scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "shapes_qa" / split, fix=FIX)
-    return Task(
-        name="shapes_qa",
-        version=1,
-        split=split,
+    return table_task(
+        "shapes_qa",
+        data / "shapes_qa" / split,
+        records.QUESTIONS,
+        FIELDS,
+        PROTOCOLS,
+        split,
+        protocol,
+        read=partial(_question, part),
         forms=FORMS.get(part, (AnswerForm.CHOICE, AnswerForm.NUMBER)),
-        protocol=scoring,
-        samples=partial(_samples, place, part),
-        annotations=(place / records.QUESTIONS,),
-        check=partial(_check, place),
-        arguments={"split": split, "part": part, "protocol": protocol},
+        open=records.open_media,
+        problems=records.unreadable,
+        arguments={"part": part},
+        fix="`harness list tasks shapes_qa` says how the data is made.",
     )
 
 
-def _samples(place: Path, part: Part) -> Iterator[Sample]:
-    for where, line in records.lines(place):
-        record = _record(place, line, where)
-        if record.is_in_part(part):
-            yield _sample(record)
-
-
-def _sample(record: Record) -> Sample:
-    if isinstance(record.answer, str):
-        form, answer = AnswerForm.CHOICE, Answer(choice=_letter(record))
-    else:
-        form, answer = AnswerForm.NUMBER, Answer(number=record.answer)
-    return Sample(
-        id=record.id,
-        query=Query(
-            id=query_id(record.id),
-            text=record.question,
-            media=(records.media(record.frames),),
-            forms=(form,),
-            options=record.options,
-        ),
-        target=Target(answer=answer),
-        group="/".join(record.frames[0].parts[-3:]),  # questions on the same media
-        categories=record.categories,
-    )
-
-
-def _letter(record: Record) -> str:
-    return ascii_uppercase[record.options.index(str(record.answer))]
-
-
-def _record(place: Path, line: bytes, where: str) -> Record:
-    plain = records.parse(line, where)
-    names = records.read_texts(plain, "frames", where)
-    if not names:
-        raise DataError(f"{where}: 'frames'", expected="at least one image", found="none")
-    options = tuple(records.read_texts(plain, "options", where))
-    return Record(
-        id=plain["id"],
-        frames=records.paths(place, names),
-        question=records.read_text(plain, "question", where),
-        options=options,
-        answer=_answer(plain, options, where),
-        categories=records.categories(plain, CATEGORIES, where),
-    )
-
-
-def _answer(plain: dict[str, object], options: tuple[str, ...], where: str) -> str | float:
-    value = field(plain, "answer", (str, int, float), where)
-    if options:
-        if value not in options or len(options) > len(ascii_uppercase):
-            raise DataError(
-                f"{where}: 'answer'",
-                expected=f"one of at most {len(ascii_uppercase)} options",
-                found=repr(value)[:60],
-            )
-        return str(value)
-    if isinstance(value, (bool, str)) or not abs(value) < MAX_ABSOLUTE:
-        raise DataError(
-            f"{where}: 'answer'",
-            expected="a number where there are no options",
-            found=repr(value)[:60],
-        )
-    return float(value)
-
-
-def _check(place: Path) -> Iterator[Problem]:
-    seen: set[tuple[Path, ...]] = set()
-
-    def look(line: bytes, where: str) -> Iterator[Problem]:
-        record = _record(place, line, where)
-        if record.frames not in seen:
-            seen.add(record.frames)
-            yield from records.unreadable(record.frames)
-
-    return records.check(place, look)
+def _question(part: Part, row: Mapping[str, object], where: str, place: Path) -> Question | None:
+    """Return the question of a record; None if it is not in this part."""
+    question = FIELDS.read_record(row, where, place)
+    video = len(question.media) > 1
+    is_in_part = {
+        "all": True,
+        "choices": bool(question.options),
+        "numbers": not question.options,
+        "relations": bool(question.options)
+        and question.categories["kind"] in SPATIAL_AND_TEMPORAL_KINDS,
+        "still": not video,
+        "video": video,
+    }[part]
+    return replace(question, group=records.group_of(question)) if is_in_part else None
 
 
 def number_of(answer: Answer | None) -> float | None:

@@ -9,39 +9,35 @@ and bottom exclusive) and a run-length of its visible part.
      "masks": [{"size": [168, 168], "counts": "…"}]}
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from harness.errors import DataError, ParseError
-from harness.layout import field, folder
+from harness.layout import field
 from harness.masks import Rle
 from harness.media import Media
 from harness.responses import finite_numbers
-from harness.task import Problem, Task, choose
+from harness.task import Problem, Task
+from harness.tasks.qa.images import image_files
+from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.task import table_task
 from harness.tasks.shapes import records
 from harness.tasks.shapes_referring.scoring import PROTOCOLS
-from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Box
 
 Asks: TypeAlias = Literal["all", "single", "several", "reasoning"]
 
-FIX = "`harness list tasks shapes_referring` says how the data is made."
-CATEGORIES = ("asks", "kind", "level")
-ASKS = ("single", "several", "reasoning")
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One line, checked."""
-
-    id: str
-    image: Path
-    question: str
-    boxes: tuple[Box, ...]
-    masks: tuple[Rle, ...]
-    categories: dict[str, str]
+FIELDS = Fields(
+    id="{id}",
+    images=("image",),
+    answer="",
+    categories={name: name for name in ("asks", "kind", "level")},
+    allowed_values={"asks": ("single", "several", "reasoning")},
+    others={"boxes": "any", "masks": "any"},
+)
 
 
 def shapes_referring(
@@ -57,60 +53,31 @@ def shapes_referring(
         split: Which scenes; those of `train` never show a combination that is held out.
         asks: All questions, or those for a single thing, for several, or that need reasoning.
     """
-    scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "shapes_referring" / split, fix=FIX)
-    return Task(
-        name="shapes_referring",
-        version=1,
-        split=split,
+    return table_task(
+        "shapes_referring",
+        data / "shapes_referring" / split,
+        records.QUESTIONS,
+        FIELDS,
+        PROTOCOLS,
+        split,
+        protocol,
+        read=partial(_question, asks),
         forms=(AnswerForm.MASK,),
-        protocol=scoring,
-        samples=partial(_samples, place, asks),
-        annotations=(place / records.QUESTIONS,),
-        check=partial(_check, place),
-        arguments={"split": split, "asks": asks, "protocol": protocol},
+        open=_open,
+        problems=_problems,
+        arguments={"asks": asks},
+        fix="`harness list tasks shapes_referring` says how the data is made.",
     )
 
 
-def _samples(place: Path, asks: Asks) -> Iterator[Sample]:
-    for where, line in records.lines(place):
-        record = _record(place, line, where)
-        if asks not in ("all", record.categories["asks"]):
-            continue
-        image = records.media([record.image], size=record.masks[0].size)
-        _check_size(record, image, where)
-        yield Sample(
-            id=record.id,
-            query=Query(
-                id=query_id(record.id),
-                text=record.question,
-                media=(image,),
-                forms=(AnswerForm.MASK,),
-            ),
-            target=Target(
-                answer=Answer(
-                    masks=(record.masks[0].union(*record.masks[1:]),),
-                    instances=tuple((mask,) for mask in record.masks),
-                    boxes=record.boxes,
-                )
-            ),
-            group="/".join(record.image.parts[-3:]),
-            categories=record.categories,
-        )
-
-
-def _record(place: Path, line: bytes, where: str) -> Record:
-    plain = records.parse(line, where)
-    categories = records.categories(plain, CATEGORIES, where)
-    if categories["asks"] not in ASKS:
-        raise DataError(
-            f"{where}: 'asks'", expected=" or ".join(ASKS), found=repr(categories["asks"])[:60]
-        )
-    boxes = tuple(_box(value, f"{where}: 'boxes'") for value in field(plain, "boxes", list, where))
+def _question(asks: Asks, row: Mapping[str, object], where: str, place: Path) -> Question | None:
+    """Return the question of a record; None if it asks for something else."""
+    question = FIELDS.read_record(row, where, place)
+    boxes = tuple(_box(value, f"{where}: 'boxes'") for value in field(row, "boxes", list, where))
     masks = tuple(
-        Rle.from_json(value, f"{where}: 'masks'") for value in field(plain, "masks", list, where)
+        Rle.from_json(value, f"{where}: 'masks'") for value in field(row, "masks", list, where)
     )
-    single = categories["asks"] == "single"
+    single = question.categories["asks"] == "single"
     if not masks or len(boxes) != len(masks) or (single and len(masks) > 1):
         raise DataError(
             f"{where}: 'boxes' and 'masks'",
@@ -119,14 +86,12 @@ def _record(place: Path, line: bytes, where: str) -> Record:
         )
     if len({mask.size for mask in masks}) > 1:
         raise DataError(f"{where}: 'masks'", expected="masks of one size", found="several")
-    return Record(
-        id=plain["id"],
-        image=records.paths(place, [records.read_text(plain, "image", where)])[0],
-        question=records.read_text(plain, "question", where),
-        boxes=boxes,
-        masks=masks,
-        categories=categories,
-    )
+    if asks not in ("all", question.categories["asks"]):
+        return None
+    union, instances = masks[0].union(*masks[1:]), tuple((mask,) for mask in masks)
+    answer = Answer(masks=(union,), instances=instances, boxes=boxes)
+    group = records.group_of(question)
+    return replace(question, answer=answer, form=AnswerForm.MASK, group=group)
 
 
 def _box(value: object, where: str) -> Box:
@@ -139,21 +104,22 @@ def _box(value: object, where: str) -> Box:
     return box
 
 
-def _check_size(record: Record, image: Media, where: str) -> None:
-    if record.masks[0].size != image.size:
+def _open(question: Question) -> tuple[Media, ...]:
+    """Open a question's image, which has to be of the size of its masks."""
+    assert question.answer is not None and question.answer.masks, "the reader gives one"
+    size = question.answer.masks[0].size
+    (image,) = records.open_media(question, size=size)
+    if image.size != size:
         raise DataError(
-            f"{where}: 'masks'",
-            expected=f"the image's {image.size} pixels",
-            found=str(record.masks[0].size),
+            f"{image_files(question)[0]}",
+            expected=f"the {size} pixels of the masks of question {question.id!r}",
+            found=str(image.size),
         )
+    return (image,)
 
 
-def _check(place: Path) -> Iterator[Problem]:
-    def look(line: bytes, where: str) -> Iterator[Problem]:
-        record = _record(place, line, where)
-        problems = list(records.unreadable([record.image]))
-        if not problems:
-            _check_size(record, records.media([record.image]), where)
-        yield from problems
-
-    return records.check(place, look)
+def _problems(question: Question) -> Iterator[Problem]:
+    problems = list(records.unreadable(question))
+    if not problems:
+        _open(question)
+    yield from problems

@@ -43,7 +43,7 @@ def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
     return Question(
         id=str(row["id"]),
         text=text(row, "question", where),
-        media=images_of(row["image"], where, place),
+        media=images_of(row["image"], f"{where}: 'image'", place),
         answer=_answer(task, value, where),
         categories={"task": task, "level": level}
         | {name: value if isinstance(value, str) else "" for name, value in others.items()},

@@ -65,7 +65,7 @@ def tempcompass(
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "videos",), frames, (".mp4",))
+    videos = Videos((place / "videos",), frames, ("{}.mp4",))
     layout = QuestionFormat(
         files=listing.files,
         read=partial(_questions, listing, prompt),

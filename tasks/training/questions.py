@@ -11,15 +11,15 @@ A file is one JSON list, or one object a line. STV-205k's lines have `frames` an
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 from harness.errors import DataError, ParseError
-from harness.layout import JsonFile, field
+from harness.layout import JsonFile, field, path_inside
 from harness.responses import finite_numbers, loads_strict, tag_text
 from harness.tasks.qa.options import texts
+from harness.tasks.qa.questions import Question
 from harness.tasks.qa.tables import records, text
 from harness.types import Answer, AnswerForm, Box, Box3D
 
@@ -45,54 +45,41 @@ NEEDED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingQuestion:
-    """One record, checked."""
-
-    id: str
-    problem: str
-    video: bool
-    kind: str
-    """Value of its `problem_type`."""
-    options: tuple[str, ...]
-    """Options without their letters; none where the answer is no letter."""
-    answer: Answer
-    solution: str
-    """The answer as it is written, without its tags: a number with its decimals and commas."""
-    path: str
-    """Path of the image or video, relative; empty where the record lists frames."""
-    source: str
-    plain: Mapping[str, object]
-    """The record as it is in the file."""
-
-    @property
-    def form(self) -> AnswerForm:
-        """Form of answer that the question asks for."""
-        return FORMS[self.kind]
-
-
-Read: TypeAlias = TrainingQuestion | DataError
-
-
-def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[Read]:
+def read_questions(
+    path: Path, root: Path, *, kinds: Sequence[str] = VIDEO_R1
+) -> Iterator[Question | DataError]:
     """Yield every record of a `.json` list or a `.jsonl` file in order, or the error that it has.
 
-    An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each. A record
-    without one has its number in the file, from 0, for an id.
+    A record without an id has its number in the file, from 0, for an id; ids are `distinct`.
+
+    Args:
+        path: The file.
+        root: The folder that the paths of images are below.
+        kinds: The types of problem that there may be.
 
     Raises:
         DataError: the file is missing or no JSON.
     """
+
+    def read() -> Iterator[Question | DataError]:
+        for number, (where, plain) in enumerate(_read_plain(path)):
+            try:
+                yield read_question(plain, where, number, root=root, kinds=kinds)
+            except DataError as error:
+                yield error
+
+    return distinct(read())
+
+
+def distinct(found: Iterable[Question | DataError]) -> Iterator[Question | DataError]:
+    """Yield what was read, with `#2`, `#3`, … behind an id that comes again."""
     seen: Counter[str] = Counter()
-    for number, (where, plain) in enumerate(_read_plain(path)):
-        try:
-            question = read_question(plain, where, number, kinds=kinds)
-        except DataError as error:
-            yield error
-            continue
-        seen[question.id] += 1
-        again = seen[question.id]
-        yield question if again == 1 else replace(question, id=f"{question.id}#{again}")
+    for one in found:
+        if isinstance(one, Question):
+            seen[one.id] += 1
+            again = seen[one.id]
+            one = one if again == 1 else replace(one, id=f"{one.id}#{again}")
+        yield one
 
 
 def _read_plain(path: Path) -> Iterator[tuple[str, object]]:
@@ -104,8 +91,13 @@ def _read_plain(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def read_question(
-    plain: object, where: str, number: int = 0, *, kinds: Sequence[str] = VIDEO_R1
-) -> TrainingQuestion:
+    plain: object,
+    where: str,
+    number: int = 0,
+    *,
+    root: Path = Path(),
+    kinds: Sequence[str] = VIDEO_R1,
+) -> Question:
     """Check one record, whose number is its id if it names none.
 
     Raises:
@@ -122,23 +114,36 @@ def read_question(
     if medium not in ("image", "video"):
         raise DataError(f"{where}: 'data_type'", expected="image or video", found=repr(medium)[:40])
     options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
-    solution = _solution(plain, where)
-    return TrainingQuestion(
+    solution, path = _solution(plain, where), _path(plain, where)
+    media: str | tuple[Path, ...] = path
+    if not path:
+        media = tuple(path_inside(root, one) for one in field(plain, "frames", list, where))
+    elif medium == "image":
+        media = (path_inside(root, path),)
+    # A number as it was written, with its decimals and commas: Video-R1's reward compares decimals.
+    written = {"solution": solution} if FORMS[kind] is AnswerForm.NUMBER else {}
+    return Question(
         id=str(field({"problem_id": number, **plain}, "problem_id", (str, int), where)),
-        problem=text(plain, "problem", where).strip(),
-        video=medium == "video",
-        kind=kind,
+        text=text(plain, "problem", where).strip(),
+        media=media,
         options=options,
         answer=_answer(solution, kind, len(options), f"{where}: 'solution'"),
-        solution=solution,
-        path=_path(plain, where),
-        source=str(plain.get("data_source", "")),
-        plain=plain,
+        group=path,
+        problem_type=kind,
+        categories={
+            "type": kind,
+            "source": str(plain.get("data_source", "")) or "unknown",
+            "medium": medium,
+        },
+        extra={"problem_type": kind, **written},
+        row=plain,
     )
 
 
 def _path(plain: Mapping[str, object], where: str) -> str:
-    """Return the path below the data's folder: files contain `./x` or `/x`."""
+    """Return the path below the data's folder: files contain `./x` or `/x`; empty if the record
+    lists frames.
+    """
     if "path" not in plain and "frames" in plain:
         return ""
     path = text(plain, "path", where).strip()

@@ -8,18 +8,22 @@ numbers of a solution are pixels of that image: box sides are the first and the 
 column of the mask. `img_height` and `img_width` are those of the image before.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.errors import DataError
 from harness.layout import folder
-from harness.media import Media, image_or_placeholder
-from harness.task import Problem, Protocol, Task
-from harness.tasks.qa.tables import check_each, records, sound, text
+from harness.media import Media
+from harness.task import Protocol, Task
+from harness.tasks.qa.images import image_problems, open_images
+from harness.tasks.qa.questions import Question, read_records
+from harness.tasks.qa.tables import text
+from harness.tasks.qa.task import QuestionFormat, question_task
 from harness.tasks.refer.copies import parquet_files
-from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target, query_id
+from harness.tasks.training.questions import distinct
+from harness.types import Answer, AnswerForm, Box, Point
 
 SIDE = 840  # pixels, of width and height
 COLUMNS = {
@@ -46,32 +50,6 @@ Parse = Callable[[str, str], Solution]
 """Function that reads a `solution`, given its place for errors; raises DataError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row, checked but for its image."""
-
-    id: str
-    problem: str
-    solution: Solution
-    encoded: bytes
-    where: str
-
-    def media(self) -> Media:
-        """Open the image, or a stand-in if it cannot be read.
-
-        Raises:
-            DataError: it is not 840 × 840.
-        """
-        media = image_or_placeholder(self.encoded, f"of {self.where}", size=(SIDE, SIDE))
-        if media.size != (SIDE, SIDE):
-            raise DataError(
-                f"{self.where}: 'image'",
-                expected=f"{SIDE} × {SIDE} pixels",
-                found="{} × {}".format(*media.size),
-            )
-        return media
-
-
 def table_task(
     name: str, place: Path, parse: Parse, *, split: str, protocol: Protocol, fix: str
 ) -> Task:
@@ -81,75 +59,50 @@ def table_task(
         DataError: the folder or its `data/train-*.parquet` is not there.
     """
     files = parquet_files(folder(place, fix=fix), split, fix=fix)
-    return Task(
-        name=name,
-        version=1,
-        split=split,
-        forms=(AnswerForm.BOXES,),
-        protocol=protocol,
-        samples=lambda: map(_sample, sound(read_table(files, parse))),
-        annotations=tuple(files),
-        check=lambda: check_each(read_table(files, parse), str(files[0].parent), _problems),
-        arguments={"split": split, "protocol": protocol.name},
+    make = partial(_question, parse)
+    layout = QuestionFormat(
+        files=files,
+        read=lambda: distinct(read_records(files, COLUMNS, make, optional=OPTIONAL)),
+        open=open_square,
+        problems=partial(image_problems, open=open_square),
+    )
+    return question_task(
+        layout, name, protocol=protocol, split=split, forms=(AnswerForm.BOXES,), arguments={}
     )
 
 
-def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]:
-    """Yield every row in order, or the error that it has.
-
-    An id that comes again gets `#2`, `#3`, … behind it, so that ids name one sample each.
-
-    Raises:
-        DataError: a file is no Parquet file, or lacks a column.
-    """
-    seen: Counter[str] = Counter()
-    for path in files:
-        for where, plain in records(path, COLUMNS, optional=OPTIONAL):
-            try:
-                row = _row(plain, where, parse)
-            except DataError as error:
-                yield error
-                continue
-            seen[row.id] += 1
-            again = seen[row.id]
-            yield row if again == 1 else replace(row, id=f"{row.id}#{again}")
-
-
-def _row(plain: Mapping[str, object], where: str, parse: Parse) -> Row:
-    image = plain["image"]
+def _question(parse: Parse, row: Mapping[str, object], where: str) -> Question:
+    image = row["image"]
     encoded = image.get("bytes") if isinstance(image, dict) else None
     if not isinstance(encoded, bytes) or not encoded:
         raise DataError(f"{where}: 'image'", expected="the bytes of an image", found="none")
-    return Row(
-        id=text(plain, "id", where),
-        problem=text(plain, "problem", where).strip(),
-        solution=parse(text(plain, "solution", where), f"{where}: 'solution'"),
-        encoded=encoded,
-        where=where,
-    )
-
-
-def _sample(row: Row) -> Sample:
-    media = row.media()
-    boxes = row.solution.answer.boxes or ()
-    return Sample(
-        id=row.id,
-        query=Query(
-            id=query_id(row.id), text=row.problem, media=(media,), forms=(AnswerForm.BOXES,)
-        ),
-        target=Target(answer=row.solution.answer, extra=row.solution.plain),
-        group=media.id,
+    solution = parse(text(row, "solution", where), f"{where}: 'solution'")
+    boxes = solution.answer.boxes or ()
+    return Question(
+        id=text(row, "id", where),
+        text=text(row, "problem", where).strip(),
+        media=(encoded,),
+        answer=solution.answer,
+        form=AnswerForm.BOXES,
         categories={"objects": ("none", "one")[len(boxes)] if len(boxes) < 2 else "several"},
+        extra=solution.plain,
     )
 
 
-def _problems(row: Row) -> Iterator[Problem]:
-    try:
-        fault = row.media().fault
-    except DataError as error:
-        fault = str(error)
-    if fault:
-        yield Problem(f"sample {row.id!r}", fault)
+def open_square(question: Question) -> tuple[Media, ...]:
+    """Open a question's image, or a stand-in if it cannot be read.
+
+    Raises:
+        DataError: it is not 840 × 840.
+    """
+    (image,) = open_images(question, size=(SIDE, SIDE))
+    if image.size != (SIDE, SIDE):
+        raise DataError(
+            f"image of question {question.id!r}",
+            expected=f"{SIDE} × {SIDE} pixels",
+            found="{} × {}".format(*image.size),
+        )
+    return (image,)
 
 
 def whole_numbers(numbers: object, count: int, where: str) -> list[int]:

@@ -8,7 +8,7 @@ from harness.layout import Entry, JsonFile, field, path_inside
 from harness.tasks.qa.questions import Fields, Question, read_records
 
 DURATIONS = ("short", "medium", "long")
-SUFFIXES = (".mp4", ".MP4", ".mkv", ".webm")
+PATTERNS = ("{}.mp4", "{}.MP4", "{}.mkv", "{}.webm")
 JSON = "videomme.json"
 OF_VIDEO = ("duration", "domain", "sub_category")
 FIELDS = Fields(

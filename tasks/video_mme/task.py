@@ -26,7 +26,7 @@ from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.qa.videos import open_video
-from harness.tasks.video_mme.records import SUFFIXES, files, read_questions, subtitle_path
+from harness.tasks.video_mme.records import PATTERNS, files, read_questions, subtitle_path
 from harness.tasks.video_qa.subtitles import at_frames, line_text, srt
 from harness.types import Prediction, Sample
 
@@ -75,7 +75,7 @@ def video_mme(
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "data", place / "videos"), frames, SUFFIXES)
+    videos = Videos((place / "data", place / "videos"), frames, PATTERNS)
     worded = SubtitledQuestion(place, videos, subtitles, prompt)
     layout = QuestionFormat(
         files=found,

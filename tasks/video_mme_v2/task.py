@@ -62,7 +62,7 @@ def video_mme_v2(
     found = sorted(place.glob("test*.parquet")) or sorted(place.glob("data/test-*.parquet"))
     if not found:
         raise DataError(f"folder {place}", expected="test.parquet", found="no such file", fix=FIX)
-    videos = Videos((place / "data", place / "videos"), frames, (".mp4",))
+    videos = Videos((place / "data", place / "videos"), frames, ("{}.mp4",))
     worded = Worded(place, subtitles, prompt, videos)
     layout = QuestionFormat(
         files=found,

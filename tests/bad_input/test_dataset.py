@@ -558,7 +558,7 @@ def test_a_damaged_table_is_refused(harness, counting, damage):
 def test_a_malformed_row_is_refused(harness, counting, field, value):
     rewrite(counting, lambda rows: rows[1].update({field: value}))
     done = harness.eval(tasks="counting")
-    done.says("record '1'" if field == "image" else f"row 1: {field}", "expected", "found")
+    done.says("question '1'" if field == "image" else f"row 1: {field!r}", "expected", "found")
 
 
 @case(

@@ -111,7 +111,7 @@ def test_a_wrong_row_is_an_error_that_names_it(build, table, image, tmp_path, na
     task = build(spec, tmp_path)
     problems = list(task.check())
     assert len(problems) == 2, "every wrong row is listed"
-    assert f"row 1: {next(iter(wrong))}" in problems[0].message
+    assert f"row 1: {next(iter(wrong))!r}" in problems[0].message
     with pytest.raises(DataError, match="row 1"):
         list(task.samples())
 

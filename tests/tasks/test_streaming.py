@@ -10,8 +10,8 @@ from PIL import Image
 
 from harness.errors import DataError
 from harness.media import CACHE
-from harness.tasks.counting import task as counting
 from harness.tasks.mevis import task as mevis
+from harness.tasks.qa import images
 from harness.tasks.reason_seg import task as reason_seg
 from harness.tasks.rvos import videos
 from harness.types import query_id
@@ -81,8 +81,8 @@ class Spy:
         ("reason_seg(split=train)", reason_seg, "image_or_placeholder"),
         ("mevis(split=train)", videos, "frame_files"),
         ("mevis(split=train)", mevis, "_target"),
-        ("counting(split=pixmo_val)", counting, "image_or_placeholder"),
-        ("counting(split=pixmo_train)", counting, "image_or_placeholder"),
+        ("counting(split=pixmo_val)", images, "image_or_placeholder"),
+        ("counting(split=pixmo_train)", images, "image_or_placeholder"),
     ],
 )
 def test_a_sample_is_given_before_the_next_one_is_read(

@@ -416,7 +416,7 @@ def test_the_check_of_revos_names_a_missing_frame_and_an_expression_without_obje
     assert lacking.query.media[0].fault and lacking.categories["objects"] == "none"
     Image.new("RGB", lacking.query.size).save(gone)
     (problem,) = task.check()
-    assert "expression '0' " in problem.message
+    assert problem.path == f"sample {lacking.id!r}" and "no object" in problem.message
 
 
 # Ref-YouTube-VOS

@@ -13,9 +13,7 @@ from harness.model import Verdict
 from harness.models.dt_r1.grammar import Task
 from harness.trainers.dt_r1.rewards import (
     DTR1Reward,
-    box_iou,
     location_iou,
-    mean_iou,
     task_of,
     token_reward,
 )
@@ -127,8 +125,13 @@ def test_an_overlap_must_be_larger_than_a_half(share, right):
 
 def test_the_overlap_of_a_video_is_the_mean_over_its_frames_and_two_empty_ones_are_alike():
     empty, full = mask(0, 0, 0, 0), mask(0, 0, 4, 4)
-    assert mean_iou([empty, full], [empty, full]) == 1.0
-    assert mean_iou([empty, empty], [empty, full]) == 0.5
+    halves = sample(
+        AnswerForm.MASK_TRACK,
+        Answer(masks=tuple(map(Rle.from_array, (empty, full)))),
+        frames=2,
+    )
+    for second, iou in ((full, 1.0), (empty, 0.5)):
+        assert location_iou(halves, {"answer": masks(empty, second)}, Task.SEGMENTATION) == iou
     ground_truth = Answer(masks=tuple(Rle.from_array(one) for one in (full, empty, full)))
     video = sample(AnswerForm.MASK_TRACK, ground_truth, frames=3)
     assert location_iou(
@@ -154,7 +157,6 @@ def test_boxes_are_joined():
     nowhere = sample(AnswerForm.BOX_TRACK, Answer(box_track=(None,) * 3), frames=3)
     assert location_iou(nowhere, {"answer": given}, Task.GROUNDING) == 0.0
     assert location_iou(nowhere, {"answer": {"boxes": []}}, Task.GROUNDING) == 1.0
-    assert box_iou(None, None) == 1.0 and box_iou(Box(0, 0, 2, 2), Box(1, 0, 3, 2)) == 1 / 3
 
 
 @pytest.mark.parametrize(

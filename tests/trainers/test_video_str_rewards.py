@@ -24,7 +24,8 @@ from harness.models.video_str.grammar import graph, python_literal
 from harness.responses import finite_numbers
 from harness.trainers.grpo.method import TOTAL, Group, Rollout
 from harness.trainers.grpo.rewards import numbers_of
-from harness.trainers.spacer.maps import MapFile, read_maps
+from harness.trainers.sample_checks import with_extra
+from harness.trainers.spacer.maps import maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward, map_score, with_map
 from harness.trainers.video_r1.rewards import (
     TemporalReward,
@@ -43,13 +44,8 @@ from harness.trainers.video_str.answers import (
     number_reward,
     text_reward,
 )
-from harness.trainers.video_str.graphs import (
-    from_plain,
-    graphs_of,
-    read_graphs,
-    to_plain,
-    write_graphs,
-)
+from harness.trainers.video_str.extra import extra_of
+from harness.trainers.video_str.graphs import from_plain, graphs_of, to_plain
 from harness.trainers.video_str.nodes import FrameGraph, Node, edge_reward, node_reward
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.types import Answer, AnswerForm, Box, Box3D, Interval, Query, Sample, Target
@@ -701,8 +697,9 @@ def test_the_total_of_video_r1_is_the_sum_of_its_terms():
 def test_graphs_come_back_from_plain_data_and_from_a_file(tmp_path):
     made = (FrameGraph(frame=3, nodes=NODES),)
     assert from_plain(json.loads(json.dumps(to_plain(made))), "here") == made
-    write_graphs(tmp_path / "graphs.jsonl", {"s": made})
-    assert read_graphs(tmp_path / "graphs.jsonl") == {"s": made}
+    sample, path = group("").sample, tmp_path / "graphs.jsonl"
+    path.write_text(json.dumps({"id": sample.id, "graphs": to_plain(made)}))
+    assert graphs_of(with_extra(sample, extra_of(str(path))(None, sample))) == made
     assert graphs_of(group("", extra=graphs(3)).sample) == made
 
 
@@ -723,13 +720,13 @@ def test_a_damaged_file_of_graphs_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "graphs.jsonl"
     path.write_text(line)
     with pytest.raises(DataError, match=r"graphs\.jsonl, line [12]"):
-        read_graphs(path)
+        extra_of(str(path))
 
 
 def test_official_maps_are_found_by_video(tmp_path):
     path = tmp_path / "maps.jsonl"
     path.write_text('{"video_id": "scene1", "cognitive_map": {"table": [[0, 3]]}}')
-    found = MapFile(read_maps(path))
+    found = maps_extra(str(path))
     sample = replace(group("").sample, group="videos/scene1.mp4")
     assert found(None, sample) == {"map": {"table": [[0, 3]]}}
 

@@ -14,6 +14,8 @@ import numpy as np
 from harness.errors import HarnessError, ParseError, UsageError
 from harness.judging import Case, judgement, rubric, same_words
 from harness.masks import BoolArray, Rle
+from harness.metrics.overlap import region_similarity, region_similarity_frame
+from harness.metrics.tracks import track_ious
 from harness.model import Judge
 from harness.models.dt_r1.answers import answer_for, instance_tracks, joint_boxes
 from harness.models.dt_r1.environment import ResolvedAnswer
@@ -50,26 +52,6 @@ def task_of(sample: Sample, name: str = "") -> Task:
     return Task.SUMMARIZATION if name in SUMMARIES else Task.VQA
 
 
-def mean_iou(found: Sequence[BoolArray], ground_truth: Sequence[BoolArray]) -> float:
-    """Return the mean IoU over frames (J); a frame that is empty in both counts 1."""
-    scores = []
-    for one, other in zip(found, ground_truth, strict=True):
-        union = int(np.logical_or(one, other).sum())
-        scores.append(1.0 if union == 0 else int(np.logical_and(one, other).sum()) / union)
-    return float(np.mean(scores))
-
-
-def box_iou(one: Box | None, other: Box | None) -> float:
-    """Return the IoU of two boxes whose right and bottom are exclusive; 1 if there is neither."""
-    if one is None or other is None:
-        return float(one is other)
-    width = max(0.0, min(one.right, other.right) - max(one.left, other.left))
-    height = max(0.0, min(one.bottom, other.bottom) - max(one.top, other.top))
-    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (one, other))
-    union = sum(areas) - width * height
-    return width * height / union if union > 0 else 0.0
-
-
 def drawn(boxes: Sequence[Box], size: tuple[int, int]) -> BoolArray:
     """Return the union of boxes as a mask (height × width), edges rounded to whole pixels."""
     mask = np.zeros((size[1], size[0]), dtype=np.bool_)
@@ -89,14 +71,8 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     assert target is not None, "samples without targets are left out"
     ground_truth = target.answer
     if task is Task.SEGMENTATION and ground_truth.masks is not None and "masks" in given:
-        found = [Rle.from_json(one).to_array() for one in given["masks"]]
-        true = [one.to_array() for one in ground_truth.masks]
-        if target.ignore is not None:  # pixels that do not count
-            kept = [~one.to_array() for one in target.ignore]
-            found, true = (
-                [one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, true)
-            )
-        return mean_iou(found, true)
+        found = [Rle.from_json(one) for one in given["masks"]]
+        return float(region_similarity(ground_truth.masks, found, target.ignore).mean())
     if task is Task.GROUNDING and "boxes" in given:
         instances = [
             Instance(one["name"], box=Box(*one["bbox"]), frame=one["frame"])
@@ -105,12 +81,12 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
         tracks = instance_tracks(instances, len(query.media[0]))
         if query.form is AnswerForm.BOXES:
             boxes = drawn([one[0] for one in tracks], query.size)
-            return mean_iou([boxes], [drawn(ground_truth.boxes or (), query.size)])
+            return region_similarity_frame(drawn(ground_truth.boxes or (), query.size), boxes)
         joint = joint_boxes(tracks, len(query.media[0]))
         pairs = list(zip(joint, ground_truth.box_track or (), strict=False))
         # An answer's boxes stay where they are named last: it cannot say when an action ends.
         shown = [pair for pair in pairs if pair[1] is not None] or pairs
-        return float(np.mean([box_iou(*pair) for pair in shown] or [0.0]))
+        return float(track_ious([true for _, true in shown], [one for one, _ in shown]).mean())
     return 0.0
 
 

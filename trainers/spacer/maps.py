@@ -6,50 +6,22 @@ file has a line a video, as `cognitive_map.jsonl` of SpaceR:
     {"video_id": "scene0191_00", "cognitive_map": {"table": [[0, 3], [5, 7]]}}
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError
-from harness.task import Task
-from harness.trainers.spacer.rewards import KEY, map_of
+from harness.layout import read_by_id
+from harness.trainers.spacer.rewards import KEY, Map, check_map, map_of
 from harness.trainers.video_str.extra import extra_of
-from harness.trainers.video_str.graphs import Extra, json_lines
+from harness.trainers.video_str.graphs import Extra
 from harness.types import Sample
 
 
-@dataclass(frozen=True, slots=True)
-class MapFile:
-    """Maps of a file, for samples that it lists by id, group or video."""
-
-    maps: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
-
-    def __call__(self, task: Task, sample: Sample) -> Mapping[str, object]:
-        """Return the additions to a target's `extra`."""
-        del task
-        for name in (sample.id, sample.group, Path(sample.group).stem):
-            if name in self.maps:
-                return {KEY: self.maps[name]}
-        return {}
-
-
-def read_maps(path: Path) -> dict[str, Mapping[str, Sequence[Sequence[float]]]]:
+def read_maps(path: Path) -> dict[str, Map]:
     """Maps from a file of lines, by video.
 
     Raises:
         DataError: it cannot be read, a line has no map, or a video comes twice.
     """
-    found: dict[str, Mapping[str, Sequence[Sequence[float]]]] = {}
-    for where, plain in json_lines(path):
-        name, cells = plain.get("video_id"), plain.get("cognitive_map")
-        if not isinstance(name, str) or name in found or not isinstance(cells, dict):
-            raise DataError(
-                where,
-                expected='{"video_id": …, "cognitive_map": {…}}, a video once',
-                found=repr(plain)[:60],
-            )
-        found[name] = cells
-    return found
+    return read_by_id(path, "video_id", "cognitive_map", check_map)
 
 
 def categories(sample: Sample) -> tuple[str, ...]:
@@ -63,6 +35,4 @@ def maps_extra(setting: str | None) -> Extra:
     Raises:
         UsageError: there is no such file.
     """
-    return extra_of(
-        setting, option="maps", drawn=("shapes",), read=lambda path: MapFile(read_maps(path))
-    )
+    return extra_of(setting, option="maps", drawn=("shapes",), read=read_maps, key=KEY)

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from harness.errors import DataError, ParseError
 from harness.metrics.numeric import NUMBER_WORDS, mean_relative_accuracy
@@ -20,6 +21,8 @@ from harness.trainers.video_str.answers import answer, ground_truth_of
 from harness.types import AnswerForm, Sample
 
 KEY = "map"
+Map: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
+"""Cells `[column, row]` of the grid by category."""
 RIGHT = 0.5  # accuracy of a number above which its map counts
 DIAGONAL = GRID * math.sqrt(2.0)
 
@@ -48,7 +51,7 @@ def spoken_number(predicted: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def map_score(predicted: GridMap, ground_truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
+def map_score(predicted: GridMap, ground_truth: Map) -> float:
     """Return the agreement of a map's cells with the true ones, from 0 to 1.
 
     Of each category cells are paired greedily, the nearest first; a pair is worth 1 minus its
@@ -85,9 +88,7 @@ def _category(
     return math.fsum(worth) / max(len(predicted), len(ground_truth))
 
 
-def score_drawn(
-    response: str, ground_truth: Mapping[str, Sequence[Sequence[float]]]
-) -> float | None:
+def score_drawn(response: str, ground_truth: Map) -> float | None:
     """The score of a response's map: 0 for one that cannot be read, None for a response without
     one.
     """
@@ -99,9 +100,7 @@ def score_drawn(
         return 0.0
 
 
-def with_map(
-    accuracy: float, response: str, ground_truth: Mapping[str, Sequence[Sequence[float]]]
-) -> float:
+def with_map(accuracy: float, response: str, ground_truth: Map) -> float:
     """Return the accuracy of a right answer with its map's score added; 0 if the map's score is 0.
 
     A response without a map keeps its accuracy.
@@ -140,9 +139,7 @@ class SpacerAccuracy:
             return None
         return score_drawn(rollout.text, own[1])
 
-    def _answer_accuracy(
-        self, group: Group, rollout: Rollout
-    ) -> tuple[float, Mapping[str, Sequence[Sequence[float]]] | None] | None:
+    def _answer_accuracy(self, group: Group, rollout: Rollout) -> tuple[float, Map | None] | None:
         """Return the accuracy of the answer alone, and the true map if a map counts beside it.
 
         None for forms that SpaceR scores as Video-R1 does.
@@ -180,24 +177,23 @@ class SpacerReward:
         return {} if score is None else {KEY: score}
 
 
-def map_of(sample: Sample) -> Mapping[str, Sequence[Sequence[float]]] | None:
+def map_of(sample: Sample) -> Map | None:
     """The true map that a sample's target carries, if it carries one.
 
     Raises:
         DataError: it is something else than cells by category.
     """
     plain: object = sample.target.extra.get(KEY) if sample.target is not None else None
-    if plain is None:
-        return None
+    return None if plain is None else check_map(plain, f"map of sample {sample.id!r}")
+
+
+def check_map(plain: object, where: str) -> Map:
+    """Return a map if it is one; a DataError that names its place if not."""
     if not isinstance(plain, Mapping) or not all(
         isinstance(cells, (list, tuple)) and all(_is_cell(cell) for cell in cells)
         for cells in plain.values()
     ):
-        raise DataError(
-            f"map of sample {sample.id!r}",
-            expected='{"table": [[0, 3], …], …}',
-            found=repr(plain)[:60],
-        )
+        raise DataError(where, expected='{"table": [[0, 3], …], …}', found=repr(plain)[:60])
     return plain
 
 

@@ -8,22 +8,17 @@ A file has one line a sample, `{"id": "…", "graphs": […]}` with the same con
 benchmark's own id of the sample, or of its group (a video) where all its samples share it.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
-from harness.errors import DataError, ParseError, raised_as
-from harness.responses import finite_numbers, loads_strict
-from harness.store.atomic import write_bytes
+from harness.errors import DataError, ParseError
+from harness.responses import finite_numbers
 from harness.task import Task
 from harness.trainers.sample_checks import with_extra
 from harness.trainers.video_str.nodes import FrameGraph, Node
 from harness.types import Sample
 
-Graphs: TypeAlias = Mapping[str, tuple[FrameGraph, ...]]
-"""The graphs of the annotated frames, by the id of a sample or of its group."""
 Extra: TypeAlias = Callable[[Task, Sample], Mapping[str, object]]
 """Function that returns data about a sample beside its task's own target."""
 
@@ -94,59 +89,6 @@ def _node(plain: object, where: str) -> Node:
     if not isinstance(category, str) or not category.strip() or type(count) is not int or count < 1:
         raise DataError(where, expected="a name, and a count of at least 1", found=repr(plain)[:60])
     return Node(category=category.strip().lower(), centre=(x, y, z), count=count)
-
-
-def read_graphs(path: Path) -> dict[str, tuple[FrameGraph, ...]]:
-    """Graphs from a file of lines, by id.
-
-    Raises:
-        DataError: it cannot be read, a line is something else, or an id comes twice.
-    """
-    found: dict[str, tuple[FrameGraph, ...]] = {}
-    for where, plain in json_lines(path):
-        name = plain.get("id")
-        if not isinstance(name, str) or name in found:
-            raise DataError(f"{where}: 'id'", expected="a text, once", found=repr(name)[:60])
-        found[name] = from_plain(plain.get(KEY), f"{where}: {KEY!r}")
-    return found
-
-
-def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    """The objects of a file of lines, with a name for each.
-
-    Raises:
-        DataError: it cannot be read, or a line is no object.
-    """
-    with raised_as(DataError, f"file {path}", "lines of JSON", OSError, UnicodeDecodeError):
-        lines = path.read_text("utf-8").splitlines()
-    for number, line in enumerate(lines, start=1):
-        where = f"file {path}, line {number}"
-        with raised_as(DataError, where, "an object in JSON", ParseError):
-            plain = loads_strict(line)
-        if not isinstance(plain, dict):
-            raise DataError(where, expected="an object in JSON", found=type(plain).__name__)
-        yield where, plain
-
-
-def write_graphs(path: Path, graphs: Graphs) -> None:
-    """Write a file that `read_graphs` reads."""
-    lines = [json.dumps({"id": name, KEY: to_plain(each)}) for name, each in graphs.items()]
-    write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
-
-
-@dataclass(frozen=True, slots=True)
-class Sidecar:
-    """Graphs of a file, for samples that it lists by id or group."""
-
-    graphs: Graphs
-
-    def __call__(self, task: Task, sample: Sample) -> Mapping[str, object]:
-        """Return the additions to a target's `extra`."""
-        del task
-        for name in (sample.id, sample.group):
-            if name in self.graphs:
-                return {KEY: to_plain(self.graphs[name])}
-        return {}
 
 
 def extend_task(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]) -> Task:

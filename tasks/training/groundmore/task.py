@@ -29,6 +29,7 @@ from harness.tasks.rvos.labels import sized_labels
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.tracks import instances, union_of_tracks
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
+from harness.world.raster import edges
 
 FIX = "`harness list tasks groundmore` says where the data is had."
 RATE = 6  # frames a second
@@ -157,7 +158,9 @@ class Clip:
         return Answer(
             masks=masks,
             instances=instances(tracks, media.size),
-            box_track=tuple(map(extent, masks)),
+            box_track=tuple(
+                Box(*map(float, edges(one.to_array()))) if one.area else None for one in masks
+            ),
         )
 
     def _masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
@@ -172,15 +175,6 @@ class Clip:
             return {}
         labels = sized_labels(path, size)
         return {int(one): Rle.from_array(labels == one) for one in np.unique(labels) if one}
-
-
-def extent(mask: Rle) -> Box | None:
-    """The box around a mask; None around nothing."""
-    if not mask.area:
-        return None
-    array = mask.to_array()
-    rows, columns = np.flatnonzero(array.any(1)), np.flatnonzero(array.any(0))
-    return Box(float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
 
 
 def clip_start(name: str, where: str) -> int:

@@ -13,17 +13,18 @@ and of `cognitive_map.jsonl`, the cells of a 10 × 10 grid that objects of a vid
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import field, folder
+from harness.layout import folder, read_by_id
 from harness.spec import Spec
 from harness.task import Task, choose
-from harness.tasks.qa.tables import records
-from harness.tasks.qa.videos import FrameSelection
-from harness.tasks.training.question_set import FORMS, QuestionSet
-from harness.tasks.training.questions import TrainingQuestion
+from harness.tasks.qa.questions import Question
+from harness.tasks.qa.task import Videos, question_task
+from harness.tasks.training.question_set import FORMS, question_set
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
 
@@ -59,52 +60,43 @@ def sr_91k(
         raise DataError(f"folder {place}", expected=" or ".join(FILES), found="neither", fix=FIX)
     listed = place / MAPS
     maps = read_maps(listed) if listed.is_file() else {}
-    questions = QuestionSet(
-        name="sr_91k",
-        path=path,
-        root=place,
-        selection=FrameSelection(frames),
-        sampled=RandomSubset(sample, seed),
+    videos = Videos((place,), frames)
+    layout = question_set(
+        "sr_91k",
+        path,
+        videos,
+        RandomSubset(sample, seed),
         is_selected=_is_spatial,
-        more=lambda question: _map(question, maps),
-        objects=lambda question: tuple(maps.get(video_of(question), ())),
+        extended=partial(_with_map, maps),
+        others=(listed,) if listed.is_file() else (),
     )
-    return Task(
-        name="sr_91k",
+    return question_task(
+        layout,
+        "sr_91k",
         version=2,
+        protocol=scoring,
         split=split,
         forms=FORMS,
-        protocol=scoring,
-        samples=questions.samples,
-        annotations=(path, listed) if listed.is_file() else (path,),
-        check=questions.check,
         arguments={
-            "split": split,
             "sample": sample,
             "seed": seed,
-            "frames": str(questions.selection),
-            "protocol": protocol,
+            "frames": str(videos.selection),
             "maps": len(maps),
         },
     )
 
 
-def _is_spatial(question: TrainingQuestion) -> bool:
+def _is_spatial(question: Question) -> bool:
     """Return True if a question is SpaceR's own; a file of these alone may omit its source."""
-    return question.source in ("", SOURCE)
+    return question.row.get("data_source", "") in ("", SOURCE)
 
 
-def video_of(question: TrainingQuestion) -> str:
-    """The name by which maps know a question's video.
-
-    It is the file's name without its suffix.
-    """
-    return PurePosixPath(question.path).stem
-
-
-def _map(question: TrainingQuestion, maps: Mapping[str, Map]) -> dict[str, object]:
-    found = maps.get(video_of(question))
-    return {} if found is None else {"map": found}
+def _with_map(maps: Mapping[str, Map], question: Question) -> Question:
+    """Add the map of a question's video, which is known by its file's name without the suffix."""
+    found = maps.get(PurePosixPath(question.group).stem)
+    if found is None:
+        return question
+    return replace(question, objects=tuple(found), extra={**question.extra, "map": found})
 
 
 def read_maps(path: Path) -> dict[str, Map]:
@@ -113,21 +105,20 @@ def read_maps(path: Path) -> dict[str, Map]:
     Raises:
         DataError: a line has no map, a cell is not in the grid, or a video comes twice.
     """
-    found: dict[str, Map] = {}
-    for where, plain in records(path, {"video_id": "video", "cognitive_map": "cells"}):
-        video = field(plain, "video_id", str, where)
-        if video in found:
-            raise DataError(f"{where}: 'video_id'", expected="each video once", found=video[:60])
-        cells = field(plain, "cognitive_map", dict, where)
-        for name, spots in cells.items():
-            if not isinstance(spots, list) or not all(map(_is_cell, spots)):
-                raise DataError(
-                    f"{where}: {name!r}",
-                    expected=f"cells [column, row] from 0 to {GRID}",
-                    found=repr(spots)[:60],
-                )
-        found[video] = cells
-    return found
+    return read_by_id(path, "video_id", "cognitive_map", _read_map)
+
+
+def _read_map(plain: object, where: str) -> Map:
+    if not isinstance(plain, dict):
+        raise DataError(where, expected="cells by object", found=repr(plain)[:60])
+    for name, spots in plain.items():
+        if not isinstance(spots, list) or not all(map(_is_cell, spots)):
+            raise DataError(
+                f"{where}: {name!r}",
+                expected=f"cells [column, row] from 0 to {GRID}",
+                found=repr(spots)[:60],
+            )
+    return plain
 
 
 def _is_cell(spot: object) -> bool:

@@ -28,7 +28,8 @@ TYPES = {
     "float64": "f8",
 }
 MAX_HEADER = 2**14  # bytes
-ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
+ORDER = "binary_little_endian"
+"""The format of ScanNet's meshes, the only one that is read."""
 
 
 def read_vertices(path: Path) -> Array:
@@ -43,24 +44,22 @@ def read_vertices(path: Path) -> Array:
     line_end = raw.find(b"\n", end)
     if not raw.startswith(b"ply") or end < 0 or line_end < 0:
         raise DataError(f"file {path}", expected="a PLY header", found="none")
-    order, count, properties = _header(raw[:end].decode("ascii", "replace").splitlines(), path)
+    count, properties = _header(raw[:end].decode("ascii", "replace").splitlines(), path)
     body = raw[line_end + 1 :]
-    if order == "ascii":
-        return _ascii(body, count, properties, path)
-    kind = np.dtype([(name, order + code) for name, code in properties])
+    kind = np.dtype([(name, "<" + code) for name, code in properties])
     if len(body) < count * kind.itemsize:
         raise DataError(f"file {path}", expected=f"{count} vertices", found="a file that was cut")
     table = np.frombuffer(body, dtype=kind, count=count)
     return np.stack([table[axis].astype(np.float64) for axis in "xyz"], axis=1)
 
 
-def _header(lines: Sequence[str], path: Path) -> tuple[str, int, list[tuple[str, str]]]:
+def _header(lines: Sequence[str], path: Path) -> tuple[int, list[tuple[str, str]]]:
     order, count, inside = "", -1, False
     properties: list[tuple[str, str]] = []
     for line in lines:
         words = line.split()
         if words[:1] == ["format"] and len(words) > 1:
-            order = ORDERS.get(words[1], words[1])
+            order = words[1]
         elif words[:1] == ["element"]:
             inside = words[1:2] == ["vertex"] and count < 0 and not properties
             if inside and len(words) == 3 and words[2].isdigit():
@@ -71,21 +70,10 @@ def _header(lines: Sequence[str], path: Path) -> tuple[str, int, list[tuple[str,
             if len(words) != 3 or words[1] not in TYPES:
                 raise DataError(f"file {path}", expected="a property of a vertex", found=line[:60])
             properties.append((words[2], TYPES[words[1]]))
-    if order not in ("ascii", "<", ">") or count < 0 or not set("xyz") <= dict(properties).keys():
+    if order != ORDER or count < 0 or not set("xyz") <= dict(properties).keys():
         raise DataError(
             f"file {path}",
-            expected="vertices with x, y and z",
-            found=f"format {order!r}, {count} vertices",
+            expected=f"format {ORDER}, vertices with x, y and z",
+            found=f"format {order}, {count} vertices",
         )
-    return order, count, properties
-
-
-def _ascii(body: bytes, count: int, properties: Sequence[tuple[str, str]], path: Path) -> Array:
-    names = [name for name, _ in properties]
-    rows = body.split(b"\n")[:count]
-    with raised_as(DataError, f"file {path}", f"{count} rows of numbers", ValueError, IndexError):
-        table = np.array([[float(word) for word in row.split()] for row in rows])
-        columns = [table[:, names.index(axis)] for axis in "xyz"]
-    if len(table) != count:
-        raise DataError(f"file {path}", expected=f"{count} vertices", found=str(len(table)))
-    return np.stack(columns, axis=1)
+    return count, properties

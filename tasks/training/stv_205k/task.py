@@ -12,21 +12,23 @@ ScanNet, into `ROOT/stv_205k`. A line of `questions.jsonl`, whose images lie bel
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import field, file, folder, path_inside
+from harness.layout import field, file, folder
 from harness.media import Media, frame_files, open_image, placeholder_media
-from harness.task import Problem, Task, choose
+from harness.task import Task, choose
+from harness.tasks.qa.images import image_files, image_problems
+from harness.tasks.qa.questions import Question
 from harness.tasks.qa.tables import listed_ids, records, sound, text
+from harness.tasks.qa.task import QuestionFormat, question_task
 from harness.tasks.rvos.videos import refuse_missing
-from harness.tasks.training.questions import FORMS, TrainingQuestion, read_questions
+from harness.tasks.training.questions import FORMS, read_questions
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.stv.drafts import KINDS
-from harness.types import Query, Sample, Target, query_id
 
 FIX = "`python -m harness.tasks.training.stv --data ROOT` builds it; see the card."
 ASKED = ("multiple choice", "numerical", "IoU", "IoU 3D")
@@ -62,10 +64,10 @@ class Source:
         """The file of graphs, which need not be there."""
         return self.place / "graphs.jsonl"
 
-    def includes(self, question: TrainingQuestion) -> bool:
+    def includes(self, question: Question) -> bool:
         """Return True if a question belongs to the split and to the part."""
         listed = self.ids is None or question.id in self.ids
-        return listed and self.part in ("all", question.plain.get("task"))
+        return listed and self.part in ("all", question.row.get("task"))
 
 
 def stv_205k(
@@ -93,89 +95,100 @@ def stv_205k(
     if split == "rl":
         files.append(file(listed, expected="the ids of the subset", fix=FIX))
     source = Source(data, place, listed_ids(listed) if split == "rl" else None, part)
-    return Task(
-        name="stv_205k",
-        version=1,
+    layout = QuestionFormat(
+        files=tuple(path for path in files if path.is_file()),
+        read=partial(_questions, source),
+        choose=lambda: sound(_questions(source, whole=False)),
+        open=_open,
+        problems=partial(image_problems, open=_open),
+        opens_all=False,
+    )
+    return question_task(
+        layout,
+        "stv_205k",
+        protocol=scoring,
         split=split,
         forms=tuple(FORMS[kind] for kind in ASKED),
-        protocol=scoring,
-        samples=partial(_samples, source),
-        annotations=tuple(path for path in files if path.is_file()),
-        check=partial(_check, source),
-        arguments={"split": split, "part": part, "protocol": protocol},
+        arguments={"part": part},
     )
 
 
-def _samples(source: Source) -> Iterator[Sample]:
+def _questions(source: Source, *, whole: bool = True) -> Iterator[Question | DataError]:
+    """Yield every question with its graph, and the error of a graph that belongs to none.
+
+    Args:
+        source: The files.
+        whole: All of them; else the questions of the split and the part alone.
+    """
     graphs = _Graphs(source.graphs)
-    for question in sound(read_questions(source.questions, kinds=ASKED)):
-        graph = graphs.graphs_of(
-            question.id
-        )  # of those that are not asked as well: they come in order
-        if source.includes(question):
-            yield _sample(question, source, graph)
+    for one in read_questions(source.questions, source.data, kinds=ASKED):
+        try:
+            if isinstance(one, DataError):
+                raise one
+            graph = graphs.graphs_of(one.id)  # of the others as well: they come in order
+            if whole or source.includes(one):
+                yield _question(one, source, graph)
+        except DataError as error:
+            yield error
+    if whole and graphs.leftover:
+        yield DataError(f"{graphs.leftover}: is the graph of no question, or not in their order")
 
 
-def _sample(question: TrainingQuestion, source: Source, graph: list[object] | None) -> Sample:
-    plain, where = question.plain, f"{source.questions}, question {question.id!r}"
+def _question(question: Question, source: Source, graph: list[object] | None) -> Question:
+    plain, where = question.row, f"{source.questions}, question {question.id!r}"
     kind = text(plain, "task", where)
     if kind not in KINDS:
         raise DataError(f"{where}: 'task'", expected=f"one of {', '.join(KINDS)}", found=kind[:40])
-    extra = {
-        "task": kind,
-        "source": text(plain, "source", where),
-        "problem_type": question.kind,
-        "frame": plain.get("frame"),
-    }
-    return Sample(
-        id=question.id,
-        query=Query(
-            id=query_id(question.id),
-            text=question.problem,
-            media=(_media(question, source),),
-            forms=(question.form,),
-            options=question.options,
-            objects=tuple(field(plain, "objects", list, where)),
-        ),
-        target=Target(
-            answer=question.answer, extra=extra if graph is None else {**extra, "graphs": graph}
-        ),
-        group="/".join(question.id.split("/")[:2]),
-        categories={
-            "task": kind,
-            "source": text(plain, "source", where),
-            "medium": "video" if question.video else "image",
-        },
-    )
-
-
-def _media(question: TrainingQuestion, source: Source) -> Media:
-    """Open the frames that a question names, or a stand-in if one is missing."""
-    where = f"{source.questions}, question {question.id!r}"
-    names = field(question.plain, "frames", list, where)
-    rate = field(question.plain, "rate", (int, float), where)
-    width, height = _size(question.plain, where)
-    if not names or not rate > 0 or question.video != (len(names) > 1):
+    names, rate = field(plain, "frames", list, where), field(plain, "rate", (int, float), where)
+    video = question.categories["medium"] == "video"
+    if not names or not rate > 0 or video != (len(names) > 1):
         raise DataError(
             f"{where}: 'frames' and 'rate'",
             expected="one frame of an image, several of a video, and a rate above 0",
             found=f"{len(names)} and {rate}",
         )
-    paths = [path_inside(source.data, name) for name in names]
+    _size(plain, where)
+    origin = text(plain, "source", where)
+    extra = {
+        "task": kind,
+        "source": origin,
+        "problem_type": question.problem_type,
+        "frame": plain.get("frame"),
+    }
+    return replace(
+        question,
+        group="/".join(question.id.split("/")[:2]),
+        objects=tuple(field(plain, "objects", list, where)),
+        problem_type="",
+        categories={
+            "task": kind,
+            "source": origin,
+            "medium": question.categories["medium"],
+        },
+        extra=extra if graph is None else {**extra, "graphs": graph},
+    )
+
+
+def _open(question: Question) -> tuple[Media, ...]:
+    """Open the frames that a question names, or a stand-in if one is missing."""
+    where, paths = f"question {question.id!r}", image_files(question)
+    size = _size(question.row, where)
     try:
         refuse_missing(paths)
         media = (
-            frame_files(paths, frames_per_second=rate) if question.video else open_image(paths[0])
+            open_image(paths[0])
+            if len(paths) == 1
+            else frame_files(paths, frames_per_second=question.row["rate"])
         )
     except MediaError as error:
-        return placeholder_media(error, size=(width, height), frames=len(paths))
-    if media.size != (width, height):
+        return (placeholder_media(error, size=size, frames=len(paths)),)
+    if media.size != size:
         raise DataError(
             f"{where}: 'size'",
-            expected=f"{width} × {height}, as the question says",
+            expected="{} × {}, as the question says".format(*size),
             found="{} × {}".format(*media.size),
         )
-    return media
+    return (media,)
 
 
 def _size(plain: object, where: str) -> tuple[int, int]:
@@ -233,26 +246,3 @@ def read_graph(plain: object, where: str) -> list[object]:
             if field(node, "count", int, f"{where}, {name!r}") < 1:
                 raise DataError(f"{where}: {name!r}", expected="a count from 1", found="less")
     return frames
-
-
-def _check(source: Source) -> Iterator[Problem]:
-    looked_at: set[str] = set()
-    try:
-        graphs = _Graphs(source.graphs)
-        for question in read_questions(source.questions, kinds=ASKED):
-            if isinstance(question, DataError):
-                yield Problem(str(source.questions), str(question))
-                continue
-            try:
-                sample = _sample(question, source, graphs.graphs_of(question.id))
-            except DataError as error:
-                yield Problem(str(source.questions), str(error))
-                continue
-            shown = str(question.plain["frames"])
-            if (fault := sample.query.media[0].fault) and shown not in looked_at:
-                yield Problem(f"sample {sample.id!r}", fault)
-            looked_at.add(shown)
-        if graphs.leftover:
-            yield Problem(graphs.leftover, "is the graph of no question, or not in their order")
-    except DataError as error:
-        yield Problem(str(source.place), str(error))

@@ -29,7 +29,7 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 FIX = "`harness list tasks summe` says where the data is had."
 REFERENCES = "references.jsonl"
 QUESTION = "Summarize what happens in this video."
-SUFFIXES = (".mp4", ".webm", ".avi")
+PATTERNS = ("{}.mp4", "{}.webm", "{}.avi")
 
 PROTOCOLS = {
     "summe/text_simple": by_text(
@@ -106,7 +106,7 @@ def _samples(source: Source) -> Iterator[Sample]:
         if name in seen:
             raise DataError(f"{where}: 'video'", expected="each video once", found=name[:60])
         seen.add(name)
-        media = video_or_lost((source.videos,), name, source.selection.choose, suffixes=SUFFIXES)
+        media = video_or_lost((source.videos,), name, source.selection.choose, patterns=PATTERNS)
         yield Sample(
             id=name,
             query=Query(
@@ -148,6 +148,6 @@ def _check(source: Source) -> Iterator[Problem]:
         return
     try:
         for sample in _samples(source):
-            find((source.videos,), sample.id, suffixes=SUFFIXES)
+            find((source.videos,), sample.id, patterns=PATTERNS)
     except DataError as error:
         yield Problem(str(source.path), str(error))

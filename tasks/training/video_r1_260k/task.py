@@ -14,8 +14,8 @@ from typing import Literal
 from harness.layout import file, folder
 from harness.spec import Spec
 from harness.task import Task, choose
-from harness.tasks.qa.videos import FrameSelection
-from harness.tasks.training.question_set import FORMS, QuestionSet, of_medium
+from harness.tasks.qa.task import Videos, question_task
+from harness.tasks.training.question_set import FORMS, question_set
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
 
@@ -46,29 +46,25 @@ def video_r1_260k(
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "video_r1_260k", fix=FIX)
     path = file(place / FILE, expected="the questions", fix=FIX)
-    questions = QuestionSet(
-        name="video_r1_260k",
-        path=path,
-        root=place,
-        selection=FrameSelection(frames),
-        sampled=RandomSubset(sample, seed),
-        is_selected=of_medium(medium),
+    videos = Videos((place,), frames)
+    layout = question_set(
+        "video_r1_260k",
+        path,
+        videos,
+        RandomSubset(sample, seed),
+        is_selected=lambda question: medium in ("all", question.categories["medium"]),
     )
-    return Task(
-        name="video_r1_260k",
+    return question_task(
+        layout,
+        "video_r1_260k",
         version=2,
+        protocol=scoring,
         split=split,
         forms=FORMS,
-        protocol=scoring,
-        samples=questions.samples,
-        annotations=(path,),
-        check=questions.check,
         arguments={
-            "split": split,
             "medium": medium,
             "sample": sample,
             "seed": seed,
-            "frames": str(questions.selection),
-            "protocol": protocol,
+            "frames": str(videos.selection),
         },
     )

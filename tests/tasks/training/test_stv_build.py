@@ -22,7 +22,7 @@ from harness.tasks.training.stv.temporal import DOUBTFUL, RESTING, STAYING
 from harness.tasks.training.stv_205k import raw_kitti, raw_scannet
 from harness.tasks.training.stv_205k.street import street
 from harness.tasks.training.stv_205k.writer import MAX_SCENES, settings
-from harness.trainers.video_str.graphs import from_plain, read_graphs
+from harness.trainers.video_str.extra import read_graphs
 
 SEED = 3
 
@@ -166,7 +166,7 @@ def test_the_trainer_reads_the_same_graphs_from_the_file(found, stv):
     with_graphs = [one for one in found if "graphs" in one.target.extra]
     assert set(from_file) == {one.id for one in with_graphs}
     for one in with_graphs:
-        assert from_file[one.id] == from_plain(one.target.extra["graphs"], one.id)
+        assert from_file[one.id] == one.target.extra["graphs"]
 
 
 def test_a_build_depends_on_nothing_but_files_and_seed(stv, tmp_path):
@@ -380,4 +380,4 @@ def test_a_graph_of_no_question_is_found(build_task, copy, stv):
     path = copy / "stv_205k" / "graphs.jsonl"
     path.write_text('{"id": "x", "graphs": []}\n' + path.read_text("utf-8"), encoding="utf-8")
     (problem,) = build_task("stv_205k", copy).check()
-    assert "line 1" in problem.path and "graph" in problem.message
+    assert "line 1" in problem.message and "graph" in problem.message

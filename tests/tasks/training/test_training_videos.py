@@ -162,6 +162,7 @@ def test_an_answer_of_activitynet_that_is_missing_is_named(build, tmp_path, exam
     with pytest.raises(DataError, match=plain[0]["question_id"]):
         list(task.samples())
     assert len(list(task.check())) == 1
-    path.write_text(json.dumps([{**one, "type": 12} for one in plain]), encoding="utf-8")
-    with pytest.raises(DataError, match="'type'"):
-        list(build("activitynet_qa", tmp_path).samples())
+    for kind in (12, "../x"):
+        path.write_text(json.dumps([{**one, "type": kind} for one in plain]), encoding="utf-8")
+        with pytest.raises(DataError, match="'type'"):
+            list(build("activitynet_qa", tmp_path).samples())
