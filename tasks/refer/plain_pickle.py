@@ -1,24 +1,42 @@
 """Reader of benchmarks' pickles that never executes their code.
 
-A pickle is a program for a small stack machine. The one of `pickle_machine` knows the instructions
-that build plain data and refuses by name those that import, call, build objects or reach outside.
-Nothing is imported from Python's own `pickle`.
+A pickle is a program for a small stack machine. Python's own machine runs here, the one that
+`pickle` has in Python, with the instructions that build plain data and no others: those that
+import, call, build objects or reach outside are refused by name.
 
 Limits: a memo entry costs a byte of the file, not the index that it names; whole numbers have 64
 bits; containers are nested at most `MAX_DEPTH` deep, which also rules out a list within itself; and
 shared values count each time, so that a short file cannot expand to a huge tree.
 """
 
-import struct
+import io
+import math
+import pickle
+import pickletools
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn, TypeAlias, cast
 
 from harness.errors import DataError
 from harness.files import read_bytes
 from harness.layout import readable
-from harness.tasks.refer.pickle_machine import MAX_DEPTH, Machine
 
 MAX_BYTES = 2**28  # of a file
 MAX_SHARING = 4  # times as many values as the file has bytes
+MAX_DEPTH = 16  # of containers in containers
+MAX_MARKS = 4 * MAX_DEPTH  # that wait at once
+AS_IN_PYTHON = """
+NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 STRING BINSTRING SHORT_BINSTRING
+BINBYTES SHORT_BINBYTES BINBYTES8 EMPTY_LIST APPEND APPENDS LIST EMPTY_DICT
+EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 PUT BINPUT LONG_BINPUT MEMOIZE
+GET BINGET LONG_BINGET POP POP_MARK DUP PROTO
+"""
+CHECKED = "BINFLOAT UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8"
+"""Instructions whose value is looked at when it lies on the stack."""
+WHOLE, REAL = rb"-?(0|[1-9]\d{0,19})", rb"[-+.e\d]{1,64}"
+"""Numbers as Python writes them in a line; its own machines do not read all others alike."""
+TRUTHS = {b"00": False, b"01": True}  # in protocol 0
 
 
 def read_plain_pickle(path: Path) -> object:
@@ -51,17 +69,180 @@ def loads(raw: bytes) -> object:
       ...
     harness.errors.DataError: pickle, byte 0: expected plain data, found the instruction GLOBAL. ...
     """
-    machine = Machine(raw)
+    machine = _Machine(raw)
     try:
-        value = machine.run()
-    except (IndexError, struct.error, TypeError) as error:
-        cut = not isinstance(error, TypeError)
-        found = "one that was cut" if cut else "a key that is a container"
-        raise machine.refusal("a complete pickle", found) from error
-    except ValueError as error:
+        value = machine.load()
+    except (EOFError, IndexError) as error:
+        raise machine.refusal("a complete pickle", "one that was cut") from error
+    except AttributeError as error:  # it has no `append`, or no `update`
+        found = f"something put into a {type(error.obj).__name__}"
+        raise machine.refusal("plain data", found) from error
+    except (ValueError, pickle.UnpicklingError, DeprecationWarning) as error:
         raise machine.refusal("plain data", str(error)[:80]) from error
     _check_tree(value, MAX_SHARING * len(raw) + 64)
     return value
+
+
+class _Machine(pickle._Unpickler):
+    """Python's stack machine with the instructions in `STEPS` alone.
+
+    A mark begins a new stack; those below wait in `metastack`.
+    """
+
+    pop_mark: Callable[[], list[Any]]
+
+    def __init__(self, raw: bytes) -> None:
+        self.file = io.BytesIO(raw)
+        super().__init__(self.file, encoding="latin-1")
+        self.start = 0
+        self.stack: list[Any] = []
+        self.metastack: list[list[Any]] = []
+        self.append = self.stack.append
+
+    def load(self) -> object:
+        """Carry out the program; the one value that it leaves."""
+        file, steps = self.file, STEPS
+        while True:
+            self.start = file.tell()
+            code = file.read(1)
+            if code == b".":  # STOP
+                break
+            step = steps.get(code)
+            if step is None:
+                raise self._unknown(code)
+            step(self)
+        if file.read(1) or len(self.stack) != 1 or self.metastack:
+            raise self.refusal("one value and the end of the file", "something else")
+        return self.stack[0]
+
+    def _unknown(self, code: bytes) -> Exception:
+        if code in REFUSED:
+            fix = "It would run code: do not trust where it comes from."
+            return self.refusal("plain data", f"the instruction {REFUSED[code]}", fix)
+        return self.refusal("an instruction of a pickle", repr(code)) if code else EOFError()
+
+    def refusal(self, expected: str, found: str, fix: str = "") -> DataError:
+        """The error for the instruction that is being carried out."""
+        return DataError(f"pickle, byte {self.start}", expected=expected, found=found, fix=fix)
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse; no instruction of `STEPS` asks."""
+        raise self.refusal("plain data", f"{module}.{name}")
+
+    def read(self, number: int) -> bytes:
+        """The next bytes."""
+        part = self.file.read(number)
+        if len(part) < number:
+            raise EOFError
+        return part
+
+    def readline(self) -> bytes:
+        """The next line; a carriage return before its end is dropped."""
+        line = self.file.readline()
+        if line[-1:] != b"\n":
+            raise EOFError
+        return line[:-2] + b"\n" if line[-2:] == b"\r\n" else line
+
+
+Step: TypeAlias = Callable[[_Machine], object]
+"""Function that applies an instruction to the machine; its return value is ignored."""
+
+
+def _as_in_python(name: str) -> Step:
+    return cast(Step, pickle._Unpickler.dispatch[CODES[name][0]])
+
+
+def _checked(name: str) -> Step:
+    step = _as_in_python(name)
+
+    def both(machine: _Machine) -> None:
+        step(machine)
+        value = machine.stack[-1]
+        if isinstance(value, str):
+            value.encode()  # half a character is none
+        else:
+            _finite(value)
+
+    return both
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value}, which is no number")
+    return value
+
+
+def _mark(machine: _Machine) -> None:
+    if len(machine.metastack) >= MAX_MARKS:
+        raise ValueError(f"more than {MAX_MARKS} marks")
+    _as_in_python("MARK")(machine)
+
+
+def _set_item(machine: _Machine) -> None:
+    value = machine.stack.pop()
+    _set_items(machine, [machine.stack.pop(), value])
+
+
+def _set_items(machine: _Machine, items: list[Any]) -> None:
+    """Put keys and values into the dictionary on top.
+
+    Keys are looked at before they are hashed: the hash of a tuple of tuples takes as long as their
+    tree is large, however often one of them stands for many.
+    """
+    for key in items[::2]:
+        if type(key) not in (str, int):
+            kind = type(key).__name__
+            raise ValueError(f"a key that is neither text nor a whole number, {kind}")
+    if len(items) % 2:
+        raise ValueError("a key without a value")
+    machine.stack[-1].update(zip(items[::2], items[1::2], strict=False))
+
+
+def _dict(machine: _Machine) -> None:
+    items = machine.pop_mark()
+    machine.append({})
+    _set_items(machine, items)
+
+
+def _line_step(form: bytes, read: Callable[[bytes], object]) -> Step:
+    whole = re.compile(form)
+
+    def step(machine: _Machine) -> None:
+        line = machine.readline()[:-1]
+        if not whole.fullmatch(line):
+            raise ValueError(f"{line[:20]!r} as a number of {len(line)} digits")
+        machine.append(read(line))
+
+    return step
+
+
+def _long(machine: _Machine, size: int) -> None:
+    raw = machine.read(size)
+    if size > 8:
+        raise ValueError(f"a whole number of {size} bytes")
+    machine.append(int.from_bytes(raw, "little", signed=True))
+
+
+CODES = {one.name: one.code.encode("latin-1") for one in pickletools.opcodes}
+STEPS: dict[bytes, Step] = {
+    CODES[name]: step
+    for name, step in {
+        **{name: _as_in_python(name) for name in AS_IN_PYTHON.split()},
+        **{name: _checked(name) for name in CHECKED.split()},
+        "MARK": _mark,
+        "SETITEM": _set_item,
+        "SETITEMS": lambda machine: _set_items(machine, machine.pop_mark()),
+        "DICT": _dict,
+        "INT": _line_step(rb"0[01]|" + WHOLE, lambda line: TRUTHS.get(line, int(line))),
+        "LONG": _line_step(WHOLE + b"L?", lambda line: int(line.removesuffix(b"L"))),
+        "FLOAT": _line_step(REAL, lambda line: _finite(float(line))),
+        "LONG1": lambda machine: _long(machine, *machine.read(1)),
+        "LONG4": lambda machine: _long(machine, int.from_bytes(machine.read(4), "little")),
+        "FRAME": lambda machine: machine.read(8),  # how much to read ahead
+    }.items()
+}
+REFUSED = {code: name for name, code in CODES.items() if code not in STEPS and name != "STOP"}
+"""Instructions that no benchmark's file needs; most of them can run code."""
 
 
 def _check_tree(value: object, limit: int) -> None:
