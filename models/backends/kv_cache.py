@@ -71,14 +71,10 @@ def as_steps_read(network: "PreTrainedModel", cache: DynamicCache) -> DynamicCac
     They are then converted once, and not again for each token.
     """
     text = network.config.get_text_config()
-    if (
-        getattr(text, "_attn_implementation", None) != STEPS_IN_FLOAT32
-        or text.num_key_value_heads != text.num_attention_heads
-    ):
+    own_keys = text.num_key_value_heads == text.num_attention_heads
+    if not own_keys or getattr(text, "_attn_implementation", None) != STEPS_IN_FLOAT32:
         return cache
-    return preallocated_cache(
-        [(layer.keys.float(), layer.values.float()) for layer in cache.layers]
-    )
+    return preallocated_cache([(one.keys.float(), one.values.float()) for one in cache.layers])
 
 
 def _enlarge(held: Tensor, more: Tensor, length: int) -> Tensor:
