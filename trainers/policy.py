@@ -17,11 +17,13 @@ from torch import Tensor, nn
 from transformers import GenerationConfig
 
 from harness.errors import UsageError
+from harness.models.backends.prompt_prefix import read_prompts, states_after
 from harness.models.backends.row_scores import score_tokens, softcap_of
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning import weights
 from harness.store.atomic import read_json
 from harness.trainers import network as networks
+from harness.trainers.rows import ROWS
 from harness.trainers.session import PATIENCE, started
 from harness.trainers.settings import TrainingSettings
 
@@ -85,14 +87,28 @@ class Policy(nn.Module):
         self.network, self.config, self.temperature = network, network.config, temperature
         self.softcap = softcap_of(network)
 
-    def forward(self, inputs: Mapping[str, Tensor], mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities and entropies (B × T each), 0 where `mask` is."""
+    def forward(
+        self,
+        inputs: Mapping[str, Tensor],
+        mask: Tensor,
+        prompts: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies (B × T each), 0 where `mask` is.
+
+        With `prompts`, see `shared_prompts`, each of them is read once for all of its rows.
+        """
         whole = getattr(self.network, "get_base_model", lambda: self.network)()
-        hidden = whole.base_model(**inputs, use_cache=False).last_hidden_state
         width, counts = mask.shape[1], mask.bool()
+        tokens = inputs["input_ids"][:, -width:]
+        if prompts is None:
+            hidden = whole.base_model(**inputs, use_cache=False).last_hidden_state[:, :-1]
+        else:
+            given = {name: one for name, one in prompts.items() if name != ROWS}
+            seen = inputs["attention_mask"][:, -width:]
+            hidden = states_after(whole, read_prompts(whole, given), tokens, seen, prompts[ROWS])
         scores = score_tokens(
-            hidden[:, -width - 1 : -1][counts],
-            inputs["input_ids"][:, -width:][counts],
+            hidden[:, -width:][counts],
+            tokens[counts],
             head=whole.get_output_embeddings(),
             temperature=self.temperature,
             softcap=self.softcap,

@@ -12,13 +12,21 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from harness.model import ChatRequest
-from harness.models.backends.inputs import joined_inputs, processor_inputs, with_tokens
+from harness.models.backends.continuous_batching import token_positions
+from harness.models.backends.inputs import (
+    POSITIONS,
+    joined_inputs,
+    processor_inputs,
+    with_tokens,
+)
 
 if TYPE_CHECKING:
-    from transformers import ProcessorMixin
+    from transformers import PreTrainedModel, ProcessorMixin
 
 Prompt: TypeAlias = Mapping[str, Tensor]
 """One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
+ROWS = "rows"
+"""Key of the index of each row's prompt beside the tensors of `shared_prompts`."""
 
 
 def encode_prompt(processor: "ProcessorMixin", request: ChatRequest) -> Prompt:
@@ -45,6 +53,22 @@ def completed(
     seen = padded([1] * len(tokens) for tokens in completions)
     inputs: dict[str, Tensor] = with_tokens(dict(joined_inputs(processor, prompts)), ids, seen)
     return inputs
+
+
+def shared_prompts(
+    network: "PreTrainedModel", processor: "ProcessorMixin", prompts: Sequence[Prompt]
+) -> dict[str, Tensor] | None:
+    """Return the different prompts of rows, and the index of each row's prompt as `ROWS`.
+
+    None where no two rows have the same prompt, which is one object.
+    """
+    different = {id(one): one for one in prompts}
+    if len(different) == len(prompts):
+        return None
+    inputs = dict(joined_inputs(processor, list(different.values())))
+    places = list(different)
+    rows = torch.tensor([places.index(id(one)) for one in prompts])
+    return {**inputs, POSITIONS: token_positions(network, inputs), ROWS: rows}
 
 
 def padded(rows: Iterable[Sequence[float]], fill: float = 0) -> Tensor:

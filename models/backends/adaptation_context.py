@@ -24,7 +24,7 @@ from harness.models.backends.continuous_batching import PrefixCache, PromptBatch
 from harness.models.backends.inputs import POSITIONS
 from harness.models.backends.kv_cache import preallocated_cache
 from harness.models.backends.loading import memory
-from harness.models.backends.prompt_prefix import Prefix, PromptReader
+from harness.models.backends.prompt_prefix import Prefix, PromptReader, states_after
 from harness.models.backends.restored_weights import RestoredWeights
 from harness.models.backends.row_scores import score_rows, softcap_of
 from harness.models.backends.sampling import rollout_key
@@ -286,7 +286,7 @@ class Context:
             if prefix is None:
                 hidden = self.prompts.states_alone(request, tokens, mask)
             else:
-                hidden = self.prompts.states_after(prefix, tokens, mask)
+                hidden = states_after(self._network, prefix, tokens, mask)
             yield score_rows(
                 list(places[part]),
                 hidden,

@@ -15,6 +15,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from harness.model import ChatRequest
+from harness.models.backends.cpu_kernels import STEPS_IN_FLOAT32
 from harness.models.backends.inputs import POSITIONS
 from harness.models.backends.sampling import Sampling, check_finite
 from harness.models.backends.stop_strings import Decode, at_stop
@@ -187,13 +188,13 @@ def token_positions(network: "PreTrainedModel", inputs: Mapping[str, "Tensor"]) 
     return torch.cat([text, space])
 
 
-def _as_read(network: "PreTrainedModel", positions: "Tensor") -> "Tensor":
+def positions_as_read(network: "PreTrainedModel", positions: "Tensor") -> "Tensor":
     """Return positions as a network takes them: of text alone, rows × length."""
     return positions[0] if network.config.model_type in TEXT_ALONE else positions
 
 
 def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts:
-    from harness.models.backends.kv_cache import preallocated_cache
+    from harness.models.backends.kv_cache import as_steps_read, preallocated_cache
 
     given, cache = dict(part.inputs), preallocated_cache([])
     positions, tokens = given.pop(POSITIONS, None), given["input_ids"]
@@ -205,13 +206,14 @@ def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts
         tokens = _append_column(part.prefix.rows.tokens, given["input_ids"])
     output = network(
         **given,
-        position_ids=_as_read(network, positions),
+        position_ids=positions_as_read(network, positions),
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
     )
     order = list(range(len(tokens)))
     after, written = positions[-1:, :, -1:] + 1, [list[int]() for _ in order]
+    cache = as_steps_read(network, cache)
     rows = Rows(order, written, tokens, given["attention_mask"], after, cache)
     return _PrefilledPrompts(rows, output.logits[:, -1], part.places, part.alike)
 
@@ -258,8 +260,8 @@ def _step(network: "PreTrainedModel", rows: Rows) -> "Tensor":
     rows.tokens = _append_column(rows.tokens, tokens)
     output = network(
         input_ids=tokens,
-        attention_mask=rows.mask,
-        position_ids=_as_read(network, rows.positions),
+        attention_mask=_mask_as_read(network, rows.mask),
+        position_ids=positions_as_read(network, rows.positions),
         past_key_values=rows.cache,
         use_cache=True,
         logits_to_keep=1,
@@ -267,6 +269,14 @@ def _step(network: "PreTrainedModel", rows: Rows) -> "Tensor":
     rows.positions = rows.positions + 1
     scores: Tensor = output.logits[:, -1]
     return scores
+
+
+def _mask_as_read(network: "PreTrainedModel", mask: "Tensor") -> "Tensor | None":
+    """Return the mask of single queries as transformers would make it, by a dozen operations."""
+    text = network.config.get_text_config()
+    if text._attn_implementation not in ("sdpa", STEPS_IN_FLOAT32):
+        return mask
+    return None if mask.all() else mask[:, None, None].bool()
 
 
 def _append_tokens(

@@ -79,18 +79,19 @@ def _products_of_few_shapes(network: "PreTrainedModel") -> None:
 def _made_up(layer: "nn.Linear", values: "Tensor") -> "Tensor":
     import torch
 
-    weight, rows = layer.weight, values.numel() // values.shape[-1]
-    half = values.device.type == "cpu" and values.dtype.itemsize == 2
-    few = rows <= FEW and weight.numel() <= SMALL
+    # Looked up here, because a module searches long for an attribute; 43 products are one token.
+    weight, bias = layer._parameters["weight"], layer._parameters["bias"]
+    assert weight is not None, "a linear layer has weights"
+    few = values.numel() <= FEW * values.shape[-1] and weight.numel() <= SMALL
+    half = values.dtype is weight.dtype and weight.dtype.itemsize == 2 and weight.is_cpu
     if not few or not half or torch.is_grad_enabled() or weight.is_inference():
-        return _linear(values, weight, layer.bias)
-    bias = layer.bias
+        return _linear(values, weight, bias)
     state = _state(weight), None if bias is None else _state(bias)
     known = layer.__dict__.get("in_float32")
     if known is None or known[0] != state:
         known = state, weight.float(), None if bias is None else bias.float()
         layer.__dict__["in_float32"] = known
-    return torch.nn.functional.linear(values.float(), *known[1:]).to(values.dtype)
+    return torch.nn.functional.linear(values.float(), known[1], known[2]).to(values.dtype)
 
 
 def _state(weight: "Tensor") -> tuple[int, int]:
@@ -151,6 +152,7 @@ def one_query_in_float32(
     own_keys = query.shape[1] == key.shape[1]
     biased = named.get("position_bias") is not None
     if query.shape[2] > 1 or not own_keys or key.numel() > MAX_CONVERTED or biased:
+        key, value = key.to(query.dtype), value.to(query.dtype)  # see `kv_cache.as_steps_read`
         read, _ = sdpa(module, query, key, value, attention_mask, **named)
         return read, None
     if attention_mask is not None and attention_mask.is_floating_point():

@@ -5,11 +5,17 @@ and a token's keys and values are written into it. For networks whose cache is o
 plain attention each, without gradients.
 """
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
+
+from harness.models.backends.cpu_kernels import MAX_CONVERTED, STEPS_IN_FLOAT32
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ROOM = 64
 """Tokens that there is room for after what made a copy necessary."""
@@ -59,9 +65,24 @@ def preallocated_cache(layers: list[tuple[Tensor, Tensor]]) -> DynamicCache:
     return cache
 
 
+def as_steps_read(network: "PreTrainedModel", cache: DynamicCache) -> DynamicCache:
+    """Return a cache whose keys and values are in float32 if `one_query_in_float32` reads it.
+
+    They are then converted once, and not again for each token.
+    """
+    text = network.config.get_text_config()
+    own_keys = text.num_key_value_heads == text.num_attention_heads
+    if not own_keys or getattr(text, "_attn_implementation", None) != STEPS_IN_FLOAT32:
+        return cache
+    return preallocated_cache([(one.keys.float(), one.values.float()) for one in cache.layers])
+
+
 def _enlarge(held: Tensor, more: Tensor, length: int) -> Tensor:
     rows, heads, number, width = more.shape
-    room = more.new_empty(rows, heads, length + number + ROOM, width)
+    shape = rows, heads, length + number + ROOM, width
+    # What is held may be in float32 beside half precision, see `as_steps_read`.
+    wide = length > 0 and math.prod(shape) <= MAX_CONVERTED
+    room = (held if wide else more).new_empty(shape)
     if length:
         room[:, :, :length] = held
     return room

@@ -1,13 +1,13 @@
 """Prompts that are read once, for responses of which gradients are computed.
 
-A prompt is read with gradients: its keys and values serve several responses, and what is gathered
-at them goes through the prompt once (`Prefix.backward`). The vision tower is frozen, so that what
-it gives to the layers that merge patches is computed once a request.
+A prompt is read with gradients: its keys and values serve several responses (`states_after`), and
+what is gathered at them goes through the prompt once. At test time (`PromptReader`) the vision
+tower is frozen, so that what it gives to the layers that merge patches is computed once a request.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +17,7 @@ from transformers.cache_utils import DynamicLayer
 
 from harness.model import ChatRequest
 from harness.models.backends.continuous_batching import (
+    positions_as_read,
     supports_continuous_batching,
     token_positions,
 )
@@ -29,24 +30,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """A prompt that was read: keys and values of every layer, and the last token's state."""
+    """Prompts that were read: keys and values of every layer, and the last tokens' states."""
 
     layers: list[tuple[Tensor, Tensor]]
-    """Keys and values (1 × heads × prompt × width)."""
+    """Keys and values (prompts × heads × length × width)."""
     last: Tensor
-    """Hidden state of the prompt's last token (1 × 1 × width)."""
-    position: int
-    """Position of the first token that follows."""
+    """Hidden state of each prompt's last token (prompts × 1 × width)."""
+    mask: Tensor
+    """1 for tokens of a prompt, 0 for the padding before them (prompts × length)."""
+    after: Tensor
+    """Position of the first token that follows each prompt (prompts × 1)."""
 
     @property
     def tensors(self) -> list[Tensor]:
         """All of its tensors, in one order."""
         return [one for both in self.layers for one in both] + [self.last]
-
-    @property
-    def length(self) -> int:
-        """Number of tokens of the prompt."""
-        return self.layers[0][0].shape[2]
 
     def detached(self, *, learns: bool) -> "Prefix":
         """Return the same numbers without their history; `learns`: gradients are kept at them."""
@@ -54,10 +52,10 @@ class Prefix:
             (keys.detach().requires_grad_(learns), values.detach().requires_grad_(learns))
             for keys, values in self.layers
         ]
-        return Prefix(layers, self.last.detach().requires_grad_(learns), self.position)
+        return replace(self, layers=layers, last=self.last.detach().requires_grad_(learns))
 
     def backward(self, leaves: "Prefix") -> None:
-        """Let gradients that were gathered at `leaves`, detached of it, go through the prompt."""
+        """Let gradients that were gathered at `leaves`, detached of it, go through the prompts."""
         pairs = [
             (state, leaf.grad)
             for state, leaf in zip(self.tensors, leaves.tensors, strict=True)
@@ -66,6 +64,59 @@ class Prefix:
         if pairs:
             states, gradients = zip(*pairs, strict=True)
             torch.autograd.backward(states, gradients)
+
+
+def read_prompts(network: "PreTrainedModel", inputs: Mapping[str, Tensor]) -> Prefix:
+    """Read prompts with their `token_positions`, with gradients unless they are off."""
+    cache, positions = DynamicCache(), inputs[POSITIONS]
+    given = {**inputs, POSITIONS: positions_as_read(network, positions)}
+    output = network.base_model(**given, past_key_values=cache, use_cache=True)
+    layers = [(layer.keys, layer.values) for layer in cache.layers]
+    after = positions[-1, :, -1:] + 1
+    return Prefix(layers, output.last_hidden_state[:, -1:], inputs["attention_mask"], after)
+
+
+def states_after(
+    network: "PreTrainedModel",
+    prefix: Prefix,
+    tokens: Tensor,
+    mask: Tensor,
+    prompts: Tensor | None = None,
+) -> Tensor:
+    """Return the states that predict each token of responses (rows × tokens × width).
+
+    Args:
+        network: One that `supports_continuous_batching`.
+        prefix: The prompts as they were read.
+        tokens: Tokens of the responses, padded on the right (rows × tokens).
+        mask: 1 for each of them (rows × tokens).
+        prompts: Index of each row's prompt (rows); None: all rows have the only one.
+    """
+    rows, width = tokens.shape
+
+    def each(one: Tensor) -> Tensor:
+        if prompts is None:
+            return one.expand(rows, *one.shape[1:])
+        return one.index_select(0, prompts)
+
+    first = each(prefix.last)
+    if width == 1:
+        return first
+    cache = DynamicCache()
+    for number, both in enumerate(prefix.layers):
+        layer = DynamicLayer()
+        layer.lazy_initialization(*both)
+        layer.keys, layer.values = map(each, both)
+        cache.layers.insert(number, layer)
+    places = each(prefix.after) + torch.arange(width - 1, device=tokens.device)
+    output = network.base_model(
+        input_ids=tokens[:, :-1],
+        attention_mask=torch.cat([each(prefix.mask), mask[:, :-1].to(prefix.mask)], dim=1),
+        position_ids=positions_as_read(network, places[None]),
+        past_key_values=cache,
+        use_cache=True,
+    )
+    return torch.cat([first, output.last_hidden_state], dim=1)
 
 
 @dataclass(eq=False)
@@ -95,35 +146,8 @@ class PromptReader:
 
     def read(self, request: ChatRequest) -> Prefix:
         """Read a prompt, with gradients unless they are off."""
-        inputs, cache = self.inputs(request), DynamicCache()
         with self._known_features(request):
-            output = self.network.base_model(**inputs, past_key_values=cache, use_cache=True)
-        layers = [(layer.keys, layer.values) for layer in cache.layers]
-        after = int(inputs[POSITIONS][-1, 0, -1]) + 1
-        return Prefix(layers, output.last_hidden_state[:, -1:], after)
-
-    def states_after(self, prefix: Prefix, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Return the states that predict each token (rows × tokens × width), after a prompt."""
-        rows, width = tokens.shape
-        first = prefix.last.expand(rows, -1, -1)
-        if width == 1:
-            return first
-        cache = DynamicCache()
-        for number, (keys, values) in enumerate(prefix.layers):
-            layer = DynamicLayer()
-            layer.lazy_initialization(keys, values)
-            layer.keys, layer.values = (one.expand(rows, -1, -1, -1) for one in (keys, values))
-            cache.layers.insert(number, layer)
-        places = prefix.position + torch.arange(width - 1, device=tokens.device)
-        seen = mask.new_ones(rows, prefix.length)
-        output = self.network.base_model(
-            input_ids=tokens[:, :-1],
-            attention_mask=torch.cat([seen, mask[:, :-1]], dim=1),
-            position_ids=places.expand(1, rows, -1),
-            past_key_values=cache,
-            use_cache=True,
-        )
-        return torch.cat([first, output.last_hidden_state], dim=1)
+            return read_prompts(self.network, self.inputs(request))
 
     def states_alone(self, request: ChatRequest, tokens: Tensor, mask: Tensor) -> Tensor:
         """Return the same states from prompts and responses as one row each."""

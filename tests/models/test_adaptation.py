@@ -26,7 +26,6 @@ from harness.masks import Rle  # noqa: E402
 from harness.model import ChatRequest, LearningSettings  # noqa: E402
 from harness.models.backends import adaptation_context  # noqa: E402
 from harness.models.backends.adaptation_context import Context  # noqa: E402
-from harness.models.backends.prompt_prefix import PromptReader  # noqa: E402
 from harness.models.backends.restored_weights import (  # noqa: E402
     RestoredWeights,
     fingerprint,
@@ -417,15 +416,15 @@ def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatc
 @contextmanager
 def little_memory(monkeypatch, most):
     """Only so many rows fit at once."""
-    after = PromptReader.states_after
+    after = adaptation_context.states_after
 
-    def limited(self, prefix, tokens, mask):
+    def limited(network, prefix, tokens, mask):
         if len(tokens) > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return after(self, prefix, tokens, mask)
+        return after(network, prefix, tokens, mask)
 
     with monkeypatch.context() as patch:
-        patch.setattr(PromptReader, "states_after", limited)
+        patch.setattr(adaptation_context, "states_after", limited)
         yield
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
 
 from harness.model import ChatRequest  # noqa: E402
-from harness.models.backends import cpu_kernels  # noqa: E402
+from harness.models.backends import cpu_kernels, kv_cache  # noqa: E402
 from harness.models.backends.cpu_kernels import STEPS_IN_FLOAT32, one_query_in_float32  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
 
@@ -205,3 +205,27 @@ def test_it_is_what_a_network_is_answered_with(ask, monkeypatch):
     assert response.completion_tokens == 5
     half, whole = torch.bfloat16, torch.float32
     assert seen == {(True, whole, whole), (False, half, half)}
+
+
+@pytest.mark.parametrize("room", [cpu_kernels.MAX_CONVERTED, 0])
+def test_keys_that_are_held_in_float32_change_no_bit(room, monkeypatch):
+    """Also where they are too many for it, and are in half precision again."""
+    monkeypatch.setattr(kv_cache, "MAX_CONVERTED", room)
+    query, key, value, seen = (
+        one.bfloat16() if one.is_floating_point() else one for one in heads(tokens=41)
+    )
+    config = SimpleNamespace(
+        _attn_implementation=STEPS_IN_FLOAT32, num_attention_heads=4, num_key_value_heads=4
+    )
+    network = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: config))
+    half = kv_cache.preallocated_cache([(key[:, :, :40], value[:, :, :40])])
+    held = kv_cache.as_steps_read(network, half)
+    assert held.layers[0].keys.dtype == torch.float32
+    reads = []
+    for cache in (half, held):
+        both = cache.update(key[:, :, 40:], value[:, :, 40:], 0)
+        reads.append(one_query_in_float32(SimpleNamespace(), query, *both, seen, scaling=0.3)[0])
+    assert both[0].dtype == (torch.float32 if room else torch.bfloat16)
+    assert torch.equal(*reads)
+    config.num_key_value_heads = 2  # heads that share keys are read as they are
+    assert kv_cache.as_steps_read(network, half) is half

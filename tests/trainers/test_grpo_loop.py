@@ -256,6 +256,44 @@ def test_bounded_logits_are_scored_as_the_network_makes_them():
     assert torch.allclose(bounded, expected, atol=1e-5) and not torch.allclose(free, expected)
 
 
+def test_a_prompt_that_rows_share_is_read_once_for_the_same_gradients(model, samples):
+    """In one batch an image, a clip and a wider image, of which the shorter ones are padded."""
+    rows = GROUP * len(samples)
+    learner = build(model, samples, per_device_train_batch_size=rows)
+    (batch,) = learner.round(examples_of(model, samples), 0).batches
+    assert batch.prompts["rows"].tolist() == [0] * GROUP + [1] * GROUP + [2] * GROUP
+    read, seen = [], []
+    network = learner.network
+    network.base_model.register_forward_pre_hook(
+        lambda _, args, given: read.append(given["input_ids"].shape[0]), with_kwargs=True
+    )
+    network.base_model.visual.register_forward_pre_hook(
+        lambda _, args, given: seen.append(len(given["grid_thw"])), with_kwargs=True
+    )
+
+    def scored(prompts):
+        network.zero_grad()
+        logp, entropy = learner.policy(batch.inputs, batch.mask, prompts)
+        (logp * batch.advantage[:, None] + 0.1 * entropy).sum().backward()
+        gradients = [one.grad.clone() for one in network.parameters()]
+        return logp.detach(), entropy.detach(), gradients
+
+    logp, entropy, gradients = scored(batch.prompts)
+    assert (read, sum(seen)) == ([len(samples), rows], len(samples))
+    plain_logp, plain_entropy, plain_gradients = scored(None)
+    assert torch.allclose(logp, plain_logp, atol=1e-5)
+    assert torch.allclose(entropy, plain_entropy, atol=1e-5)
+    for ours, theirs in zip(gradients, plain_gradients, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5 + 1e-4 * float(theirs.abs().max()))
+
+
+def test_prompts_are_read_for_each_row_where_layers_keep_no_cache(model, samples):
+    learner = build(model, samples, gradient_checkpointing=True)
+    batch = learner.round(examples_of(model, samples), 0).batches[0]
+    assert batch.prompts is None
+    assert learner.loss(batch, 1.0)[0].isfinite()
+
+
 def test_a_clip_changes_what_is_likely(learner, model, samples):
     """Without this, a clip that is left out would go unnoticed."""
     (still, clip, wide) = learner.round(examples_of(model, samples), 0).batches
@@ -579,8 +617,8 @@ def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(
     learner = build(model, samples, max_completion_length=40, loss_type=kind, **given)
     found = []
 
-    def noted(inputs, mask):
-        logp, entropy = policy(inputs, mask)
+    def noted(inputs, mask, prompts):
+        logp, entropy = policy(inputs, mask, prompts)
         logp.retain_grad()
         entropy.retain_grad()
         found.append((logp, entropy, mask))
@@ -657,8 +695,13 @@ def test_other_targets_in_place_of_injected_tokens_change_no_gradient(model, sam
     others[:, -width:] = ~others[:, -width:]
 
     def gradient(targets):
+        def reads_the_same(_, args, given):
+            after = given["past_key_values"].get_seq_length()  # 0: the prompt is read
+            read = ids[:, -width:-1] if after else given["input_ids"]
+            return args, {**given, "input_ids": read}
+
         held = learner.network.base_model.register_forward_pre_hook(
-            lambda _, args, given: (args, {**given, "input_ids": ids}), with_kwargs=True
+            reads_the_same, with_kwargs=True
         )
         learner.network.zero_grad()
         inputs = {**batch.inputs, "input_ids": targets}

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from harness.errors import ModelError
 from harness.model import Conversation
+from harness.models.backends.continuous_batching import supports_continuous_batching
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning.loss import advantages, divergence, grpo_loss
@@ -31,7 +32,7 @@ from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
 from harness.trainers.learner import Counted, Learner, Round
 from harness.trainers.policy import Policy, zero_stage
-from harness.trainers.rows import Prompt, completed, encoded_each, padded
+from harness.trainers.rows import Prompt, completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
 
 
@@ -57,6 +58,8 @@ class Batch:
 
     inputs: dict[str, Tensor]
     """Inputs of the network: prompts padded on the left, completions on the right."""
+    prompts: dict[str, Tensor] | None
+    """The different prompts alone, if some rows share one and a network can go on from it."""
     mask: Tensor
     """1 for tokens that the policy wrote, 0 for others, which count in nothing."""
     answers: Tensor
@@ -103,6 +106,13 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             None
             if chosen.vllm_mode is None
             else VllmChat(chat, chosen, self.network, accelerator, self.suppressed)
+        )
+        # Layers whose activations are computed twice keep no cache to go on from; and ZeRO-3 wants
+        # the same calls in every process, which do not all have as many different prompts.
+        self.shares_prompts = (
+            not chosen.gradient_checkpointing
+            and zero_stage(accelerator) != 3
+            and supports_continuous_batching(self.network, chat.model_type)
         )
         self.moments = None if chosen.ema_decay is None else RewardMoments(chosen.ema_decay)
         self.tokens = 0.0
@@ -250,9 +260,11 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Return rollouts as tensors, with their log-probabilities before the step."""
         chosen, device = self.settings, self.accelerator.device
         decode = self.chat.processor.tokenizer.decode
-        inputs = completed(
-            self.chat.processor, [one.prompt for one in drafts], [one.tokens for one in drafts]
-        )
+        several = [one.prompt for one in drafts]
+        inputs = completed(self.chat.processor, several, [one.tokens for one in drafts])
+        prompts = None
+        if self.shares_prompts:
+            prompts = shared_prompts(self.network, self.chat.processor, several)
         answers = (
             [own * (start <= place < end) for place, own in enumerate(one.mask)]
             for one in drafts
@@ -260,28 +272,29 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         )
         batch = Batch(
             inputs={name: value.to(device) for name, value in inputs.items()},
+            prompts=prompts and {name: value.to(device) for name, value in prompts.items()},
             mask=padded(one.mask for one in drafts).float().to(device),
             answers=padded(answers).float().to(device),
             advantage=advantage.to(device),
         )
         with torch.no_grad():
             if chosen.num_iterations > 1 or self.vllm is not None:
-                batch.old, _ = self.policy(batch.inputs, batch.mask)
+                batch.old, _ = self.policy(batch.inputs, batch.mask, batch.prompts)
             if batch.old is not None and self.vllm is not None:
                 drawn = padded(map(self.vllm.drawn_logps, drafts)).to(device)
                 batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
             if chosen.beta and self.reference is not None:
                 with self.accelerator.autocast():
-                    batch.reference, _ = self.reference(batch.inputs, batch.mask)
+                    batch.reference, _ = self.reference(batch.inputs, batch.mask, batch.prompts)
             elif chosen.beta:
                 with self.network.disable_adapter():
-                    batch.reference, _ = self.policy(batch.inputs, batch.mask)
+                    batch.reference, _ = self.policy(batch.inputs, batch.mask, batch.prompts)
         return batch
 
     def loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Counted]:
         """Return the loss of a batch, and numbers of its tokens for the log."""
         chosen, mask = self.settings, batch.mask
-        logp, entropy = self.policy(batch.inputs, mask)
+        logp, entropy = self.policy(batch.inputs, mask, batch.prompts)
         high = chosen.epsilon if chosen.epsilon_high is None else chosen.epsilon_high
         loss = grpo_loss(
             logp,
