@@ -16,6 +16,7 @@ from pocket_training.vlm.captions import TIMES, shapes_captions
 from harness import plugins
 from harness.errors import DataError, ParseError, UsageError
 from harness.leaderboards import figure
+from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.dr2seg.grammar import description
 from harness.models.grammar import reasoning, well_formed
 from harness.models.video_str.grammar import graph
@@ -312,9 +313,10 @@ def test_ticks_lie_inside_and_are_few(low, spread):
 @pytest.mark.slow
 def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("trl")
-    from pocket_training.vlm.network import make_network, save_checkpoint, shipped_config
+    ensure_torchvision()
+    from pocket_training.vlm.network import make_network, save_checkpoint
 
-    save_checkpoint(make_network(shipped_config(), seed=3), tmp_path / "start")
+    save_checkpoint(make_network(seed=3), tmp_path / "start")
     plan = learning.Plan(
         out=tmp_path / "out",
         start=str(tmp_path / "start"),

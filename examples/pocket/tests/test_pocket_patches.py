@@ -7,10 +7,9 @@ import pytest
 import torch
 from pocket_training.vlm.batches import collate
 from pocket_training.vlm.data_mixture import DrawnScene
-from pocket_training.vlm.forward import HiddenStates, encode_images, patches
+from pocket_training.vlm.lessons import locate_example
 from pocket_training.vlm.losses import Heads
-from pocket_training.vlm.network import make_network, shipped_config
-from pocket_training.vlm.training_examples import locate_example
+from pocket_training.vlm.network import HiddenStates, encode_images, make_network, patches
 from pocket_training.vlm.views import View
 
 from harness.world.families import draw_scene
@@ -102,7 +101,7 @@ def test_tokens_tell_the_place_of_what_is_asked_about_where_they_show_it():
 
 
 def test_what_image_tokens_are_merged_from_is_told():
-    network = make_network(shipped_config(), seed=0)
+    network = make_network(seed=0)
     pixels = patches(torch.randint(0, 255, (2, 2, 168, 168, 3), dtype=torch.uint8))
     image, seen = encode_images(network, pixels)
     assert seen.shape == (2, 144, 128)

@@ -1,13 +1,15 @@
 """Things in colours without a name: what they teach, and what they do not show."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from pocket_training.vlm.batches import collate, squashed
-from pocket_training.vlm.data_mixture import DrawnScene, draw_images, draw_stills
+from pocket_training.vlm.data_mixture import DrawnScene, draw_half
+from pocket_training.vlm.lessons import locate_example
 from pocket_training.vlm.losses import kind_loss
 from pocket_training.vlm.stages import STAGES
-from pocket_training.vlm.training_examples import locate_example
 from pocket_training.vlm.views import View
 
 from harness.world.families import draw_scene
@@ -18,9 +20,15 @@ from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
 MORE = STAGES["more"]
 
 
+def images_of(stage):
+    """Images without questions."""
+    stage = replace(stage, stills=0, images=40)
+    return [one for step in range(4) for one in draw_half(stage, 1.0, seed=3, step=step)["stills"]]
+
+
 @pytest.fixture(scope="module")
 def images():
-    return [one for step in range(4) for one in draw_images(MORE, 40, seed=3, step=step)]
+    return images_of(MORE)
 
 
 def test_some_things_have_a_colour_that_no_question_names(images):
@@ -54,10 +62,10 @@ def test_they_are_seen_against_the_ground(images):
 
 
 def test_images_are_the_same_scenes_without_them(images):
-    plain = [one for step in range(4) for one in draw_images(STAGES["base"], 40, seed=3, step=step)]
+    plain = images_of(STAGES["base"])
     assert [one.view.scene for one in plain] == [one.view.scene for one in images]
     assert not any(one.view.fills for one in plain)
-    stills = draw_stills(MORE, 5, seed=3, step=0, max_things=8)
+    stills = draw_half(MORE, 1.0, seed=3, step=0)["stills"][: MORE.stills]
     assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
 
 

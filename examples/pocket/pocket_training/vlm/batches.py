@@ -1,22 +1,22 @@
 """Lessons to arrays: tokens, positions, patches, and the targets of every loss."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from harness.models.pocket import FOLDER
 from harness.world.raster import render
 from harness.world.scene import COLOURS, SHAPES, SIZES
-from pocket_training.vlm import vocabulary
 from pocket_training.vlm.data_mixture import DrawnScene
-from pocket_training.vlm.training_examples import Span, TrainingExample
-from pocket_training.vlm.views import CELLS, View
-from pocket_training.vlm.vocabulary import CANVAS
+from pocket_training.vlm.lessons import IMAGE, TOKENS, VIDEO, Lesson
+from pocket_training.vlm.views import CANVAS, CELLS, View
 
-TOKENS = CELLS * CELLS  # image tokens a grid
 MIN_PIXELS = 0.04
 """The part of an image token's area that a thing must cover for the token to speak of it."""
 MIN_PIXELS_OF_PATCH = 0.1
@@ -30,9 +30,19 @@ OUTLINE = 7  # cells along each side of an image token in which outlines are tol
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float32]
-Arrays: TypeAlias = dict[str, NDArray[np.generic]]
 Batch: TypeAlias = Mapping[str, torch.Tensor]
 """See `collate`."""
+
+
+@lru_cache(maxsize=1)
+def load_tokenizer() -> PreTrainedTokenizerFast:
+    """The tokenizer of the shipped checkpoint: bytes, byte pairs, phrases, and numbers.
+
+    A number up to 168 is one token, and so one decision for the network; the fixed parts of prompts
+    and of the answer's JSON are one token each, so that a response about one object is some twenty
+    tokens. All of them are ordinary tokens over ordinary text, which is read back as it was.
+    """
+    return AutoTokenizer.from_pretrained(FOLDER)
 
 
 def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool = False) -> Batch:
@@ -49,7 +59,7 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
         images: uint8, images × frames × 168 × 168 × 3.
         tokens, labels, measured, seen: Rows × length, padded on the right: the tokens; the token to
             write next, or -100; True where that is a measured number; True at image tokens.
-        positions: 3 × rows × length.
+        positions: 3 × rows × length: time, height and width, as the architecture counts them.
         owner: Rows: the image of each.
         targeted: Rows × image tokens: 1 where the token shows the subject of the question.
         grounding: Pointers × 2: row, and the place from which to look.
@@ -66,126 +76,93 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
         outlines: Images × image tokens × 49: the part that the token's thing covers of each cell of
             a grid over the token.
     """
-    rows = [
-        _row(example, one.view, intervals[image], fine=fine) | {"owner": np.array(image)}
-        for image, one in enumerate(drawn)
-        for example in one.examples
-    ]
-    images = [_image(one, fine=fine) for one in drawn]
-    batch: Arrays = {name: np.stack([image[name] for image in images]) for name in images[0]}
-    for name in ("owner", "targeted", "boxes_of_targets"):
-        batch[name] = np.stack([row[name] for row in rows])
-    batch["looked_at"] = np.concatenate([row["looked_at"] for row in rows])
-    for name in ("grounding", "copies", "options"):
-        numbered = (np.insert(row[name], 0, number, axis=1) for number, row in enumerate(rows))
-        batch[name] = np.concatenate([*numbered])
-    length = -(-max(len(row["tokens"]) for row in rows) // STEP) * STEP
-    empty = {
-        "tokens": vocabulary.load_tokenizer().pad_token_id,
-        "labels": IGNORED,
-        "measured": False,
-        "seen": False,
-        "positions": 0,
-    }
-    for name, value in empty.items():
-        shape = (len(rows), *rows[0][name].shape[:-1], length)
-        batch[name] = np.full(shape, value, dtype=rows[0][name].dtype)
-        for padded, row in zip(batch[name], rows, strict=True):
-            padded[..., : len(row["tokens"])] = row[name]
-    batch["positions"] = batch["positions"].swapaxes(0, 1)
-    places, (first, last) = np.arange(length), batch["copies"].T[2:, :, None]
-    batch["copies"], batch["sources"] = batch["copies"][:, :2], (places >= first) & (places < last)
-    return {name: torch.from_numpy(array) for name, array in batch.items()}
-
-
-def _row(example: TrainingExample, view: View, interval: int, *, fine: bool) -> Arrays:
-    """The arrays of one lesson, before they are padded; pointers without their row."""
-    tokenizer, grids = vocabulary.load_tokenizer(), -(-len(view.frames) // 2)
-    pad = vocabulary.IMAGE if len(view.frames) == 1 else vocabulary.VIDEO
-    before = f"{vocabulary.START}user\n"
-    turn = f"{vocabulary.VISION_END}{vocabulary.END}\n{vocabulary.START}assistant\n"
-    prompt = f"{before}{example.prompt}{vocabulary.VISION_START}{pad * (grids * TOKENS)}{turn}"
-    encoded = tokenizer.backend_tokenizer.encode(
-        prompt + example.response + vocabulary.END, add_special_tokens=False
+    lessons = [(image, lesson) for image, one in enumerate(drawn) for lesson in one.examples]
+    encoded = load_tokenizer()(
+        [f"{lesson.text}<|im_end|>" for _, lesson in lessons],
+        padding=True,
+        padding_side="right",
+        pad_to_multiple_of=STEP,
+        return_offsets_mapping=True,
+        return_tensors="np",
     )
-    starts, ends = np.array(encoded.offsets).T
+    tokens, (starts, ends) = encoded["input_ids"], np.moveaxis(encoded["offset_mapping"], -1, 0)
+    learned_from = np.array([[lesson.learned_from] for _, lesson in lessons])
+    labels, measured = np.full(tokens.shape, IGNORED), np.zeros(tokens.shape, dtype=np.bool_)
+    labels[:, :-1] = np.where(starts[:, 1:] >= learned_from, tokens[:, 1:], IGNORED)
+    seen = np.isin(tokens, load_tokenizer().convert_tokens_to_ids([IMAGE, VIDEO]))
 
-    def places(start: int, end: int, *, in_prompt: bool = False) -> range:
-        """The places of the tokens of a stretch of the response, or of the question's text."""
-        begin = len(before if in_prompt else prompt)
-        first, last = np.searchsorted(ends, begin + start, "right"), begin + end
-        return range(int(first), int(np.searchsorted(starts, last)))
+    places, first = np.arange(tokens.shape[1]), seen.argmax(1)[:, None]
+    cells, interval = places - first, np.array([[intervals[image]] for image, _ in lessons])
+    grid = np.stack([cells // TOKENS * interval, cells % TOKENS // CELLS, cells % CELLS])
+    text = places - np.where(cells > 0, seen.sum(1, keepdims=True) - CELLS, 0)
 
-    tokens = np.array(encoded.ids)
-    learned_from = int(np.searchsorted(starts, len(prompt) + example.learned_from))
-    labels, measured = np.full(len(tokens), IGNORED), np.zeros(len(tokens), dtype=np.bool_)
-    labels[learned_from - 1 : -1] = tokens[learned_from:]
-    grounding, looked_at = [], []
-    for span in example.spans:
-        for place in places(span.start, span.end):
-            measured[place - 1] = span.soft
-            if place >= learned_from and span.thing is not None:
-                grounding.append(place - 1)
-                looked_at.append(_target(view, span, span.thing))
-    copies = []
-    for copy in example.copies:
-        written = places(copy.start, copy.end)
-        source = places(*copy.source, in_prompt=copy.in_prompt)
-        for number, place in enumerate(written if written[0] >= learned_from else ()):
-            # Token by token, if both have as many.
-            own = source[number : number + 1] if len(written) == len(source) else source
-            copies.append((place - 1, own.start, own.stop))
-    options = [
-        (place, number)
-        for number, stretch in enumerate(example.options)
-        for place in places(*stretch, in_prompt=True)
-    ]
-    seen = tokens == tokenizer.convert_tokens_to_ids(pad)
-    owners = _most(view.shares[::2], MIN_PIXELS)
-    targeted = np.zeros(owners.shape, dtype=np.float32)
-    if example.targets:
-        target = _most(view.shares[::2][:, example.targets], MIN_PIXELS)
-        targeted[target >= 0] = 1
-        if fine:
-            owners = np.where(target >= 0, np.array(example.targets)[target], owners)
-    return {
+    def within(row: int, start: int, end: int) -> Ints:
+        """The places of the tokens of a stretch of a row's text."""
+        return np.flatnonzero((ends[row] > start) & (starts[row] < end))
+
+    grounding, looked_at, copies, sources, options = [], [], [], [], []
+    for row, (_, lesson) in enumerate(lessons):
+        for span in lesson.spans:
+            for place in within(row, span.start, span.end) - 1:
+                measured[row, place] = span.soft
+                if span.subject is not None and labels[row, place] != IGNORED:
+                    grounding.append((row, place))
+                    looked_at.append(_attention(lesson.view, *span.subject))
+        for copy in lesson.copies:
+            written = within(row, copy.start, copy.end) - 1
+            source = within(row, *copy.source)
+            for number, place in enumerate(written if labels[row, written[0]] != IGNORED else ()):
+                copies.append((row, place))
+                # Token by token, if both have as many.
+                own = source[number] if len(written) == len(source) else source
+                sources.append(np.isin(places, own))
+        for number, stretch in enumerate(lesson.options):
+            options += [(row, place, number) for place in within(row, *stretch)]
+    targeted, boxes = zip(*(_targets(lesson, fine=fine) for _, lesson in lessons), strict=True)
+    batch = {
         "tokens": tokens,
         "labels": labels,
         "measured": measured,
-        "positions": _positions(int(seen.argmax()), grids, interval, len(tokens)),
         "seen": seen,
-        "targeted": targeted.reshape(-1),
-        "boxes_of_targets": _boxes(view, owners),
-        "grounding": np.array(grounding, dtype=np.int64).reshape(-1, 1),
-        "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, grids * TOKENS),
-        "copies": np.array(copies, dtype=np.int64).reshape(-1, 3),
-        "options": np.array(options, dtype=np.int64).reshape(-1, 2),
+        "positions": np.where(seen, first + grid, text),
+        "owner": np.array([image for image, _ in lessons]),
+        "targeted": np.stack(targeted),
+        "boxes_of_targets": np.stack(boxes),
+        "grounding": np.array(grounding, dtype=np.int64).reshape(-1, 2),
+        "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, seen[0].sum()),
+        "copies": np.array(copies, dtype=np.int64).reshape(-1, 2),
+        "sources": np.array(sources, dtype=np.bool_).reshape(-1, len(places)),
+        "options": np.array(options, dtype=np.int64).reshape(-1, 3),
     }
+    images = [_image(one, fine=fine) for one in drawn]
+    batch |= {name: np.stack([image[name] for image in images]) for name in images[0]}
+    return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-def _positions(start: int, grids: int, interval: int, length: int) -> Ints:
-    """Time, height and width of each token, as the architecture counts them."""
-    positions = np.tile(np.arange(length), (3, 1))
-    cells = np.arange(grids * TOKENS)
-    end = start + len(cells)
-    times = cells // TOKENS * (interval if grids > 1 else 1)
-    positions[:, start:end] = start + np.stack([times, cells % TOKENS // CELLS, cells % CELLS])
-    positions[:, end:] = start + CELLS + np.arange(length - end)
-    return positions
-
-
-def _target(view: View, span: Span, thing: int) -> Floats:
+def _attention(view: View, thing: int, frame: int) -> Floats:
     """Shares of the image tokens that show the thing in the frame."""
-    place = view.frames.index(span.frame)
+    place = view.frames.index(frame)
     shares = view.shares[place][thing]
     clear = np.where(shares >= MIN_PIXELS, shares, 0)
     clear = clear if clear.any() else shares + (0 if shares.any() else 1)
-    whole = np.zeros((-(-len(view.frames) // 2), TOKENS), dtype=np.float32)
+    whole = np.zeros((len(view.frames[::2]), TOKENS), dtype=np.float32)
     whole[place // 2] = clear / clear.sum()
     return whole.reshape(-1)
 
 
-def _image(drawn: DrawnScene, *, fine: bool) -> Arrays:
+def _targets(lesson: Lesson, *, fine: bool) -> tuple[Floats, Floats]:
+    """Which image tokens show the subject of the question, and the box that each is about."""
+    view, owners = lesson.view, _most(lesson.view.shares[::2], MIN_PIXELS)
+    targeted = np.zeros(owners.shape, dtype=np.float32)
+    if lesson.targets:
+        target = _most(view.shares[::2][:, lesson.targets], MIN_PIXELS)
+        targeted[target >= 0] = 1
+        if fine:
+            owners = np.where(target >= 0, np.array(lesson.targets)[target], owners)
+    return targeted.reshape(-1), _boxes(view, owners)
+
+
+def _image(drawn: DrawnScene, *, fine: bool) -> dict[str, NDArray[np.generic]]:
     """The arrays of one image or clip."""
     view, shown = drawn.view, drawn.view.frames[::2]
     alone = fine and bool(drawn.examples)

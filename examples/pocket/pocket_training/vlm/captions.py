@@ -17,8 +17,7 @@ from harness.trainers.video_str.shapes import scene_of
 from harness.types import Sample
 from harness.world.qa import every_qa
 from harness.world.questions import REASONED, every_question
-from pocket_training.vlm.reasoning_templates import in_words
-from pocket_training.vlm.training_examples import name
+from pocket_training.vlm.lessons import in_words, name
 from pocket_training.vlm.views import View
 
 TIMES = (2, 5)

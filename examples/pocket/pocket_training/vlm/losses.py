@@ -28,9 +28,8 @@ from torch.nn import functional
 
 from harness.world.scene import COLOURS, SHAPES, SIZES
 from pocket_training.vlm.batches import IGNORED, NOTHING, OUTLINE, Batch
-from pocket_training.vlm.forward import HiddenStates
-from pocket_training.vlm.views import CELLS
-from pocket_training.vlm.vocabulary import CANVAS
+from pocket_training.vlm.network import HiddenStates
+from pocket_training.vlm.views import CANVAS, CELLS
 
 KINDS = (len(SHAPES) + 1, len(COLOURS), len(SIZES))
 """Logits of shape, colour and size, of a token's or a patch's thing; its box follows in outputs."""
@@ -44,16 +43,9 @@ size. Motions are small, but the questions are about their direction."""
 
 
 class Heads(nn.Module):
-    """The heads of training."""
+    """The heads of training, on states of text and image tokens, and of patches."""
 
     def __init__(self, *, width: int, patches: int, fine: bool) -> None:
-        """Make the heads.
-
-        Args:
-            width: Of the states of text and of image tokens.
-            patches: Of the states of patches.
-            fine: Outlines and patches are learned too.
-        """
         super().__init__()
         self.things = nn.Linear(width, sum(KINDS) + 6)  # a box, and its way
         self.place = nn.Linear(width, 6)
@@ -71,16 +63,17 @@ class Heads(nn.Module):
         """The losses of a batch, and the share of right attention."""
         image, middle = states.image.float(), states.middle.float()
         seen = middle[batch["seen"]].view(len(middle), -1, middle.shape[-1])
+        shown = batch["kinds"][..., 0] != NOTHING
         row, place = batch["grounding"].unbind(1)
         scores = (self.query(middle[row, place])[:, None] * self.key(seen)[row]).sum(-1)
         picked = functional.log_softmax(scores / LOOK_WIDTH**0.5, dim=-1)
         hit = batch["looked_at"].gather(1, scores.argmax(1, keepdim=True)) > 0
         attended = _attention(states, 0, batch["grounding"])
         attended = attended[batch["seen"][row]].view(batch["looked_at"].shape)
-        option_row, option_place, letter = batch["options"].unbind(1)
-        options = self.option(middle[option_row, option_place])
+        row, place, letter = batch["options"].unbind(1)
+        options = self.option(middle[row, place])
         losses = {
-            "things": self._things(image, batch) + 6 * self._place(seen, batch),
+            "things": self._things(image, batch) + 6 * self._place(seen, batch, shown),
             "targeted": functional.binary_cross_entropy_with_logits(
                 self.targeted(seen)[..., 0], batch["targeted"]
             ),
@@ -90,7 +83,6 @@ class Heads(nn.Module):
             "options": _mean(functional.cross_entropy(options, letter, reduction="none")),
         }
         if self.fine:
-            shown = batch["kinds"][..., 0] != NOTHING
             losses["patches"] = self.patch_loss(states, batch)
             losses["outlines"] = functional.binary_cross_entropy_with_logits(
                 self.outline(image[shown]), batch["outlines"][shown]
@@ -102,10 +94,10 @@ class Heads(nn.Module):
         relative = torch.cat([(boxes - _centres(boxes.shape[1])) / CELL, way / FASTEST], dim=-1)
         return _thing_loss(self.things(image), batch["kinds"], relative)
 
-    def _place(self, seen: Tensor, batch: Batch) -> Tensor:
+    def _place(self, seen: Tensor, batch: Batch, shown: Tensor) -> Tensor:
         boxes, way = torch.split(batch["boxes_of_targets"], [4, 2], dim=-1)
         wanted = torch.cat([boxes / (CANVAS / 2) - 1, way / FASTEST / 4], dim=-1)
-        shown = (batch["kinds"][..., 0] != NOTHING)[batch["owner"]]
+        shown = shown[batch["owner"]]
         return functional.smooth_l1_loss(self.place(seen)[shown], wanted[shown], beta=0.1)
 
     def patch_loss(self, states: HiddenStates, batch: Batch) -> Tensor:

@@ -9,32 +9,24 @@ MIN_THINGS, MAX_THINGS = 2, 8  # in the easiest stills that are asked about, and
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Settings that differ between the two trainings; parts are shares of a training's steps."""
+    """Settings that differ between the trainings, as in the second; parts are shares of its steps.
 
-    warmup_steps: int
-    """Steps until the learning rate is reached."""
-    flat: float
-    """Part at the full learning rate, after which it falls as a cosine."""
-    first_spread: float
-    """Width of a coordinate's target at first, in pixels of the canvas."""
-    last_spread: float
-    spread_until: float
-    """Part in which the width falls, by equal factors."""
-    heads_until: float
-    """Part after which the weights of all heads are a tenth."""
-    easy_until: float
-    """Part in which scenes grow from two objects to all."""
-    see_until: float
-    """Part in which mainly the vision tower learns, on stills without questions."""
-    stills: int
-    """Stills with questions in one half of a step."""
-    images: int
-    """Further stills without: image tokens learn to describe their content."""
-    words: float
-    """Share of the lessons that are answered in words."""
-    swapped: float
-    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
-    fine: bool
+    A coordinate's target is a bell as wide as `spread`, in pixels of the canvas.
+    """
+
+    warmup_steps: int = 50  # until the learning rate is reached
+    flat: float = 0.3  # part at the full learning rate, after which it falls as a cosine
+    first_spread: float = 1.08
+    last_spread: float = 0.7
+    spread_until: float = 0.6  # part in which the spread falls, by equal factors
+    heads_until: float = 0.9  # part after which the weights of all heads are a tenth
+    easy_until: float = 0.0  # part in which scenes grow from two objects to all
+    see_until: float = 0.0  # part in which mainly the vision tower learns, without questions
+    stills: int = 5  # with questions, in one half of a step
+    images: int = 12  # without: image tokens learn to describe their content
+    words: float = 0.45  # share of the lessons that are answered in words
+    swapped: float = 0.2  # share of those about one thing whose reasoning names another
+    fine: bool = True
     """Image tokens predict which of their cells their thing covers, what each of their four patches
     shows, and, after the middle layer, the box of the question's subject even where other things
     cover more of them; in `images` many things have a colour without a name; and sizes are listed,
@@ -49,7 +41,7 @@ class Stage:
         return rise * max(0.01, 0.5 * (1 + math.cos(math.pi * fall)))
 
     def spread(self, part: float) -> float:
-        """Return the width of measured numbers' targets: it falls exponentially."""
+        """Return the width of measured numbers' targets."""
         fallen = min(1.0, part / self.spread_until)
         return float(self.first_spread * (self.last_spread / self.first_spread) ** fallen)
 
@@ -75,20 +67,6 @@ STAGES: Mapping[str, Stage] = {
         swapped=0.3,
         fine=False,
     ),
-    "more": Stage(
-        warmup_steps=50,
-        flat=0.3,
-        first_spread=1.08,
-        last_spread=0.7,
-        spread_until=0.6,
-        heads_until=0.9,
-        easy_until=0.0,
-        see_until=0.0,
-        stills=5,
-        images=12,
-        words=0.45,
-        swapped=0.2,
-        fine=True,
-    ),
+    "more": Stage(),
 }
 """`base` makes `pocket-base`, `more` goes on from it to `pocket`."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.options import with_options
-from harness.trainer import TrainingRun
 from pocket_training.training import Course, WorldTrainer
 
 
@@ -33,19 +32,14 @@ class PocketTrainer(WorldTrainer):
     save_steps: int = 250
     """Steps between resumable states."""
 
-    @property
-    def steps(self) -> int:
-        """`max_steps`."""
-        return self.max_steps
-
-    def course(self, run: TrainingRun) -> Course:
+    def course(self, seed: int) -> Course:
         """Return the training with its initial weights."""
         # Compiled matrix products, one a shape; of the thousand that are kept otherwise some are
         # compiled again and again. Read when the first one is made.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
         from pocket_training.vlm.course import PocketCourse
 
-        return PocketCourse(self, run)
+        return PocketCourse(self, seed)
 
 
 @with_options(PocketTrainer)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,9 @@ from PIL import Image
 from harness.types import Point
 from harness.world.raster import visible_masks
 from harness.world.scene import RGB, Scene
-from pocket_training.vlm.vocabulary import CANVAS
+
+CANVAS = 168
+"""Side in pixels of the square that every image is squashed to; number tokens go this far."""
 
 CELLS = 6  # image tokens along each side
 CLEAR_SHARE = 0.8
@@ -49,8 +51,7 @@ class View:
         """Frames × things × image tokens: the part of the token's area that the thing covers."""
         masks = np.stack([self.masks[frame] for frame in self.frames])
         rows, columns = map(_share_of_cells, masks.shape[2:])
-        parts: NDArray[np.float64] = rows @ masks.astype(np.float64) @ columns.T
-        return parts.reshape(*masks.shape[:2], -1)
+        return (rows @ masks.astype(np.float64) @ columns.T).reshape(*masks.shape[:2], -1)
 
     def parts(self, frame: int, side: int) -> NDArray[np.float64]:
         """Things × image tokens × side²: the covered part of each cell of a grid over the token.
@@ -77,39 +78,28 @@ class View:
         return (left + right) // 2, (top + bottom) // 2
 
     def in_order(self, things: Iterable[int], frame: int) -> list[int]:
-        """Things in the order in which responses list them: by image token, row by row."""
+        """Things in sight in the order of responses: by image token, row by row."""
 
         def place(thing: int) -> tuple[int, int, int]:
             x, y = self.middle(thing, frame)
             return min(y * CELLS // CANVAS, CELLS - 1), x, y
 
-        return sorted((one for one in things if self.in_sight(one, frame)), key=place)
+        return sorted((one for one in things if self.masks[frame][one].any()), key=place)
 
-    def ends(self, thing: int) -> tuple[int, int]:
-        """The first and the last frame in which a thing is in sight."""
-        seen = [frame for frame in self.frames if self.in_sight(thing, frame)]
-        return seen[0], seen[-1]
+    def ends(self, thing: int, *, clear: bool = False) -> tuple[int, int]:
+        """The first and the last frame in which a thing is in sight, or most of it if `clear`.
 
-    def clear_ends(self, thing: int) -> tuple[int, int]:
-        """Return the first and the last frame in which most of a thing is in sight: its visible
-        middle is then not shifted by an edge of the image, or by another thing in front.
+        Then its visible middle is not shifted by an edge of the image, or by another thing.
         """
         areas = {frame: int(self.masks[frame][thing].sum()) for frame in self.frames}
-        least = CLEAR_SHARE * max(areas.values())
-        clear = [frame for frame, area in areas.items() if area >= least]
-        return clear[0], clear[-1]
-
-    def in_sight(self, thing: int, frame: int) -> bool:
-        """Return True if any part of it is visible."""
-        return bool(self.boxes[frame][thing][0] >= 0)
+        least = max(1.0, clear * CLEAR_SHARE * max(areas.values()))
+        seen = [frame for frame, area in areas.items() if area >= least]
+        return seen[0], seen[-1]
 
 
-@lru_cache
 def _share_of_cells(length: int) -> NDArray[np.float64]:
     """Cells × pixels: which part of a cell each pixel of a side fills."""
-    pixels = np.arange(length)
-    edges = np.arange(CELLS + 1) * length / CELLS
-    low, high = edges[:-1, None], edges[1:, None]
-    covered = np.clip(np.minimum(pixels + 1, high) - np.maximum(pixels, low), 0, 1)
-    shares: NDArray[np.float64] = covered / (length / CELLS)
+    pixels, edges = np.arange(length), np.arange(CELLS + 1)[:, None] * length / CELLS
+    covered = np.minimum(pixels + 1, edges[1:]) - np.maximum(pixels, edges[:-1])
+    shares: NDArray[np.float64] = np.clip(covered, 0, 1) / (length / CELLS)
     return shares
