@@ -92,11 +92,7 @@ class WorldTrainer(Trainer):
             )
         ensure_torchvision()
         course = self.course(run.seed)
-
-        def export(folder: Path) -> None:
-            if run.main:
-                course.export(folder)
-
+        export = course.export if run.main else lambda folder: None
         session = Session(run, export, report_to=None, settings={})
         if session.state is not None:
             states.load_tensors(session.state / WEIGHTS, course.trained)

@@ -29,8 +29,7 @@ from pocket_training.vlm.network import (
     run_network,
     save_checkpoint,
 )
-from pocket_training.vlm.stages import STAGES, Stage
-from pocket_training.vlm.trainer import PocketTrainer
+from pocket_training.vlm.trainer import STAGES, PocketTrainer, Stage
 from pocket_training.vlm.views import View
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
@@ -124,7 +123,7 @@ def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind
 def cases():
     for family, index in (("still", 3), ("qa_video", 2), ("qa", 1), ("qa", 4)):
         scene = draw_scene(1, family=family, split="val", index=index)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         if family == "qa":
             question = ask_qa(scene)[0]
             form = AnswerForm.NUMBER if question.is_number else AnswerForm.CHOICE
@@ -161,7 +160,7 @@ def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint):
 def test_responses_about_places_are_read_as_the_boxes_of_what_is_meant():
     for index in range(12):
         scene = draw_scene(2, family="still", split="train", index=index)
-        view = View(scene, (0,))
+        view = View(scene)
         for question in list(attributes(scene))[:6]:
             lesson = locate_example(view, question)
             read = grammar.parse(lesson.response, strict=True)
@@ -170,14 +169,14 @@ def test_responses_about_places_are_read_as_the_boxes_of_what_is_meant():
             assert boxes == sorted(
                 tuple(map(int, view.boxes[0][one])) for one in question.referents
             )
-            for span in lesson.spans:
-                assert span.subject[0] in question.referents
-                assert lesson.text[span.start : span.end].strip() and span.start >= lesson.begin
+            for (start, end), (thing, _), _ in lesson.spans:
+                assert thing in question.referents
+                assert lesson.text[start:end].strip() and start >= lesson.begin
 
 
 def test_a_swapped_lesson_answers_what_its_reasoning_says():
     scene = draw_scene(2, family="still", split="train", index=4)
-    view = View(scene, (0,))
+    view = View(scene)
     question = next(one for one in attributes(scene) if len(one.referents) == 1)
     other = next(i for i in range(len(scene.things)) if i not in question.referents)
     lesson = locate_example(view, question, named=other)
@@ -192,7 +191,7 @@ def test_every_kind_of_question_in_words_has_a_lesson_with_its_answer(family):
     info = set()
     for index in range(40):
         scene = draw_scene(5, family=family, split="train", index=index)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         for qa in ask_qa(scene, number=6):
             lesson = in_words(view, qa)
             output = str(round(float(qa.answer))) if qa.is_number else qa.letter
@@ -206,7 +205,7 @@ def copies():
     for family in ("qa", "qa_video", "arrivals", "video"):
         for index in range(6):
             scene = draw_scene(6, family=family, split="train", index=index)
-            view = View(scene, tuple(range(scene.frames)))
+            view = View(scene, range(scene.frames))
             yield from ((view, qa, in_words(view, qa)) for qa in ask_qa(scene, number=4))
             if family == "video":
                 for question in list(attributes(scene))[:2]:
@@ -223,9 +222,9 @@ def copies():
 def test_what_a_response_says_again_is_looked_for_where_it_was_said():
     found = set()
     for _, qa, lesson in copies():
-        for copy in lesson.copies:
-            output, info = lesson.text[copy.start : copy.end], lesson.text[slice(*copy.source)]
-            in_prompt = copy.source[1] <= lesson.begin
+        for copy, source in lesson.copies:
+            output, info = lesson.text[slice(*copy)], lesson.text[slice(*source)]
+            in_prompt = source[1] <= lesson.begin
             if in_prompt and qa is not None:
                 assert output == qa.letter and info == qa.answer
                 found.add("letter")
@@ -233,7 +232,7 @@ def test_what_a_response_says_again_is_looked_for_where_it_was_said():
                 assert output == info and lesson.response.startswith(f"<frame>{output}</frame>")
                 found.add("frame")
             else:
-                assert copy.source[1] <= copy.start
+                assert source[1] <= copy[0]
                 found.add(follows(qa and qa.kind, output, info))
     expected = {
         "letter",
@@ -281,7 +280,7 @@ def test_what_comes_into_the_image_is_told_in_its_order():
     requested = 0
     for index in range(30):
         scene = draw_scene(7, family="arrivals", split="train", index=index)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         for qa in KINDS_OF_QA["arrivals"]["enter_count"](scene):
             think = grammar.parse(in_words(view, qa).response).think
             listed, _, number = think.rpartition(": ")
@@ -325,7 +324,7 @@ def test_each_of_several_is_held_against_the_best_so_far(kind):
     requested, words = 0, set()
     for index in range(30):
         scene = draw_scene(7, family=family, split="train", index=index)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         for qa in KINDS_OF_QA[family][kind](scene):
             think = grammar.parse(in_words(view, qa, compare_sizes=True).response).think
             listed, _, outcome = think.rpartition(": ")
@@ -357,7 +356,7 @@ def test_of_sizes_all_are_told_and_then_the_outcome(kind):
     requested = 0
     for index in range(30):
         scene = draw_scene(7, family="qa", split="train", index=index)
-        view = View(scene, (0,))
+        view = View(scene)
         for qa in KINDS_OF_QA["qa"][kind](scene):
             think = grammar.parse(in_words(view, qa).response).think
             listed, _, outcome = think.rpartition(": ")
@@ -377,7 +376,7 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
     found = set()
     for index in range(12):
         scene = draw_scene(5, family="video", split="train", index=index)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         for question in motions(scene):
             frame = named_frame(view, question)
             if frame is None:
@@ -403,15 +402,14 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
                 assert row[1] == words_for(one)
                 assert row[4] == ("still" if not one.dx else "left" if one.dx < 0 else "right")
                 assert row[7] == ("still" if not one.dy else "up" if one.dy < 0 else "down")
-                assert bool(row[8]) == (not view.masks[view.frames[0]][thing].any())
-                assert bool(row[9]) == (not view.masks[view.frames[-1]][thing].any())
+                assert bool(row[8]) == (not view.areas[0, thing])
+                assert bool(row[9]) == (not view.areas[-1, thing])
                 assert (row[10] == "yes") == (thing in question.referents)
                 found.update(filter(None, row.group(4, 7, 8, 9)))
-            for copy in lesson.copies[1:]:  # after the frame's number
-                words = lesson.text[copy.start : copy.end]
-                source = lesson.text[slice(*copy.source)]
+            for copy, original in lesson.copies[1:]:  # after the frame's number
+                words, source = lesson.text[slice(*copy)], lesson.text[slice(*original)]
                 follows("motion", words, source)
-                assert words in source or copy.start == copy.source[1] + 1, "it follows at once"
+                assert words in source or copy[0] == original[1] + 1, "it follows at once"
             assert len(lesson.copies) == 1 + 3 * len(things) + len(answers)
     assert found == {"left", "still", "right", "up", "down", " in", " out"}
 
@@ -423,7 +421,7 @@ def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer):
         written = "".join(
             tokenizer.decode([batch["tokens"][row][place + 1]]) for row, place in batch["copies"]
         )
-        output = "".join(lesson.text[one.start : one.end] for one in lesson.copies)
+        output = "".join(lesson.text[slice(*one)] for one, _ in lesson.copies)
         assert written.replace(" ", "") == output.replace(" ", ""), "a word's token has its blank"
         for (row, place), source in zip(batch["copies"], batch["sources"], strict=True):
             assert source.any() and not source[place + 1 :].any(), "it was said before"
@@ -441,7 +439,7 @@ def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer):
 def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(family):
     """Cell by cell they are the mask of the token's thing, and on average its part of the token."""
     scene = draw_scene(3, family=family, split="train", index=5)
-    view = View(scene, tuple(range(scene.frames)))
+    view = View(scene, range(scene.frames))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
     batch = collate(drawn, intervals=[1])
     grids = (scene.frames + 1) // 2
@@ -497,11 +495,11 @@ def test_moving_things_are_asked_about_in_a_frame_that_shows_them():
     shown = 0
     for index in range(20):
         scene = draw_scene(5, family="video", split="train", index=index)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         for question in motions(scene):
             frame = named_frame(view, question)
             if frame is not None:
-                assert all(view.masks[frame][thing].any() for thing in question.referents)
+                assert all(view.areas[frame, thing] for thing in question.referents)
                 shown += 1
     assert shown > 50
 

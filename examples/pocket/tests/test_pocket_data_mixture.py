@@ -9,7 +9,7 @@ import pytest
 from pocket_training.vlm import data_mixture
 from pocket_training.vlm.batches import STEP, collate
 from pocket_training.vlm.data_mixture import COUNTED, SEEN, STILLS, _absent_question, draw_half
-from pocket_training.vlm.stages import STAGES
+from pocket_training.vlm.trainer import STAGES
 from pocket_training.vlm.views import View
 
 from harness.world.families import draw_scene, wanted_count
@@ -28,7 +28,7 @@ def counted():
 
 def test_things_are_asked_for_in_vain_as_often_as_they_are_seen():
     chance = np.random.default_rng(0)
-    views = [View(draw_scene(0, family="still", split="train", index=i), (0,)) for i in range(40)]
+    views = [View(draw_scene(0, family="still", split="train", index=i)) for i in range(40)]
     output = [_absent_question(chance, view) for view in views for _ in range(200)]
     requested = Counter(question.text.removeprefix("the ") for question in output if question)
     ways = Counter(f"{colour} {shape}" for shape, colour, _ in SEEN)

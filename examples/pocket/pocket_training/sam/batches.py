@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from harness.masks import BoolArray
 from harness.media import Frame
 from harness.world.families import draw_scene
-from harness.world.raster import render, visible_masks
+from harness.world.raster import edges, render, visible_masks
 from harness.world.scene import Scene
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -129,7 +129,7 @@ def points_of(
     points = []
     for mask in masks:
         rows, columns = np.nonzero(mask)
-        box = np.array([columns.min(), rows.min(), columns.max() + 1.0, rows.max() + 1.0])
+        box = np.array(edges(mask), dtype=np.float64)
         inside = [_point_inside(rows, columns, box, draw) for _ in range(kind.inside)]
         beside = [_point_beside(mask, box, draw) for _ in range(kind.beside)]
         points.append([*inside, *beside, *(_corners(box, mask.shape, draw) if kind.box else ())])

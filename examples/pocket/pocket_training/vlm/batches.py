@@ -102,15 +102,14 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
 
     grounding, looked_at, copies, sources, options = [], [], [], [], []
     for row, (_, lesson) in enumerate(lessons):
-        for span in lesson.spans:
-            for place in within(row, span.start, span.end) - 1:
-                measured[row, place] = span.soft
-                if span.subject is not None and labels[row, place] != IGNORED:
+        for stretch, subject, soft in lesson.spans:
+            for place in within(row, *stretch) - 1:
+                measured[row, place] = soft
+                if subject is not None and labels[row, place] != IGNORED:
                     grounding.append((row, place))
-                    looked_at.append(_attention(lesson.view, *span.subject))
-        for copy in lesson.copies:
-            written = within(row, copy.start, copy.end) - 1
-            source = within(row, *copy.source)
+                    looked_at.append(_attention(lesson.view, *subject))
+        for copy, original in lesson.copies:
+            written, source = within(row, *copy) - 1, within(row, *original)
             for number, place in enumerate(written if labels[row, written[0]] != IGNORED else ()):
                 copies.append((row, place))
                 # Token by token, if both have as many.
@@ -141,12 +140,11 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
 
 def _attention(view: View, thing: int, frame: int) -> Floats:
     """Shares of the image tokens that show the thing in the frame."""
-    place = view.frames.index(frame)
-    shares = view.shares[place][thing]
+    shares = view.shares[frame, thing]
     clear = np.where(shares >= MIN_PIXELS, shares, 0)
     clear = clear if clear.any() else shares + (0 if shares.any() else 1)
     whole = np.zeros((len(view.frames[::2]), TOKENS), dtype=np.float32)
-    whole[place // 2] = clear / clear.sum()
+    whole[frame // 2] = clear / clear.sum()
     return whole.reshape(-1)
 
 
@@ -164,7 +162,7 @@ def _targets(lesson: Lesson, *, fine: bool) -> tuple[Floats, Floats]:
 
 def _image(drawn: DrawnScene, *, fine: bool) -> dict[str, NDArray[np.generic]]:
     """The arrays of one image or clip."""
-    view, shown = drawn.view, drawn.view.frames[::2]
+    view = drawn.view
     alone = fine and bool(drawn.examples)
     table = [
         (
@@ -176,10 +174,8 @@ def _image(drawn: DrawnScene, *, fine: bool) -> dict[str, NDArray[np.generic]]:
     ]
     kinds = np.array([*table, (NOTHING, 0, 0)])  # the last one is that of no thing, -1
     owners = _most(view.shares[::2], MIN_PIXELS)
-    patches = np.stack([view.parts(frame, 2) for frame in shown])
-    patch_owners = _most(patches.reshape(*patches.shape[:2], -1), MIN_PIXELS_OF_PATCH)
-    cells = np.stack([view.parts(frame, OUTLINE) for frame in shown])
-    own = np.take_along_axis(cells, owners[:, None, :, None], axis=1)[:, 0]
+    patch_owners = _most(view.parts(2).reshape(*view.areas[::2].shape, -1), MIN_PIXELS_OF_PATCH)
+    own = np.take_along_axis(view.parts(OUTLINE), owners[:, None, :, None], axis=1)[:, 0]
     outlines = np.where(owners[..., None] >= 0, own, 0)
     return {
         "images": squashed(view),
@@ -208,10 +204,10 @@ def _most(shares: NDArray[np.float64], least: float) -> Ints:
 
 def _boxes(view: View, owners: Ints) -> Floats:
     """Return the owners' boxes, and the ways of their middles to the next frame."""
-    boxes = np.stack([view.boxes[frame] for frame in view.frames])
-    later = np.minimum(np.arange(0, len(boxes), 2) + 1, len(boxes) - 1)
+    later = np.minimum(np.arange(0, len(view.boxes), 2) + 1, len(view.boxes) - 1)
     first, second = (
-        np.take_along_axis(one, owners[..., None], axis=1) for one in (boxes[::2], boxes[later])
+        np.take_along_axis(boxes, owners[..., None], axis=1)
+        for boxes in (view.boxes[::2], view.boxes[later])
     )
     way = (second - first).reshape(*owners.shape, 2, 2).mean(2)
     way[second[..., 0] < 0] = 0

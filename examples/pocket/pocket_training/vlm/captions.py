@@ -44,7 +44,7 @@ def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
     """
     if task.name == "shapes_qa":
         scene = scene_of(task, sample)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         for qa in every_qa(scene):
             # Options are drawn with the question, so that one of the same text has the same ones.
             if qa.text == sample.query.text and tuple(qa.options) == sample.query.options:
@@ -60,7 +60,7 @@ def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
             expected="a question that its scene allows",
             found=sample.query.text,
         )
-    target = View(scene, (0,)).in_order(question.referents, 0)
+    target = View(scene).in_order(question.referents)
     names = ", ".join(name(scene.things[index]) for index in target)
     if question.kind not in REASONED:
         return {"rationale": names, "description": sample.query.text}

@@ -14,8 +14,7 @@ from pocket_training.vlm.batches import IGNORED, Batch, collate
 from pocket_training.vlm.data_mixture import draw_half
 from pocket_training.vlm.losses import Heads, word_losses
 from pocket_training.vlm.network import make_network, number_ids, run_network, save_checkpoint
-from pocket_training.vlm.stages import STAGES
-from pocket_training.vlm.trainer import PocketTrainer
+from pocket_training.vlm.trainer import STAGES, PocketTrainer
 
 ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
 """Parts of the names of matrices at a network's input and output, which AdamW trains."""
@@ -32,37 +31,32 @@ class PocketCourse(Course):
     """One training of pocket."""
 
     def __init__(self, trainer: PocketTrainer, seed: int) -> None:
-        """Make the network, with random weights or those of an earlier training.
-
-        Raises:
-            ModelError: there is no earlier one, or it is of another architecture.
-        """
         self.settings, self.seed, self.stage = trainer, seed, STAGES[trainer.stage]
         self.steps = trainer.max_steps
         self.network = make_network(seed=seed)
         self.network.set_attn_implementation("eager")  # faster at such lengths, as in the tower
         if trainer.start is not None:
-            earlier = load_network(
-                find(trainer.start),
-                name=trainer.start,
-                dtype="float32",
-                attn_implementation="auto",
-                adapter=None,
-            )
-            try:
-                self.network.load_state_dict(earlier.state_dict())
-            except RuntimeError as error:
-                raise ModelError(
-                    f"start={trainer.start}",
-                    expected="a checkpoint of `harness train --method pocket`",
-                    found=" ".join(str(error).split())[:200],
-                ) from error
+            self._begin_from(trainer.start)
         text, vision = self.network.config.text_config, self.network.config.vision_config
         self.middle = text.num_hidden_layers - 3
         self.heads = Heads(width=text.hidden_size, patches=vision.hidden_size, fine=self.stage.fine)
         self.trained = nn.ModuleDict({"network": self.network, "heads": self.heads})
         self.numbers = torch.tensor(number_ids())
         self.optimisers = self._make_optimisers()
+
+    def _begin_from(self, start: str) -> None:
+        """Load an earlier training; ModelError if there is none, or of another architecture."""
+        earlier = load_network(
+            find(start), name=start, dtype="float32", attn_implementation="auto", adapter=None
+        )
+        try:
+            self.network.load_state_dict(earlier.state_dict())
+        except RuntimeError as error:
+            raise ModelError(
+                f"start={start}",
+                expected="a checkpoint of `harness train --method pocket`",
+                found=" ".join(str(error).split())[:200],
+            ) from error
 
     def _make_optimisers(self) -> list[torch.optim.Optimizer]:
         """Muon for the matrices inside the network; AdamW for its ends, norms and the heads."""

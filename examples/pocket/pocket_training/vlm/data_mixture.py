@@ -22,7 +22,7 @@ from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
 from pocket_training.vlm.lessons import Lesson, in_words, locate_example, name
-from pocket_training.vlm.stages import Stage
+from pocket_training.vlm.trainer import Stage
 from pocket_training.vlm.views import View
 
 T = TypeVar("T")
@@ -91,18 +91,18 @@ def draw_half(stage: Stage, part: float, *, seed: int, step: int) -> dict[str, l
         return (np.random.default_rng([seed, kind, step, place]) for place in range(number))
 
     for chance in chances(stills, 1):
-        view = View(_scene(chance, STILLS, limit), (0,))
+        view = View(_scene(chance, STILLS, limit))
         drawn["stills"].append(DrawnScene(view, [*_examples(chance, view, stage)]))
     for chance in chances(images, 5):
         scene = _scene(chance, IMAGES, MAX_SHOWN)
         view = View(scene, (0,), _unnamed_colours(chance, scene) if stage.fine else {})
         drawn["stills"].append(DrawnScene(view))
     for chance in chances(counts, 2):
-        view = View(_scene(chance, ("count",), limit + 6), (0,))
+        view = View(_scene(chance, ("count",), limit + 6))
         drawn["counts"].append(DrawnScene(view, [*_count_examples(chance, view)]))
     for chance in chances(videos, 4):
         scene = _scene(chance, CLIPS if whole else ("video",), 8)
-        view = View(scene, tuple(range(start, start + length)))
+        view = View(scene, range(start, start + length))
         drawn["clips"].append(DrawnScene(view, [*_examples(chance, view, stage, whole=whole)]))
     return drawn
 
@@ -140,11 +140,15 @@ def _examples(chance: Chance, view: View, stage: Stage, *, whole: bool = True) -
     """
     scene, is_video = view.scene, len(view.frames) > 1
     questions = cache(lambda kind: tuple(kind(scene)))
+
+    def of_one_kind(kinds: Sequence[Callable[[Scene], Iterable[T]]]) -> Sequence[T]:
+        """Return all questions of a random kind that the scene has any of."""
+        order = (kinds[place] for place in chance.permutation(len(kinds)))
+        return next(filter(None, map(questions, order)), ())
+
     for _ in range(LESSONS):
         asked_in_words = whole and chance.random() < stage.words
-        if asked_in_words and (
-            qas := _of_one_kind(chance, [*KINDS_OF_QA[scene.family].values()], questions)
-        ):
+        if asked_in_words and (qas := of_one_kind([*KINDS_OF_QA[scene.family].values()])):
             answer = _pick(chance, list(dict.fromkeys(one.answer for one in qas)))
             qa = _pick(chance, [one for one in qas if one.answer == answer])
             yield in_words(view, qa, compare_sizes=not stage.fine)
@@ -154,7 +158,7 @@ def _examples(chance: Chance, view: View, stage: Stage, *, whole: bool = True) -
             and (absent := _absent_question(chance, view)) is not None
         ):
             yield locate_example(view, absent)
-        elif options := _of_one_kind(chance, VIDEO if is_video else STILL, questions):
+        elif options := of_one_kind(VIDEO if is_video else STILL):
             question = _reworded(chance, _pick(chance, options))
             if not is_video:
                 named = _another_thing(chance, view, question, stage.swapped)
@@ -168,16 +172,6 @@ def _examples(chance: Chance, view: View, stage: Stage, *, whole: bool = True) -
                     drawn = chance.choice(LONGEST_VIDEO, len(view.frames), replace=False)
                     numbered = sorted(drawn.tolist())
                 yield locate_example(view, question, frame=frame, numbered=numbered)
-
-
-def _of_one_kind(
-    chance: Chance,
-    kinds: Sequence[Callable[[Scene], Iterable[T]]],
-    questions: Callable[[Callable[[Scene], Iterable[T]]], Sequence[T]],
-) -> Sequence[T]:
-    """Return all `questions` of a random kind that the scene has any of."""
-    order = (kinds[place] for place in chance.permutation(len(kinds)))
-    return next(filter(None, map(questions, order)), ())
 
 
 def _count_examples(chance: Chance, view: View) -> Iterator[Lesson]:
@@ -229,11 +223,11 @@ def _reworded(chance: Chance, question: Question) -> Question:
 def named_frame(view: View, question: Question) -> int | None:
     """The frame that a response names: near the middle, and showing as much as can be of all."""
     best, limit = None, 0.0
-    areas = np.stack([view.masks[frame].sum((1, 2)) for frame in view.frames])
-    shares = (areas / np.maximum(areas.max(0), 1))[:, list(question.referents)].min(1)
-    for place in sorted(range(len(shares)), key=lambda place: (abs(place - MIDDLE), place % 2)):
-        if shares[place] > limit + 0.25:
-            best, limit = view.frames[place], shares[place]
+    shares = view.areas / np.maximum(view.areas.max(0), 1)
+    least = shares[:, list(question.referents)].min(1)
+    for frame in sorted(range(len(least)), key=lambda frame: (abs(frame - MIDDLE), frame % 2)):
+        if least[frame] > limit + 0.25:
+            best, limit = frame, least[frame]
     return best
 
 

@@ -18,7 +18,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_uppercase
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from harness.models.grammar import Item, ask_for_frame
 from harness.models.questions import Questions
@@ -57,23 +57,6 @@ Fact: TypeAlias = tuple[Stretch, int]
 """Stretch of the number that decides, and the number; the greatest is the best."""
 
 
-class Span(NamedTuple):
-    """A stretch of a response and its subject."""
-
-    start: int
-    end: int
-    subject: Subject | None
-    soft: bool  # a measured number: a near miss is nearly right
-
-
-class Copy(NamedTuple):
-    """A stretch of a response that repeats, or follows from, an earlier stretch of the text."""
-
-    start: int
-    end: int
-    source: Stretch
-
-
 class Lesson:
     """A chat about a view: the request, and the response as far as it is written."""
 
@@ -86,8 +69,10 @@ class Lesson:
         )
         self.begin = self.learned_from = len(self.text)
         """Where the response begins, and from where on it is learned: before, it is given."""
-        self.spans: list[Span] = []
-        self.copies: list[Copy] = []
+        self.spans: list[tuple[Stretch, Subject | None, bool]] = []
+        """Stretches about subjects; True for measured numbers: a near miss is nearly right."""
+        self.copies: list[tuple[Stretch, Stretch]] = []
+        """Stretches that repeat, or follow from, an earlier one."""
         self.options: list[Stretch] = []
         """The words of the options, in the order of their letters."""
         self.targets: Sequence[int] = ()
@@ -111,11 +96,11 @@ class Lesson:
         """Append a text that repeats, or follows from, each of the earlier stretches `sources`."""
         start = len(self.text) + len(before)
         self.text += f"{before}{text}"
-        end = len(self.text)
-        self.copies += [Copy(start, end, source) for source in sources]
+        stretch = start, len(self.text)
+        self.copies += [(stretch, source) for source in sources]
         if subject is not None or soft:
-            self.spans.append(Span(start, end, subject, soft))
-        return start, end
+            self.spans.append((stretch, subject, soft))
+        return stretch
 
     def listed(self, values: Iterable[T], separator: str = ", ") -> Iterator[T]:
         """Yield values, with a separator written between what is written of them."""
@@ -147,8 +132,8 @@ class Lesson:
             word = WAYS[axis][(speed > 0) - (speed < 0)]
             self.told[word] = self.add(word, source, before=" ")
         first, last = view.ends(thing)
-        self.add(" in" if first > view.frames[0] else "")
-        self.add(" out" if last < view.frames[-1] else "")
+        self.add(" in" if first > 0 else "")
+        self.add(" out" if last < len(view.frames) - 1 else "")
         return start, len(self.text)
 
 
@@ -172,22 +157,21 @@ def locate_example(
     Args:
         view: The view of the scene.
         question: The question.
-        frame: Of a video, the frame that the response names; one of the view's.
-        numbered: Of a video, the numbers that the frames go by in the request.
-        named: Another thing that the reasoning speaks of: then the answer is that thing, and only
-            what follows the reasoning is learned. It teaches to answer what the reasoning says.
+        frame: The frame of a video that the response names.
+        numbered: The numbers that a video's frames go by in the request.
+        named: Another thing that the reasoning names, and the answer is; only what follows the
+            reasoning is learned. It teaches to answer what the reasoning says.
     """
-    shown = view.frames[0] if frame is None else frame
+    shown = frame or 0
     things = view.in_order(question.referents if named is None else (named,), shown)
     names = [name(thing) for thing in view.scene.things]
     it = Lesson(view, ask_for_frame(numbered) + grammar.build_prompt(question.text))
     it.targets = question.among or things
     if frame is not None:
-        place = view.frames.index(frame)
         start = it.text.index(", ".join(map(str, numbered)))
-        start += sum(len(f"{number}, ") for number in numbered[:place])
+        start += sum(len(f"{number}, ") for number in numbered[:frame])
         it.add("<frame>")
-        it.add(numbered[place], (start, start + len(str(numbered[place]))))
+        it.add(numbered[frame], (start, start + len(str(numbered[frame]))))
         it.add("</frame>")
     it.add("<think>")
     described: dict[int, Stretch] = {}
@@ -208,13 +192,13 @@ def locate_example(
     if named is not None:
         it.learned_from = len(it.text)
     items = [
-        Item(Box(*map(float, view.boxes[shown][thing])), view.pixel_inside(thing, shown))
+        Item(Box(*map(float, view.boxes[shown, thing])), view.pixel_inside(thing, shown))
         for thing in things
     ]
     start, _ = it.add(grammar.write(items).removeprefix("<think>"))
     for place, match in enumerate(COORDINATE.finditer(it.text, start)):
         thing = things[place // 6]  # four numbers of a box, two of a point
-        it.spans.append(Span(*match.span(), (thing, shown), soft=True))
+        it.spans.append((match.span(), (thing, shown), True))
     return it
 
 
@@ -251,7 +235,7 @@ class Reasoning(Lesson):
 
     def __init__(self, view: View, qa: QA, prompt: str) -> None:
         super().__init__(view, prompt)
-        self.qa, self.frame, self.targets = qa, view.frames[0], [thing for thing, _ in qa.named]
+        self.qa, self.targets = qa, [thing for thing, _ in qa.named]
 
     def reason(self, *, compare_sizes: bool) -> None:
         """Write what comes before the answer: facts of each thing, and the outcome."""
@@ -268,7 +252,7 @@ class Reasoning(Lesson):
                 self.subject(thing, name(view.scene.things[thing]))
                 self.add(frame, subject=(thing, frame))
         elif kind in ("count", "count_choice"):  # the places of what is counted
-            for thing in self.listed(view.in_order(self.targets, self.frame)):
+            for thing in self.listed(view.in_order(self.targets)):
                 self.middle(thing)
         else:
             compared = (*COMPARED, *SIZES) if compare_sizes else COMPARED
@@ -298,7 +282,7 @@ class Reasoning(Lesson):
 
     def corner(self) -> None:
         """Write, after two places, `40 80 left 62 30 lower: lower left`, one axis at a time."""
-        numbers = [(span.start, span.end) for span in self.spans if span.soft]
+        numbers = [stretch for stretch, _, soft in self.spans if soft]
         down, across = str(self.qa.answer).split()
         for axis, word in self.listed(enumerate((across, down)), " "):
             start = len(self.text)
@@ -332,21 +316,20 @@ class Reasoning(Lesson):
 
     def subject(self, thing: int, words: str) -> None:
         """Write what a thing is called, while looking at the frame in which most of it is seen."""
-        frames = self.view.frames
-        middle = frames[len(frames) // 2]  # of equal frames the one nearest to it
-        areas = {frame: int(self.view.masks[frame][thing].sum()) for frame in frames}
-        clearest = max(frames, key=lambda frame: (areas[frame], -abs(frame - middle)))
+        areas = self.view.areas[:, thing].tolist()
+        middle = len(areas) // 2  # of equal frames the one nearest to it
+        clearest = max(range(len(areas)), key=lambda one: (areas[one], -abs(one - middle)))
         self.add(words, subject=(thing, clearest))
         self.add(" ")
 
     def middle(self, thing: int) -> Stretch:
         """Write the middle of a thing in the first frame."""
-        return self.numbers((thing, self.frame), *self.view.middle(thing, self.frame))
+        return self.numbers((thing, 0), *self.view.middle(thing))
 
     def fact(self, thing: int) -> Fact:
         """Write what decides about a thing."""
-        view, qa, first = self.view, self.qa, (thing, self.frame)
-        middle, box = view.middle(thing, self.frame), view.boxes[self.frame][thing].tolist()
+        view, qa, first = self.view, self.qa, (thing, 0)
+        middle, box = view.middle(thing), view.boxes[0, thing].tolist()
         axis = int(UPRIGHT.search(qa.text) is not None)
         match qa.kind:
             case "order" | "order3" | "leaves":  # the first or last frame in which it is in sight
@@ -374,14 +357,13 @@ class Reasoning(Lesson):
                 low, high = box[qa.kind == "height" :: 2]
                 return self.numbers(first, low, high), high - low
             case "size" | "largest":  # and the side of a square as large as the visible part
-                side = round(math.sqrt(float(view.masks[self.frame][thing].mean())) * CANVAS)
+                side = round(math.sqrt(float(view.masks[0, thing].mean())) * CANVAS)
                 self.numbers(first, box[2] - box[0], box[3] - box[1])
                 self.add(" ")
                 small = "small" in qa.text.split(", ")[0]
                 return self.numbers(first, side), -side if small else side
             case "nearest":  # and the distance from the first thing that the question names
-                other = view.middle(qa.named[0][0], self.frame)
-                gap = min(round(math.dist(middle, other)), CANVAS)
+                gap = min(round(math.dist(middle, view.middle(qa.named[0][0]))), CANVAS)
                 self.middle(thing)
                 self.add(" ")
                 return self.numbers(first, gap), -gap

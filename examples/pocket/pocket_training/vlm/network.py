@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen
 from transformers.vision_utils import get_vision_position_ids
 
@@ -35,10 +36,6 @@ PROCESSOR = (
     "tokenizer_config.json",
 )
 PATCH = 14  # pixels along each side
-MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073])
-DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711])
-"""Standard deviation of the images' channels, as in Qwen2.5-VL's processor."""
-
 LOOKING = 2  # heads of the layer after the middle one whose attention is learned
 
 
@@ -145,6 +142,7 @@ def patches(images: Tensor) -> Tensor:
     if images.shape[1] == 1:
         images = images.expand(-1, 2, -1, -1, -1)
     blocks = CANVAS // (2 * PATCH)
-    scaled = (images.float() / 255 - MEAN) / DEVIATION
+    mean, deviation = torch.tensor(OPENAI_CLIP_MEAN), torch.tensor(OPENAI_CLIP_STD)
+    scaled = (images.float() / 255 - mean) / deviation
     split = scaled.reshape(len(images), -1, 2, blocks, 2, PATCH, blocks, 2, PATCH, 3)
     return split.permute(0, 1, 3, 6, 4, 7, 9, 2, 5, 8).flatten(6).flatten(2, 5)
