@@ -16,7 +16,7 @@ import torch
 from pocket_training.training import one_thread
 from pocket_training.vlm import course as courses
 from pocket_training.vlm import data_mixture
-from pocket_training.vlm.batches import collate, load_tokenizer
+from pocket_training.vlm.batches import TOKENIZER, collate
 from pocket_training.vlm.course import PocketCourse
 from pocket_training.vlm.data_mixture import DrawnScene, draw_half, named_frame
 from pocket_training.vlm.lessons import in_words, locate_example
@@ -70,11 +70,6 @@ def prompt_of(batch):
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return load_tokenizer()
-
-
-@pytest.fixture(scope="module")
 def network():
     return make_network(seed=3).eval()
 
@@ -96,7 +91,7 @@ def batches(*, seed=0):
 
 
 @pytest.mark.parametrize("kind", ["stills", "clips"])
-def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind):
+def test_the_fast_forward_pass_is_the_architectures_own(network, kind):
     batch = batches()[kind]
     with one_thread(), torch.no_grad():
         ours = network.lm_head(run_network(network, batch, middle=1).last)
@@ -109,7 +104,7 @@ def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind
             if clip
             else {"pixel_values": values, "image_grid_thw": grid}
         )
-        mask = (batch["tokens"] != tokenizer.pad_token_id).long()
+        mask = (batch["tokens"] != TOKENIZER.pad_token_id).long()
         theirs = network(
             input_ids=batch["tokens"],
             attention_mask=mask,
@@ -414,12 +409,12 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
     assert found == {"left", "still", "right", "up", "down", " in", " out"}
 
 
-def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer):
+def test_tokens_of_copies_and_options_are_where_the_batch_says():
     seen = 0
     for view, qa, lesson in copies():
         batch = collate([DrawnScene(view, (lesson,))], intervals=[1])
         written = "".join(
-            tokenizer.decode([batch["tokens"][row][place + 1]]) for row, place in batch["copies"]
+            TOKENIZER.decode([batch["tokens"][row][place + 1]]) for row, place in batch["copies"]
         )
         output = "".join(lesson.text[slice(*one)] for one, _ in lesson.copies)
         assert written.replace(" ", "") == output.replace(" ", ""), "a word's token has its blank"
@@ -429,7 +424,7 @@ def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer):
         if qa is not None and qa.options:
             for number, option in enumerate(qa.options):
                 words = [token for _, token, own in batch["options"] if own == number]
-                text = "".join(tokenizer.decode([batch["tokens"][0][token]]) for token in words)
+                text = "".join(TOKENIZER.decode([batch["tokens"][0][token]]) for token in words)
                 assert text.strip() == option
                 seen += 1
     assert seen > 50
@@ -504,11 +499,11 @@ def test_moving_things_are_asked_about_in_a_frame_that_shows_them():
     assert shown > 50
 
 
-def test_any_text_is_written_and_read_back(tokenizer):
+def test_any_text_is_written_and_read_back():
     for text in ('a "quoted" [1, 22, 168, 169, 1000] ünïcødé 猫', "<think>12</think>", "\n\t 0016"):
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        assert tokenizer.decode(ids) == text
-    assert len(tokenizer("168", add_special_tokens=False)["input_ids"]) == 1
+        ids = TOKENIZER(text, add_special_tokens=False)["input_ids"]
+        assert TOKENIZER.decode(ids) == text
+    assert len(TOKENIZER("168", add_special_tokens=False)["input_ids"]) == 1
 
 
 def test_batches_depend_on_seed_and_step_alone():

@@ -21,15 +21,11 @@ Floats: TypeAlias = NDArray[np.float64]
 STILLS = ("still", "still", "count", "video")  # families of the images, in turn
 MIN_PIXELS = 12  # visible ones of an object that is prompted for
 
-INSIDE, BESIDE, TOP_LEFT, BOTTOM_RIGHT = 1, 0, 2, 3
-"""SAM 2's labels of its points."""
-
-SLACK = 2.0  # pixels
-SHARES = (None, None, 0.1, 0.1, 0.25)
-"""Largest shift of boxes' edges, besides SLACK, as a share of the longer side; None: no shift."""
-
+INSIDE, BESIDE, TOP_LEFT, BOTTOM_RIGHT = 1, 0, 2, 3  # SAM 2's labels of its points
+SLACK, SHARES = 2.0, (None, None, 0.1, 0.1, 0.25)
+"""Largest shift of boxes' edges: pixels, and shares of the longer side; None: no shift."""
 CENTRAL = 0.5  # of points inside
-TRIES = 50
+TRIES = 50  # to find a point beside an object; then it is a corner of the image
 
 
 class Kind(NamedTuple):
@@ -126,45 +122,36 @@ def points_of(
 
     Every mask has a pixel.
     """
-    points = []
-    for mask in masks:
-        rows, columns = np.nonzero(mask)
-        box = np.array(edges(mask), dtype=np.float64)
-        inside = [_point_inside(rows, columns, box, draw) for _ in range(kind.inside)]
-        beside = [_point_beside(mask, box, draw) for _ in range(kind.beside)]
-        points.append([*inside, *beside, *(_corners(box, mask.shape, draw) if kind.box else ())])
+    points = [_points(mask, kind, draw) for mask in masks]
     labels = [INSIDE] * kind.inside + [BESIDE] * kind.beside
     labels += [TOP_LEFT, BOTTOM_RIGHT] if kind.box else []
     return np.array(points, dtype=np.float32), np.array([labels] * len(masks))
 
 
-def _point_inside(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], box: Floats, draw: Generator
-) -> Floats:
-    """A place in the object: often the one nearest to the middle of its box."""
-    if draw.random() < CENTRAL:
-        across, down = columns + 0.5 - box[[0, 2]].mean(), rows + 0.5 - box[[1, 3]].mean()
-        at = int((across**2 + down**2).argmin())
-    else:
-        at = int(draw.integers(len(rows)))
-    return np.array([columns[at], rows[at]]) + draw.random(2)
-
-
-def _point_beside(mask: BoolArray, box: Floats, draw: Generator) -> Floats:
-    """A place near the object that is not in it; a corner of the image if none is found."""
-    height, width = mask.shape
-    middle, reach = (box[:2] + box[2:]) / 2, box[2:] - box[:2] + 8
-    for _ in range(TRIES):
-        x, y = place = middle + (draw.random(2) - 0.5) * 1.5 * reach
-        if 0 <= x < width and 0 <= y < height and not mask[int(y), int(x)]:
-            return place
-    return np.array([0.5, 0.5])
-
-
-def _corners(box: Floats, shape: tuple[int, ...], draw: Generator) -> tuple[Floats, Floats]:
-    """The box's corners: exact, or each edge off by up to some pixels; at least a pixel apart."""
-    share = SHARES[int(draw.integers(len(SHARES)))]
-    limit = 0.0 if share is None else SLACK + share * max(box[2:] - box[:2])
-    off = np.clip(draw.standard_normal(4) * limit / 2, -limit, limit)
-    first, last = np.clip(box + off, 0, [*shape[::-1]] * 2).reshape(2, 2)
-    return np.minimum(first, last - 1), np.maximum(last, first + 1)
+def _points(mask: BoolArray, kind: Kind, draw: Generator) -> list[Floats]:
+    """The points of a prompt for a mask: inside, beside, and the corners of its box."""
+    (height, width), (rows, columns) = mask.shape, np.nonzero(mask)
+    box = np.array(edges(mask), dtype=np.float64)
+    middle, sides, points = (box[:2] + box[2:]) / 2, box[2:] - box[:2], list[Floats]()
+    for _ in range(kind.inside):
+        if draw.random() < CENTRAL:  # the one nearest to the middle of the box
+            across, down = columns + 0.5 - middle[0], rows + 0.5 - middle[1]
+            at = int((across**2 + down**2).argmin())
+        else:
+            at = int(draw.integers(len(rows)))
+        points.append(np.array([columns[at], rows[at]]) + draw.random(2))
+    for _ in range(kind.beside):
+        for _ in range(TRIES):
+            x, y = place = middle + (draw.random(2) - 0.5) * 1.5 * (sides + 8)
+            if 0 <= x < width and 0 <= y < height and not mask[int(y), int(x)]:
+                break
+        else:
+            place = np.array([0.5, 0.5])
+        points.append(place)
+    if kind.box:  # exact, or each edge off by up to some pixels; corners at least a pixel apart
+        share = SHARES[int(draw.integers(len(SHARES)))]
+        limit = 0.0 if share is None else SLACK + share * max(sides)
+        off = np.clip(draw.standard_normal(4) * limit / 2, -limit, limit)
+        first, last = np.clip(box + off, 0, [width, height] * 2).reshape(2, 2)
+        points += [np.minimum(first, last - 1), np.maximum(last, first + 1)]
+    return points

@@ -151,10 +151,10 @@ class PocketSamCourse(Course):
         masks: Tensor | None = None,
         multimask: bool = True,
     ) -> Decoded:
-        """Decode the masks of prompts in images.
+        """Decode the masks of prompts in images, of which `maps` are the features.
 
         Args:
-            maps: Features of the images.
+            maps: The features of the images.
             points: Images × objects × points × 2 (x, y), in pixels of the network's image.
             labels: Images × objects × points, as SAM 2 numbers them.
             masks: Images × 1 × side/4 × side/4: a prompt for the only object.
@@ -282,11 +282,9 @@ def mean_loss(decoded: Decoded, ground_truth: Tensor, present: Tensor, backgroun
 def mask_losses(logits: Tensor, ground_truth: Tensor, *, background: float = 1.0) -> Tensor:
     """Cross entropy by the object's area, plus dice: (…) of logits (…, h, w).
 
-    Args:
-        logits: Of each pixel being in the mask.
-        ground_truth: The share of each pixel that the object covers, of a shape that broadcasts.
-        background: Weight in the cross entropy of a pixel beside the object, relative to one in it.
-            Most pixels are background, and a network that begins with 1 begins with empty masks.
+    `ground_truth` is the share of each pixel that the object covers, of a shape that broadcasts;
+    `background` the weight in the cross entropy of a pixel beside the object, relative to one in
+    it. Most pixels are background, and a network that begins with 1 begins with empty masks.
     """
     ground_truth = ground_truth.expand_as(logits)
     crossed = functional.binary_cross_entropy_with_logits(logits, ground_truth, reduction="none")

@@ -1,14 +1,13 @@
 """Lessons to arrays: tokens, positions, patches, and the targets of every loss."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
 from harness.models.pocket import FOLDER
 from harness.world.raster import render
@@ -17,10 +16,12 @@ from pocket_training.vlm.data_mixture import DrawnScene
 from pocket_training.vlm.lessons import IMAGE, TOKENS, VIDEO, Lesson
 from pocket_training.vlm.views import CANVAS, CELLS, View
 
-MIN_PIXELS = 0.04
-"""The part of an image token's area that a thing must cover for the token to speak of it."""
-MIN_PIXELS_OF_PATCH = 0.1
-"""The same of a patch's area, which is a quarter of a token's."""
+TOKENIZER = AutoTokenizer.from_pretrained(FOLDER)
+"""A number up to 168 is one token, and so one decision for the network; so are the fixed parts of
+prompts and of the answer's JSON, so that a response about one object is some twenty tokens. All are
+ordinary tokens over ordinary text, which is read back as it was."""
+MIN_PIXELS, MIN_PIXELS_OF_PATCH = 0.04, 0.1
+"""The parts of the areas of an image token, and of a patch, that a thing must cover to be told."""
 IGNORED = -100
 STEP = 16
 """Multiple that rows are padded to. Matrix products are compiled for every new length, and only
@@ -34,22 +35,11 @@ Batch: TypeAlias = Mapping[str, torch.Tensor]
 """See `collate`."""
 
 
-@lru_cache(maxsize=1)
-def load_tokenizer() -> PreTrainedTokenizerFast:
-    """The tokenizer of the shipped checkpoint: bytes, byte pairs, phrases, and numbers.
-
-    A number up to 168 is one token, and so one decision for the network; the fixed parts of prompts
-    and of the answer's JSON are one token each, so that a response about one object is some twenty
-    tokens. All of them are ordinary tokens over ordinary text, which is read back as it was.
-    """
-    return AutoTokenizer.from_pretrained(FOLDER)
-
-
 def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool = False) -> Batch:
-    """The arrays of images with equally many frames, and of the lessons about them, as rows.
+    """The arrays of images, or clips of one length, and of the lessons about them, as rows.
 
     Args:
-        drawn: The images, or clips of one length.
+        drawn: The images.
         intervals: The steps in time from one grid of a clip to the next, one an image.
         fine: Tokens that show the question's subject have its box, even where other things cover
             more of them; and those of images that are asked about have colours alone, as shapes
@@ -62,22 +52,18 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
         positions: 3 × rows × length: time, height and width, as the architecture counts them.
         owner: Rows: the image of each.
         targeted: Rows × image tokens: 1 where the token shows the subject of the question.
-        grounding: Pointers × 2: row, and the place from which to look.
-        looked_at: Pointers × image tokens: target attention; each row adds up to 1.
-        copies: Copies × 2: row, and the place of a text that repeats an earlier one, or follows
-            from it.
-        sources: Copies × length: True at the tokens of that text.
-        options: Words of options × 3: row, place, and the number of the option.
+        grounding, looked_at: Pointers × (row, place), and the image tokens to attend to from there.
+        copies, sources: Copies × (row, place), and the tokens of the text that is repeated there.
+        options: Words of options × (row, place, number of the option).
         kinds: Images × image tokens × 3: shape (0: no thing, or its number from 1), colour, size;
             -100: not predicted.
         boxes: Images × image tokens × 6: box on the canvas, and its middle's way to the next frame.
         boxes_of_targets: Rows × image tokens × 6: like `boxes`; see `fine`.
         patch_kinds, patch_boxes: Images × patches × 3 and × 4: the same of each patch.
-        outlines: Images × image tokens × 49: the part that the token's thing covers of each cell of
-            a grid over the token.
+        outlines: Images × image tokens × 49: the part that the token's thing covers of each cell.
     """
     lessons = [(image, lesson) for image, one in enumerate(drawn) for lesson in one.examples]
-    encoded = load_tokenizer()(
+    encoded = TOKENIZER(
         [f"{lesson.text}<|im_end|>" for _, lesson in lessons],
         padding=True,
         padding_side="right",
@@ -89,7 +75,7 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
     learned_from = np.array([[lesson.learned_from] for _, lesson in lessons])
     labels, measured = np.full(tokens.shape, IGNORED), np.zeros(tokens.shape, dtype=np.bool_)
     labels[:, :-1] = np.where(starts[:, 1:] >= learned_from, tokens[:, 1:], IGNORED)
-    seen = np.isin(tokens, load_tokenizer().convert_tokens_to_ids([IMAGE, VIDEO]))
+    seen = np.isin(tokens, TOKENIZER.convert_tokens_to_ids([IMAGE, VIDEO]))
 
     places, first = np.arange(tokens.shape[1]), seen.argmax(1)[:, None]
     cells, interval = places - first, np.array([[intervals[image]] for image, _ in lessons])

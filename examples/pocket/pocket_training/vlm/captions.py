@@ -1,7 +1,6 @@
 """Reasoning and descriptions for samples of generated benchmarks, from pocket's lessons.
 
-The scene behind a sample is drawn again from the seed of its data. Reasoning is worded as pocket
-was taught it, so that teaching it another grammar does not cost it what it knows.
+Reasoning is worded as pocket was taught it, so that another grammar does not cost what it knows.
 
     Which shape has five points?   rationale    large blue star: large blue star
                                    description  the star
@@ -26,18 +25,12 @@ DR2Seg wants more words in the first pass than in the second, whose question nam
 
 
 def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
-    """Return texts about a sample beside its answer; nothing for unknown benchmarks.
+    """Return `rationale` for a sample, and for `shapes_referring` also `description`.
 
     The reasoning about places names the referent. Where the question does not name it, the sentence
     comes twice, and in half of the samples, chosen by id, many times, as in large models that are
-    sure already: the reasoning can then be shortened, and pocket can write all of it.
-
-    Args:
-        task: `shapes_referring` or `shapes_qa`, below the root of a generated world.
-        sample: One of its samples.
-
-    Returns:
-        `rationale`, and for `shapes_referring` also `description`.
+    sure already: the reasoning can then be shortened, and pocket can write all of it. Nothing is
+    returned for unknown benchmarks.
 
     Raises:
         DataError: the data is not of a generated world.

@@ -13,7 +13,7 @@ from pocket_training.training import Course
 from pocket_training.vlm.batches import IGNORED, Batch, collate
 from pocket_training.vlm.data_mixture import draw_half
 from pocket_training.vlm.losses import Heads, word_losses
-from pocket_training.vlm.network import make_network, number_ids, run_network, save_checkpoint
+from pocket_training.vlm.network import NUMBERS, make_network, run_network, save_checkpoint
 from pocket_training.vlm.trainer import STAGES, PocketTrainer
 
 ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
@@ -41,7 +41,6 @@ class PocketCourse(Course):
         self.middle = text.num_hidden_layers - 3
         self.heads = Heads(width=text.hidden_size, patches=vision.hidden_size, fine=self.stage.fine)
         self.trained = nn.ModuleDict({"network": self.network, "heads": self.heads})
-        self.numbers = torch.tensor(number_ids())
         self.optimisers = self._make_optimisers()
 
     def _begin_from(self, start: str) -> None:
@@ -116,12 +115,12 @@ class PocketCourse(Course):
         """Add the gradients of one batch; return its losses."""
         learned = batch["labels"] != IGNORED
         labels = batch["labels"][learned]
-        measured = batch["measured"][learned] & torch.isin(labels, self.numbers)
+        measured = batch["measured"][learned] & torch.isin(labels, NUMBERS)
         with torch.autocast("cpu", torch.bfloat16):
             hidden = run_network(self.network, batch, middle=self.middle)
             logits = self.network.lm_head(hidden.last[learned])
         spread = self.stage.spread(part)
-        words, error = word_losses(logits, labels, measured, self.numbers, spread=spread)
+        words, error = word_losses(logits, labels, measured, NUMBERS, spread=spread)
         weights = torch.where(measured, MEASURED, 1.0)
         heads, right = self.heads(hidden, batch)
         guided = torch.stack([HEADS.get(name, 1.0) * loss for name, loss in heads.items()]).sum()

@@ -205,11 +205,8 @@ def locate_example(
 def in_words(view: View, qa: QA, *, compare_sizes: bool = False) -> Lesson:
     """Return the lesson for a question that is answered with a letter or a number.
 
-    Args:
-        view: The view of the scene.
-        qa: The question.
-        compare_sizes: Each size too is compared with the best so far, instead of a list of all
-            and then the outcome. The list was not learned: sizes were right, the outcome a guess.
+    If `compare_sizes`, each size too is compared with the best so far, instead of a list of all and
+    then the outcome. The list was not learned: sizes were right, the outcome a guess.
     """
     form = AnswerForm.NUMBER if qa.is_number else AnswerForm.CHOICE
     query = Query(id="", text=qa.text, media=(), forms=(form,), options=qa.options)

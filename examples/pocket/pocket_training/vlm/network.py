@@ -6,9 +6,8 @@ of 6 × 6 tokens the released one would leave the sections of height and width a
 the vectors of the number tokens begin as Fourier features, so that neighbouring numbers are alike
 from the start.
 
-In training the modules are transformers', and so are the logits (a test holds the two against each
-other), but many small images are one tensor, where transformers attends within one after the other:
-on a CPU several times as fast.
+In training the modules are transformers', and so are the logits, but many small images are one
+tensor, where transformers attends within one after the other: on a CPU several times as fast.
 """
 
 import math
@@ -26,7 +25,7 @@ from transformers.vision_utils import get_vision_position_ids
 
 from harness.models.backends.loading import no_bars
 from harness.models.pocket import FOLDER
-from pocket_training.vlm.batches import Batch, load_tokenizer
+from pocket_training.vlm.batches import TOKENIZER, Batch
 from pocket_training.vlm.views import CANVAS
 
 PROCESSOR = (
@@ -36,6 +35,8 @@ PROCESSOR = (
     "tokenizer_config.json",
 )
 PATCH = 14  # pixels along each side
+NUMBERS = torch.tensor(TOKENIZER.convert_tokens_to_ids([str(n) for n in range(CANVAS + 1)]))
+"""The tokens of 0 to 168, in this order."""
 LOOKING = 2  # heads of the layer after the middle one whose attention is learned
 
 
@@ -52,12 +53,6 @@ class HiddenStates(NamedTuple):
     key: Tensor  # and their keys
 
 
-def number_ids() -> list[int]:
-    """The tokens of 0 to 168, in this order."""
-    ids: list[int] = load_tokenizer().convert_tokens_to_ids([str(n) for n in range(CANVAS + 1)])
-    return ids
-
-
 @torch.no_grad()
 def make_network(*, seed: int) -> PreTrainedModel:
     """A network as large as the shipped one with random weights."""
@@ -65,15 +60,14 @@ def make_network(*, seed: int) -> PreTrainedModel:
     config = Qwen2_5_VLConfig.from_pretrained(FOLDER)
     network = Qwen2_5_VLForConditionalGeneration(config)
     # The numbers' rows of both vocabularies are waves of many lengths: near numbers are near.
-    rows = torch.tensor(number_ids())
     width, scale = config.text_config.hidden_size, config.initializer_range
-    shortest, longest = 12.0, 2.5 * len(rows)
+    shortest, longest = 12.0, 2.5 * len(NUMBERS)
     lengths = torch.exp(torch.linspace(math.log(longest), math.log(shortest), width // 2))
-    turns = torch.arange(len(rows))[:, None] * (2 * torch.pi / lengths)[None]
+    turns = torch.arange(len(NUMBERS))[:, None] * (2 * torch.pi / lengths)[None]
     waves = torch.cat([turns.sin(), turns.cos()], dim=1)[:, torch.randperm(width)] * (1.2 * scale)
-    network.model.language_model.embed_tokens.weight[rows] += waves
+    network.model.language_model.embed_tokens.weight[NUMBERS] += waves
     head = network.lm_head.weight
-    head[rows] = waves + 0.3 * head[rows]
+    head[NUMBERS] = waves + 0.3 * head[NUMBERS]
     return network
 
 
@@ -130,14 +124,10 @@ def encode_images(network: PreTrainedModel, pixels: Tensor) -> tuple[Tensor, Ten
 
 
 def patches(images: Tensor) -> Tensor:
-    """Patches in the order of the architecture, normalised, as the processor gives them.
+    """Images × grids in time × patches × 1176: normalised, as the processor gives them.
 
-    Args:
-        images: Images × frames × side × side × 3, uint8; one frame, or an even number.
-
-    Returns:
-        Images × grids in time × patches × 1176: a patch in two moments, equal in a still. Patches
-        come in blocks of 2 × 2.
+    A patch is of two moments, equal in a still; patches come in blocks of 2 × 2. `images` are
+    images × frames × side × side × 3, uint8; one frame, or an even number.
     """
     if images.shape[1] == 1:
         images = images.expand(-1, 2, -1, -1, -1)

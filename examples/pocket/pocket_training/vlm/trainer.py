@@ -87,8 +87,7 @@ class PocketTrainer(WorldTrainer):
     """The training with its settings."""
 
     name = makes = "pocket"
-    parts: ClassVar[int] = 2
-    """Halves of a step, whichever processes they are shared among."""
+    parts: ClassVar[int] = 2  # halves of a step
 
     stage: Literal["base", "more"] = "base"
     """`base` learns to find objects, `more` goes on from it to the shipped weights."""
