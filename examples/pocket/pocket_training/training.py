@@ -72,8 +72,7 @@ class WorldTrainer(Trainer):
         """Train to the end, from the newest state or from the beginning; write the checkpoint.
 
         Raises:
-            UsageError: it was given a model or tasks, which it has no use for, or more processes
-                than can share a step.
+            UsageError: there is a model, or a task, or more processes than can share a step.
             StoreError: the state to go on from is damaged.
             KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """

@@ -151,7 +151,7 @@ class PocketSamCourse(Course):
         masks: Tensor | None = None,
         multimask: bool = True,
     ) -> Decoded:
-        """Decode the masks of prompts in images, of which `maps` are the features.
+        """Decode the masks of prompts in images.
 
         Args:
             maps: The features of the images.

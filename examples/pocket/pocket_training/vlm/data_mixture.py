@@ -15,9 +15,8 @@ from harness.models.pocket.model import MAX_FRAMES
 from harness.world.backgrounds import draw_background
 from harness.world.families import draw_scene, wanted_count
 from harness.world.language import Noun, Question, nouns
-from harness.world.motion import motions, speeds
 from harness.world.qa import KINDS_OF_QA
-from harness.world.questions import how_many
+from harness.world.questions import KINDS, how_many
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
@@ -30,16 +29,15 @@ Chance: TypeAlias = np.random.Generator
 
 TWICE = (attributes, relations, superlatives, riddles)
 STILL = (*(kind for kind in TWICE for _ in range(2)), likenesses, odd_ones, extremes)
-VIDEO = (motions, motions, motions, speeds, attributes)
+VIDEO = KINDS["video"]
+"""Questions about stills and clips, as often as they are drawn."""
 
 STILLS = ("still", "qa", "qa", "referring", "referring")
 IMAGES = ("referring", "still", "count")
 CLIPS = ("video", "video", "qa_video", "arrivals", "arrivals")
 """Families of stills, with questions and without, and of clips, each as often as it is drawn."""
 
-COMING = re.compile(r"\b(picture|view)\b")
-"""Pattern of questions about things that come or leave, which part of a clip does not show."""
-
+COMING = re.compile(r"\b(picture|view)\b")  # in questions about things that come or leave
 SEEN = tuple(one for one in COMBINATIONS if one not in HELD_OUT)
 LONGEST_VIDEO = 300  # frames; their numbers go up to this
 NAMED_APART, GROUND_APART = 80, 56
@@ -49,18 +47,15 @@ RECOLOURED = 0.7
 """Share of the things that have a colour without a name, in images that nothing is asked about: a
 thing's shape and size must not be guessed from its colour, as not all combinations are shown."""
 MAX_SHOWN = 16  # things in an image that nothing is asked about
-MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
-
+MIDDLE = 4  # the frame that responses name, if it shows enough
 COUNTS, VIDEOS = 2, 2  # stills to count in, and clips, in one half of a step
 SEEN_FIRST = 1, 40, 0, 1
 """Stills, images without questions, stills to count in and clips, instead of the stage's, while
 mainly the vision tower learns."""
 LESSONS, COUNT_LESSONS = 4, 3  # of each image or clip, and of each still to count in
 ABSENT = 0.03  # share of the lessons for places whose subject is not there
-COUNTED = (
-    0.5  # of the counting lessons, about the most frequent things of a scene, as in benchmarks
-)
-SIZED = 0.3  # of the counting lessons, which distinguish things by size where a scene allows it
+COUNTED = 0.5  # share of the counting lessons about the most frequent things, as in benchmarks
+SIZED = 0.3  # share of them that distinguish things by size, where a scene allows it
 
 
 class DrawnScene(NamedTuple):

@@ -28,7 +28,7 @@ class View:
 
     scene: Scene
     frames: Sequence[int] = (0,)
-    fills: Mapping[int, RGB] = field(default_factory=dict, hash=False)
+    fills: Mapping[int, RGB] = field(default_factory=dict)
     """Colours without a name, by the thing that has one instead of the scene's colour."""
 
     @cached_property
