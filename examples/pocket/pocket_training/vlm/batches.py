@@ -72,15 +72,11 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
         return_tensors="np",
     )
     tokens, (starts, ends) = encoded["input_ids"], np.moveaxis(encoded["offset_mapping"], -1, 0)
+    owner = np.array([image for image, _ in lessons])
     learned_from = np.array([[lesson.learned_from] for _, lesson in lessons])
     labels, measured = np.full(tokens.shape, IGNORED), np.zeros(tokens.shape, dtype=np.bool_)
     labels[:, :-1] = np.where(starts[:, 1:] >= learned_from, tokens[:, 1:], IGNORED)
     seen = np.isin(tokens, TOKENIZER.convert_tokens_to_ids([IMAGE, VIDEO]))
-
-    places, first = np.arange(tokens.shape[1]), seen.argmax(1)[:, None]
-    cells, interval = places - first, np.array([[intervals[image]] for image, _ in lessons])
-    grid = np.stack([cells // TOKENS * interval, cells % TOKENS // CELLS, cells % CELLS])
-    text = places - np.where(cells > 0, seen.sum(1, keepdims=True) - CELLS, 0)
 
     def within(row: int, start: int, end: int) -> Ints:
         """The places of the tokens of a stretch of a row's text."""
@@ -100,7 +96,7 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
                 copies.append((row, place))
                 # Token by token, if both have as many.
                 own = source[number] if len(written) == len(source) else source
-                sources.append(np.isin(places, own))
+                sources.append(np.isin(np.arange(tokens.shape[1]), own))
         for number, stretch in enumerate(lesson.options):
             options += [(row, place, number) for place in within(row, *stretch)]
     targeted, boxes = zip(*(_targets(lesson, fine=fine) for _, lesson in lessons), strict=True)
@@ -109,19 +105,27 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
         "labels": labels,
         "measured": measured,
         "seen": seen,
-        "positions": np.where(seen, first + grid, text),
-        "owner": np.array([image for image, _ in lessons]),
+        "positions": _positions(seen, np.array(intervals)[owner, None]),
+        "owner": owner,
         "targeted": np.stack(targeted),
         "boxes_of_targets": np.stack(boxes),
         "grounding": np.array(grounding, dtype=np.int64).reshape(-1, 2),
         "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, seen[0].sum()),
         "copies": np.array(copies, dtype=np.int64).reshape(-1, 2),
-        "sources": np.array(sources, dtype=np.bool_).reshape(-1, len(places)),
+        "sources": np.array(sources, dtype=np.bool_).reshape(-1, tokens.shape[1]),
         "options": np.array(options, dtype=np.int64).reshape(-1, 3),
     }
     images = [_image(one, fine=fine) for one in drawn]
     batch |= {name: np.stack([image[name] for image in images]) for name in images[0]}
     return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+
+def _positions(seen: NDArray[np.bool_], intervals: Ints) -> Ints:
+    """Time, height and width of each token: cells of grids within the image tokens."""
+    places, first = np.arange(seen.shape[1]), seen.argmax(1)[:, None]
+    cells, after = places - first, seen.sum(1, keepdims=True) - CELLS
+    grid = np.stack([cells // TOKENS * intervals, cells % TOKENS // CELLS, cells % CELLS])
+    return np.where(seen, first + grid, places - np.where(cells > 0, after, 0))
 
 
 def _attention(view: View, thing: int, frame: int) -> Floats:

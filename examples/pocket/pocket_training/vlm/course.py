@@ -119,10 +119,9 @@ class PocketCourse(Course):
         with torch.autocast("cpu", torch.bfloat16):
             hidden = run_network(self.network, batch, middle=self.middle)
             logits = self.network.lm_head(hidden.last[learned])
-        spread = self.stage.spread(part)
-        words, error = word_losses(logits, labels, measured, NUMBERS, spread=spread)
+        words = word_losses(logits, labels, measured, NUMBERS, spread=self.stage.spread(part))
         weights = torch.where(measured, MEASURED, 1.0)
-        heads, right = self.heads(hidden, batch)
+        heads = self.heads(hidden, batch)
         guided = torch.stack([HEADS.get(name, 1.0) * loss for name, loss in heads.items()]).sum()
         guided = guided * (0.1 if part >= self.stage.heads_until else 1.0)
         loss = (words * weights).sum() / weights.sum() + guided
@@ -131,8 +130,7 @@ class PocketCourse(Course):
             words[chosen].sum() / chosen.sum().clamp(min=1) for chosen in (~measured, measured)
         )
         logged = {"loss": loss, "text": text, "measured": numbers, **heads}
-        plain = {name: float(value.detach()) for name, value in logged.items()}
-        return plain | {"error": error, "right": right}
+        return {name: float(value.detach()) for name, value in logged.items()}
 
     def export(self, folder: Path) -> None:
         """Write the network, with the shipped tokenizer and processor."""

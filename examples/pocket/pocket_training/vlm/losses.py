@@ -56,8 +56,8 @@ class Heads(nn.Module):
             self.patch = nn.Linear(patches, sum(KINDS) + 4)
             self.quarters = nn.Linear(width, 4 * (sum(KINDS) + 4))
 
-    def forward(self, states: HiddenStates, batch: Batch) -> tuple[dict[str, Tensor], float]:
-        """The losses of a batch, and the share of right attention."""
+    def forward(self, states: HiddenStates, batch: Batch) -> dict[str, Tensor]:
+        """The losses of a batch."""
         image, middle = states.image.float(), states.middle.float()
         seen = middle[batch["seen"]].view(len(middle), -1, middle.shape[-1])
         shown = batch["kinds"][..., 0] != NOTHING
@@ -70,7 +70,6 @@ class Heads(nn.Module):
         row, place = batch["grounding"].unbind(1)
         scores = (self.query(middle[row, place])[:, None] * self.key(seen)[row]).sum(-1)
         picked = functional.log_softmax(scores / LOOK_WIDTH**0.5, dim=-1)
-        hit = batch["looked_at"].gather(1, scores.argmax(1, keepdim=True)) > 0
         attended = _attention(states, 0, batch["grounding"])
         attended = attended[batch["seen"][row]].view(batch["looked_at"].shape)
         row, place, letter = batch["options"].unbind(1)
@@ -90,7 +89,7 @@ class Heads(nn.Module):
             losses["outlines"] = functional.binary_cross_entropy_with_logits(
                 self.outline(image[shown]), batch["outlines"][shown]
             )
-        return losses, float(_mean(hit.float()))
+        return losses
 
     def patch_loss(self, states: HiddenStates, batch: Batch) -> Tensor:
         """Return the loss of what patches say, and half of what their tokens say of them."""
@@ -150,11 +149,10 @@ def _mean(values: Tensor) -> Tensor:
 
 def word_losses(
     logits: Tensor, labels: Tensor, measured: Tensor, numbers: Tensor, *, spread: float
-) -> tuple[Tensor, float]:
+) -> Tensor:
     """Cross-entropy of places' labels; a `measured` number's target is a bell of width `spread`.
 
-    `numbers` are the tokens of 0, 1, … Returns also the mean distance of the likeliest number from
-    the right one.
+    `numbers` are the tokens of 0, 1, …
     """
     log_shares = functional.log_softmax(logits.float(), dim=-1)
     predicted = log_shares[measured][:, numbers]
@@ -162,5 +160,4 @@ def word_losses(
     distance = torch.arange(len(numbers)) - wanted[:, None]
     bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
     losses = functional.nll_loss(log_shares, labels, reduction="none")
-    losses = losses.masked_scatter(measured, -(bell * predicted).sum(-1))
-    return losses, float(_mean((predicted.argmax(1) - wanted).abs().float()))
+    return losses.masked_scatter(measured, -(bell * predicted).sum(-1))

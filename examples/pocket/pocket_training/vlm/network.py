@@ -47,10 +47,8 @@ class HiddenStates(NamedTuple):
     patches: Tensor  # images × patches × width: before the merger, four patches for each token
     middle: Tensor  # rows × tokens × width: after the layer that heads read
     last: Tensor  # rows × tokens × width: input of the language-model head
-    query: (
-        Tensor  # rows × 2 × tokens × head width: two heads' queries in the layer after the middle
-    )
-    key: Tensor  # and their keys
+    query: Tensor  # rows × 2 × tokens × head width: of two heads, in the layer after the middle
+    key: Tensor  # their keys
 
 
 @torch.no_grad()
