@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainer import Trainer, TrainingRun
+from harness.trainers import network as networks
 from harness.trainers import state as states
 from harness.trainers.session import Session, started
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
+    from transformers import PreTrainedModel
 
 WEIGHTS, OPTIMISERS = "weights.safetensors", "optimisers.pt"  # files of a state
 
@@ -24,16 +26,20 @@ class Course(ABC):
     """One training: what it trains, and its steps."""
 
     steps: int
+    folder: Path
+    """The shipped weights, whose sizes and processor it has."""
+    network: "PreTrainedModel"
     trained: "nn.Module"
+    """The network, with what is left out of its checkpoint."""
     optimisers: "Sequence[Optimizer]"
 
     @abstractmethod
     def step(self, step: int) -> dict[str, float]:
         """Make the step after so many others; return the losses before it."""
 
-    @abstractmethod
     def export(self, folder: Path) -> None:
         """Write the network as it is now, as transformers loads it."""
+        networks.export(self.network, self.folder, folder, tensors=None)
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of all weights."""

@@ -22,13 +22,7 @@ from pocket_training.vlm.data_mixture import DrawnScene, draw_half, named_frame
 from pocket_training.vlm.lessons import in_words, locate_example
 from pocket_training.vlm.lessons import name as words_for
 from pocket_training.vlm.losses import copy_loss, word_losses
-from pocket_training.vlm.network import (
-    HiddenStates,
-    make_network,
-    patches,
-    run_network,
-    save_checkpoint,
-)
+from pocket_training.vlm.network import HiddenStates, make_network, patches, run_network
 from pocket_training.vlm.trainer import STAGES, PocketTrainer, Stage
 from pocket_training.vlm.views import View
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
@@ -42,6 +36,7 @@ from harness.models.pocket.model import pocket as pocket_model
 from harness.models.visionreasoner import grammar
 from harness.spec import Spec
 from harness.trainer import TrainingRun
+from harness.trainers import network as networks
 from harness.types import AnswerForm, Query
 from harness.world.families import draw_scene
 from harness.world.motion import motions
@@ -77,7 +72,7 @@ def network():
 @pytest.fixture(scope="module")
 def checkpoint(network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pocket") / "checkpoint"
-    save_checkpoint(network, folder)
+    networks.export(network, FOLDER, folder, tensors=None)
     return folder
 
 
@@ -596,7 +591,8 @@ def test_a_training_goes_on_from_another_ones_weights(undisturbed, tmp_path):
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
     config = Qwen2_5_VLConfig.from_pretrained(FOLDER)
     config.text_config.intermediate_size += 16
-    save_checkpoint(Qwen2_5_VLForConditionalGeneration(config), tmp_path / "wider")
+    network = Qwen2_5_VLForConditionalGeneration(config)
+    networks.export(network, FOLDER, tmp_path / "wider", tensors=None)
     with pytest.raises(ModelError, match=r"start=.*/wider: .*gate_proj"):
         train(tmp_path / "from-wider", small(start=str(tmp_path / "wider")))
 

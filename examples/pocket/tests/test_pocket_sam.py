@@ -165,8 +165,8 @@ def test_shares_keep_a_masks_area():
 def test_a_training_pass_over_prompts_says_what_transformers_says(course, tmp_path, several):
     from transformers import Sam2Model
 
-    course.export(tmp_path)
-    plain = Sam2Model.from_pretrained(tmp_path).eval()
+    course.export(tmp_path / "checkpoint")
+    plain = Sam2Model.from_pretrained(tmp_path / "checkpoint").eval()
     requested = stills(0, 4, images=2, objects=3)
     points = torch.from_numpy(np.stack([one.points for one in requested]) * np.float32(192))
     labels = torch.from_numpy(np.stack([one.labels for one in requested]))
@@ -194,14 +194,14 @@ def test_a_training_pass_over_a_clip_says_what_transformers_says(course, tmp_pat
     final = course.network.mask_decoder.pred_obj_score_head.proj_out
     with torch.no_grad():
         final.bias.fill_(bias)
-    course.export(tmp_path)
+    course.export(tmp_path / "checkpoint")
     with torch.no_grad():
         seen = course.features(clip.frames)
         start = (shares(clip.masks[0], 192) >= 0.5).float()
         order = torch.arange(frames)[:, None].expand(-1, 3)
         output = course.track(seen, start, order)
         final.bias.fill_(3.0)
-    plain = Sam2VideoModel.from_pretrained(tmp_path).eval()
+    plain = Sam2VideoModel.from_pretrained(tmp_path / "checkpoint").eval()
     session = course.processor.init_video_session(video=list(clip.frames), dtype=torch.float32)
     course.processor.add_inputs_to_inference_session(
         session, frame_idx=0, obj_ids=[1, 2, 3], input_masks=list(clip.masks[0])

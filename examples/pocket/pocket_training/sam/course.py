@@ -7,7 +7,6 @@ Feature maps are as transformers keeps them: cells × images × channels, the fi
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +18,6 @@ from transformers import Sam2VideoProcessor
 from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoVisionEncoderOutput
 
 from harness.masks import BoolArray
-from harness.models.backends.loading import no_bars
 from harness.models.learning.weights import decayed
 from harness.models.pocket_sam import FOLDER
 from pocket_training.sam.batches import Clip, PromptedImage, clips, stills
@@ -62,6 +60,8 @@ class Decoded(NamedTuple):
 class PocketSamCourse(Course):
     """One training of pocket-sam."""
 
+    folder = FOLDER
+
     def __init__(self, trainer: PocketSamTrainer, seed: int) -> None:
         self.settings, self.seed = trainer, seed
         self.steps = trainer.still_steps + trainer.clip_steps
@@ -100,12 +100,6 @@ class PocketSamCourse(Course):
             return settings.learning_rate * started
         past = (step - settings.still_steps) / settings.clip_steps
         return settings.clip_learning_rate * started * (0.5 + 0.5 * math.cos(math.pi * past))
-
-    def export(self, folder: Path) -> None:
-        """Write the checkpoint that Sam2Model and Sam2VideoModel load."""
-        with no_bars():
-            self.network.save_pretrained(folder)
-        self.processor.save_pretrained(folder)
 
     def still_loss(
         self, shown: Sequence[PromptedImage], *, multimask: bool, background: float

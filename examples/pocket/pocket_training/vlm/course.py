@@ -1,19 +1,18 @@
 """Steps of pocket's training: batches, losses, gradients, optimisers."""
 
-from pathlib import Path
-
 import torch
 from torch import nn
 
 from harness.errors import ModelError
 from harness.models.backends.checkpoint import find
 from harness.models.backends.networks import load_network
+from harness.models.pocket import FOLDER
 from harness.trainers.session import processes
 from pocket_training.training import Course
 from pocket_training.vlm.batches import IGNORED, Batch, collate
 from pocket_training.vlm.data_mixture import draw_half
 from pocket_training.vlm.losses import Heads, word_losses
-from pocket_training.vlm.network import NUMBERS, make_network, run_network, save_checkpoint
+from pocket_training.vlm.network import NUMBERS, make_network, run_network
 from pocket_training.vlm.trainer import STAGES, PocketTrainer
 
 ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
@@ -29,6 +28,8 @@ HEADS = {"targeted": 0.5, "grounding": 0.5, "attends": 0.5, "outlines": 4.0}
 
 class PocketCourse(Course):
     """One training of pocket."""
+
+    folder = FOLDER
 
     def __init__(self, trainer: PocketTrainer, seed: int) -> None:
         self.settings, self.seed, self.stage = trainer, seed, STAGES[trainer.stage]
@@ -131,7 +132,3 @@ class PocketCourse(Course):
         )
         logged = {"loss": loss, "text": text, "measured": numbers, **heads}
         return {name: float(value.detach()) for name, value in logged.items()}
-
-    def export(self, folder: Path) -> None:
-        """Write the network, with the shipped tokenizer and processor."""
-        save_checkpoint(self.network, folder)

@@ -11,8 +11,6 @@ tensor, where transformers attends within one after the other: on a CPU several 
 """
 
 import math
-import shutil
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -23,17 +21,10 @@ from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen
 from transformers.vision_utils import get_vision_position_ids
 
-from harness.models.backends.loading import no_bars
 from harness.models.pocket import FOLDER
 from pocket_training.vlm.batches import TOKENIZER, Batch
 from pocket_training.vlm.views import CANVAS
 
-PROCESSOR = (
-    "chat_template.jinja",
-    "processor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-)
 PATCH = 14  # pixels along each side
 NUMBERS = torch.tensor(TOKENIZER.convert_tokens_to_ids([str(n) for n in range(CANVAS + 1)]))
 """The tokens of 0 to 168, in this order."""
@@ -67,14 +58,6 @@ def make_network(*, seed: int) -> PreTrainedModel:
     head = network.lm_head.weight
     head[NUMBERS] = waves + 0.3 * head[NUMBERS]
     return network
-
-
-def save_checkpoint(network: PreTrainedModel, folder: Path) -> None:
-    """Write a folder that AutoModelForImageTextToText and AutoProcessor load."""
-    with no_bars():
-        network.save_pretrained(folder)
-    for name in PROCESSOR:
-        shutil.copyfile(FOLDER / name, folder / name)
 
 
 def run_network(network: PreTrainedModel, batch: Batch, *, middle: int) -> HiddenStates:
