@@ -20,7 +20,6 @@ from pocket_training.vlm.batches import TOKENIZER, collate
 from pocket_training.vlm.course import PocketCourse
 from pocket_training.vlm.data_mixture import DrawnScene, draw_half, named_frame
 from pocket_training.vlm.lessons import in_words, locate_example
-from pocket_training.vlm.lessons import name as words_for
 from pocket_training.vlm.losses import copy_loss, word_losses
 from pocket_training.vlm.network import HiddenStates, make_network, patches, run_network
 from pocket_training.vlm.trainer import STAGES, PocketTrainer, Stage
@@ -277,7 +276,7 @@ def test_what_comes_into_the_image_is_told_in_its_order():
             rows = [row.rsplit(" ", 1) for row in listed.split(", ")]
             first = {thing: view.ends(thing)[0] for thing, _ in qa.named}
             assert sorted(rows) == sorted(
-                [words_for(scene.things[thing]), str(frame)] for thing, frame in first.items()
+                [view.names[thing], str(frame)] for thing, frame in first.items()
             )
             assert [int(frame) for _, frame in rows] == sorted(first.values())
             assert int(number) == len(rows) == qa.answer
@@ -377,7 +376,7 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
             listed, _, target = grammar.parse(lesson.response, strict=True).think.rpartition(": ")
             things = view.in_order(question.among, frame)
             answers = view.in_order(question.referents, frame)
-            assert target == ", ".join(words_for(scene.things[one]) for one in answers)
+            assert target == ", ".join(view.names[one] for one in answers)
             rows = [info.fullmatch(one) for one in listed.split(", ")]
             assert len(rows) == len(things)
             for row, thing in zip(rows, things, strict=True):
@@ -389,7 +388,7 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
                     first[1],
                     last[1],
                 )
-                assert row[1] == words_for(one)
+                assert row[1] == view.names[thing]
                 assert row[4] == ("still" if not one.dx else "left" if one.dx < 0 else "right")
                 assert row[7] == ("still" if not one.dy else "up" if one.dy < 0 else "down")
                 assert bool(row[8]) == (not view.areas[0, thing])

@@ -16,7 +16,7 @@ from harness.trainers.video_str.shapes import scene_of
 from harness.types import Sample
 from harness.world.qa import every_qa
 from harness.world.questions import REASONED, every_question
-from pocket_training.vlm.lessons import in_words, name
+from pocket_training.vlm.lessons import in_words
 from pocket_training.vlm.views import View
 
 TIMES = (2, 5)
@@ -53,8 +53,8 @@ def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
             expected="a question that its scene allows",
             found=sample.query.text,
         )
-    target = View(scene).in_order(question.referents)
-    names = ", ".join(name(scene.things[index]) for index in target)
+    view = View(scene)
+    names = ", ".join(view.names[index] for index in view.in_order(question.referents))
     if question.kind not in REASONED:
         return {"rationale": names, "description": sample.query.text}
     explicit = (one for one in every if one.kind not in REASONED)

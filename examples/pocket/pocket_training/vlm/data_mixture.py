@@ -20,7 +20,7 @@ from harness.world.questions import KINDS, how_many
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
-from pocket_training.vlm.lessons import Lesson, in_words, locate_example, name
+from pocket_training.vlm.lessons import Lesson, in_words, locate_example
 from pocket_training.vlm.trainer import Stage
 from pocket_training.vlm.views import View
 
@@ -202,8 +202,7 @@ def _another_thing(chance: Chance, view: View, question: Question, part: float) 
     """Return, in a share of the lessons about one thing, another thing with a unique name."""
     if len(question.referents) > 1 or chance.random() >= part:
         return None
-    names = [name(thing) for thing in view.scene.things]
-    unique = [index for index, own in enumerate(names) if names.count(own) == 1]
+    unique = [index for index, own in enumerate(view.names) if view.names.count(own) == 1]
     others = [index for index in unique if index not in question.referents]
     return _pick(chance, others) if others else None
 

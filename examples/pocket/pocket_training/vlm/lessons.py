@@ -24,11 +24,10 @@ from harness.models.grammar import Item, ask_for_frame
 from harness.models.questions import Questions
 from harness.models.visionreasoner import grammar
 from harness.types import AnswerForm, Box, Query
-from harness.world.language import SIZE_WORDS, Question
+from harness.world.language import Question
 from harness.world.qa import QA
 from harness.world.qa_video import MOTIONS
 from harness.world.referring import DIRECTIONS
-from harness.world.scene import Thing
 from pocket_training.vlm.views import CANVAS, CELLS, View
 
 WORDS = Questions(package="harness.models.pocket")
@@ -137,11 +136,6 @@ class Lesson:
         return start, len(self.text)
 
 
-def name(thing: Thing) -> str:
-    """Return the name of a thing in reasoning: size, colour and shape."""
-    return f"{SIZE_WORDS[thing.size]} {thing.colour} {thing.shape}"
-
-
 def locate_example(
     view: View,
     question: Question,
@@ -164,7 +158,6 @@ def locate_example(
     """
     shown = frame or 0
     things = view.in_order(question.referents if named is None else (named,), shown)
-    names = [name(thing) for thing in view.scene.things]
     it = Lesson(view, ask_for_frame(numbered) + grammar.build_prompt(question.text))
     it.targets = question.among or things
     if frame is not None:
@@ -177,7 +170,7 @@ def locate_example(
     described: dict[int, Stretch] = {}
     if question.among:
         for thing in it.listed(view.in_order(question.among, shown)):
-            start, _ = it.add(names[thing], subject=(thing, shown))
+            start, _ = it.add(view.names[thing], subject=(thing, shown))
             it.add(" ")
             way = it.way(thing)
             it.add("yes" if thing in question.referents else "not", way, before=" ")
@@ -188,7 +181,7 @@ def locate_example(
     else:
         for thing in it.listed(things):
             sources = [described[thing]] if thing in described else []
-            it.add(names[thing], *sources, subject=(thing, shown))
+            it.add(view.names[thing], *sources, subject=(thing, shown))
     if named is not None:
         it.learned_from = len(it.text)
     items = [
@@ -246,7 +239,7 @@ class Reasoning(Lesson):
         if kind == "enter_count":  # the frame of each, in order
             coming = sorted((view.ends(thing)[0], thing) for thing in self.targets)
             for frame, thing in self.listed(coming):
-                self.subject(thing, name(view.scene.things[thing]))
+                self.subject(thing, view.names[thing])
                 self.add(frame, subject=(thing, frame))
         elif kind in ("count", "count_choice"):  # the places of what is counted
             for thing in self.listed(view.in_order(self.targets)):

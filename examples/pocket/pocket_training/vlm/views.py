@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from harness.types import Point
+from harness.world.language import Noun
 from harness.world.raster import edges, visible_masks
 from harness.world.scene import RGB, Scene
 
@@ -35,6 +36,11 @@ class View:
     def masks(self) -> NDArray[np.bool_]:
         """Frames × things × height × width: visible pixels."""
         return np.stack([visible_masks(self.scene, frame) for frame in self.frames])
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the things in reasoning: size, colour and shape."""
+        return [Noun(*thing.combination).words() for thing in self.scene.things]
 
     @cached_property
     def areas(self) -> NDArray[np.int64]:
