@@ -229,7 +229,8 @@ class Reasoning(Lesson):
 
     def reason(self, *, compare_sizes: bool) -> None:
         """Write what comes before the answer: facts of each thing, and the outcome."""
-        kind, view, named = self.qa.kind, self.view, self.qa.named
+        kind, view = self.qa.kind, self.view
+        named: Sequence[tuple[int, str]] = self.qa.named
         facts: Sequence[Fact] = ()
         if kind == "nearest":  # to the first one
             (first, words), *named = named
@@ -249,8 +250,8 @@ class Reasoning(Lesson):
             facts = self.each(named, compare=kind in compared)
         self.add(": ")
         if kind == "distance":
-            (first, place), (second, other) = facts
-            self.add(abs(place - other), first, second, soft=True)
+            (here, place), (there, other) = facts
+            self.add(abs(place - other), here, there, soft=True)
         elif kind in LENGTHS:
             ((source, number),) = facts
             self.add(number, source, soft=True)
