@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from transformers import PreTrainedModel
 
+MAX_GRAD_NORM = 1.0
 WEIGHTS, OPTIMISERS = "weights.safetensors", "optimisers.pt"  # files of a state
 
 
@@ -41,11 +42,17 @@ class Course(ABC):
         """Write the network as it is now, as transformers loads it."""
         networks.export(self.network, self.folder, folder, tensors=None)
 
-    def set_rate(self, rate: float) -> None:
-        """Set the learning rate of all weights."""
+    def update(self, learning_rate: float) -> float:
+        """Make an optimiser step; return the norm that the gradients had."""
+        from torch.nn.utils import clip_grad_norm_
+
+        norm = clip_grad_norm_(self.trained.parameters(), MAX_GRAD_NORM)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
-                group["lr"] = rate
+                group["lr"] = learning_rate
+            optimiser.step()
+            optimiser.zero_grad()
+        return float(norm)
 
 
 @dataclass(frozen=True, kw_only=True)

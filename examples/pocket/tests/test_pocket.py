@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from pocket_training.training import one_thread
+from pocket_training.training import MAX_GRAD_NORM, one_thread
 from pocket_training.vlm import course as courses
 from pocket_training.vlm import data_mixture
 from pocket_training.vlm.batches import TOKENIZER, collate
@@ -629,7 +629,7 @@ def stage_of(record):
 
 CONSTANTS = {
     "weight_decay": courses.WEIGHT_DECAY,
-    "max_grad_norm": courses.MAX_GRAD_NORM,
+    "max_grad_norm": MAX_GRAD_NORM,
     "measured_weight": courses.MEASURED,
     "target_weight": courses.HEADS["targeted"],
     "grounding_weight": courses.HEADS["grounding"],

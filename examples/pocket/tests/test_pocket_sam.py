@@ -17,7 +17,7 @@ from pocket_training.sam.batches import (
 )
 from pocket_training.sam.course import mask_losses, reached_ious, shares
 from pocket_training.sam.trainer import PocketSamTrainer
-from pocket_training.training import one_thread
+from pocket_training.training import MAX_GRAD_NORM, one_thread
 
 from harness import plugins
 from harness.errors import StoreError, UsageError
@@ -329,7 +329,7 @@ def test_the_shipped_weights_can_be_made_again():
         "longest": courses.LONGEST,
         "warmup_steps": courses.WARMUP_STEPS,
         "weight_decay": courses.WEIGHT_DECAY,
-        "max_grad_norm": courses.MAX_GRAD_NORM,
+        "max_grad_norm": MAX_GRAD_NORM,
         "sparse_steps": courses.SPARSE_STEPS,
     }
     assert record["settings"].items() >= {**settings.describe(), **constants}.items()

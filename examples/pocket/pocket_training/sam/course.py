@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import Sam2VideoProcessor
 from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoVisionEncoderOutput
@@ -34,7 +34,6 @@ FIRST_BACKGROUND, SPARSE_STEPS = 0.02, 200
 
 WARMUP_STEPS = 50
 WEIGHT_DECAY = 0.01  # of matrices and filters; vectors, such as biases, do not decay
-MAX_GRAD_NORM = 1.0
 OTHERS = 0.3
 """Weight of the mean over the three masks beside the best of them. With the best alone, as SAM 2 is
 trained, each mask learned some of the objects, and the expected IoU could not tell which."""
@@ -77,7 +76,6 @@ class PocketSamCourse(Course):
         frames = int(draw.integers(SHORTEST, LONGEST + 1))
         multimask = bool(draw.random() < SEVERAL)
         background = min(1.0, FIRST_BACKGROUND + step / SPARSE_STEPS)
-        self.set_rate(self.rate(step))
         shown = stills(self.seed, step, images=IMAGES, objects=OBJECTS)
         losses = {"still": self.still_loss(shown, multimask=multimask, background=background)}
         if step >= self.settings.still_steps:
@@ -87,10 +85,7 @@ class PocketSamCourse(Course):
         for kind, (loss, terms) in losses.items():
             torch.autograd.backward(loss)
             numbers |= {f"{kind}/{name}": value for name, value in terms.items()}
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
-        self.optimisers[0].step()
-        self.optimisers[0].zero_grad()
-        return numbers | {"gradient": float(norm)}
+        return numbers | {"gradient": self.update(self.rate(step))}
 
     def rate(self, step: int) -> float:
         """The learning rate: constant for stills alone, then from its clips' value to zero."""

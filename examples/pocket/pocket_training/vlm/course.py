@@ -20,7 +20,6 @@ ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
 
 INTERVALS = (1, 2, 3, 4)  # steps in time from one grid of a clip to the next
 WEIGHT_DECAY = 0.02  # of matrices other than the input vocabulary
-MAX_GRAD_NORM = 1.0
 MEASURED = 1.5  # weight of a coordinate's loss beside that of a text token
 HEADS = {"targeted": 0.5, "grounding": 0.5, "attends": 0.5, "outlines": 4.0}
 """Weights of heads beside the others."""
@@ -82,24 +81,19 @@ class PocketCourse(Course):
     def step(self, step: int) -> dict[str, float]:
         """Make the step after so many others; return the losses of this process's first half."""
         part, group = step / self.steps, processes()
-        self.set_rate(self.settings.learning_rate * self.stage.rate(part, step))
         logged = [
             {kind: self.backward(batch, part) for kind, batch in self.half(step, half).items()}
             for half in range(group.process_index, self.settings.parts, group.num_processes)
         ]
-        weights = [*self.trained.parameters()]
-        for weight in weights:
+        for weight in self.trained.parameters():
             if weight.grad is None:  # a head that no batch of this process needed
                 weight.grad = torch.zeros_like(weight)
             if group.num_processes > 1:
                 torch.distributed.all_reduce(weight.grad)
-        norm = nn.utils.clip_grad_norm_(weights, MAX_GRAD_NORM)
-        for optimiser in self.optimisers:
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=False)
+        norm = self.update(self.settings.learning_rate * self.stage.rate(part, step))
         found = {f"{kind}/{name}": n for kind, row in logged[0].items() for name, n in row.items()}
         loss = sum(row["loss"] for row in logged[0].values())
-        return {"loss": loss, **found, "norm": float(norm)}
+        return {"loss": loss, **found, "norm": norm}
 
     def half(self, step: int, half: int) -> dict[str, Batch]:
         """Return the batches of one of a step's halves, by kind: a function of seed and step."""

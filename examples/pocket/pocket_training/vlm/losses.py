@@ -61,12 +61,6 @@ class Heads(nn.Module):
         image, middle = states.image.float(), states.middle.float()
         seen = middle[batch["seen"]].view(len(middle), -1, middle.shape[-1])
         shown = batch["kinds"][..., 0] != NOTHING
-        boxes, way = torch.split(batch["boxes"], [4, 2], dim=-1)
-        relative = torch.cat([(boxes - _centres(boxes.shape[1])) / CELL, way / FASTEST], dim=-1)
-        boxes, way = torch.split(batch["boxes_of_targets"], [4, 2], dim=-1)
-        wanted = torch.cat([boxes / (CANVAS / 2) - 1, way / FASTEST / 4], dim=-1)
-        about = shown[batch["owner"]]
-        place_loss = functional.smooth_l1_loss(self.place(seen)[about], wanted[about], beta=0.1)
         row, place = batch["grounding"].unbind(1)
         scores = (self.query(middle[row, place])[:, None] * self.key(seen)[row]).sum(-1)
         picked = functional.log_softmax(scores / LOOK_WIDTH**0.5, dim=-1)
@@ -74,8 +68,15 @@ class Heads(nn.Module):
         attended = attended[batch["seen"][row]].view(batch["looked_at"].shape)
         row, place, letter = batch["options"].unbind(1)
         options = self.option(middle[row, place])
+        boxes, way = torch.split(batch["boxes"], [4, 2], dim=-1)
+        relative = torch.cat([(boxes - _centres(boxes.shape[1])) / CELL, way / FASTEST], dim=-1)
+        things = _thing_loss(self.things(image), batch["kinds"], relative)
+        boxes, way = torch.split(batch["boxes_of_targets"], [4, 2], dim=-1)
+        wanted = torch.cat([boxes / (CANVAS / 2) - 1, way / FASTEST / 4], dim=-1)
+        about = shown[batch["owner"]]
+        places = functional.smooth_l1_loss(self.place(seen)[about], wanted[about], beta=0.1)
         losses = {
-            "things": _thing_loss(self.things(image), batch["kinds"], relative) + 6 * place_loss,
+            "things": things + 6 * places,
             "targeted": functional.binary_cross_entropy_with_logits(
                 self.targeted(seen)[..., 0], batch["targeted"]
             ),
