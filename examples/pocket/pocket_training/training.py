@@ -27,11 +27,9 @@ class Course(ABC):
     """One training: what it trains, and its steps."""
 
     steps: int
-    folder: Path
-    """The shipped weights, whose sizes and processor it has."""
+    folder: Path  # of the shipped weights, whose sizes and processor it has
     network: "PreTrainedModel"
-    trained: "nn.Module"
-    """The network, with what is left out of its checkpoint."""
+    trained: "nn.Module"  # the network, with what is left out of its checkpoint
     optimisers: "Sequence[Optimizer]"
 
     @abstractmethod

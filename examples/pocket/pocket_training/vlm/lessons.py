@@ -57,7 +57,7 @@ Fact: TypeAlias = tuple[Stretch, int]
 
 
 class Lesson:
-    """A chat about a view: the request, and the response as far as it is written."""
+    """A chat about a view: the request, and a response in progress."""
 
     def __init__(self, view: View, prompt: str) -> None:
         seen = (IMAGE if len(view.frames) == 1 else VIDEO) * (len(view.frames[::2]) * TOKENS)
@@ -66,8 +66,7 @@ class Lesson:
             f"<|im_start|>user\n{prompt}<|vision_start|>{seen}<|vision_end|><|im_end|>\n"
             "<|im_start|>assistant\n"
         )
-        self.begin = self.learned_from = len(self.text)
-        """Where the response begins, and from where on it is learned: before, it is given."""
+        self.begin = self.learned_from = len(self.text)  # of the response; before, it is given
         self.spans: list[tuple[Stretch, Subject | None, bool]] = []
         """Stretches about subjects; True for measured numbers: a near miss is nearly right."""
         self.copies: list[tuple[Stretch, Stretch]] = []
@@ -81,7 +80,7 @@ class Lesson:
 
     @property
     def response(self) -> str:
-        """The response."""
+        """The response as far as it is written."""
         return self.text[self.begin :]
 
     def add(

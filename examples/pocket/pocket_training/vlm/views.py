@@ -13,9 +13,7 @@ from harness.world.language import Noun
 from harness.world.raster import edges, visible_masks
 from harness.world.scene import RGB, Scene
 
-CANVAS = 168
-"""Side in pixels of the square that every image is squashed to; number tokens go this far."""
-
+CANVAS = 168  # side in pixels of the square that every image is squashed to
 CELLS = 6  # image tokens along each side
 CLEAR_SHARE = 0.8  # of a thing's largest visible area: most of it
 
