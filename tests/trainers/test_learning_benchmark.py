@@ -16,13 +16,16 @@ from pocket_training.vlm.captions import TIMES, shapes_captions
 from harness import plugins
 from harness.errors import DataError, ParseError, UsageError
 from harness.leaderboards import figure
+from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.dr2seg.grammar import description
 from harness.models.grammar import reasoning, well_formed
+from harness.models.pocket import FOLDER
 from harness.models.video_str.grammar import graph
 from harness.responses import tag_text
 from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.testing import make_shapes
+from harness.trainers import network as networks
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import fill_description, with_descriptions
 from harness.trainers.sft.examples import examples_of
@@ -312,9 +315,10 @@ def test_ticks_lie_inside_and_are_few(low, spread):
 @pytest.mark.slow
 def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("trl")
-    from pocket_training.vlm.network import make_network, save_checkpoint, shipped_config
+    ensure_torchvision()
+    from pocket_training.vlm.network import make_network
 
-    save_checkpoint(make_network(shipped_config(), seed=3), tmp_path / "start")
+    networks.export(make_network(seed=3), FOLDER, tmp_path / "start", tensors=None)
     plan = learning.Plan(
         out=tmp_path / "out",
         start=str(tmp_path / "start"),

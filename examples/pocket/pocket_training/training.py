@@ -1,43 +1,56 @@
-"""Loop of both trainings, which draw their own world: steps, states, log, checkpoint and record."""
+"""Training on scenes that are drawn as it goes: the loop of both networks."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.store.atomic import write_json
 from harness.trainer import Trainer, TrainingRun
+from harness.trainers import network as networks
 from harness.trainers import state as states
 from harness.trainers.session import Session, started
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
+    from transformers import PreTrainedModel
 
+MAX_GRAD_NORM = 1.0
 WEIGHTS, OPTIMISERS = "weights.safetensors", "optimisers.pt"  # files of a state
-RECORD = "training.json"  # of how the checkpoint beside it was made
-FIRST = 50  # steps whose losses the record holds one by one; a repetition has to find them again
-AVERAGED = 50  # steps to one row of the record's curve
 
 
-class Course(Protocol):
-    """One training, before its first step."""
+class Course(ABC):
+    """One training: what it trains, and its steps."""
 
-    trained: "nn.Module"
+    steps: int
+    folder: Path  # of the shipped weights, whose sizes and processor it has
+    network: "PreTrainedModel"
+    trained: "nn.Module"  # the network, with what is left out of its checkpoint
     optimisers: "Sequence[Optimizer]"
-    before: Mapping[str, object] = MappingProxyType({})
-    """Record of the training that it goes on from, or nothing."""
 
+    @abstractmethod
     def step(self, step: int) -> dict[str, float]:
-        """Make one step; return the losses before it."""
+        """Make the step after so many others; return the losses before it."""
 
     def export(self, folder: Path) -> None:
-        """Write the network as it is now, as transformers loads it; called in every process."""
+        """Write the network as it is now, as transformers loads it."""
+        networks.export(self.network, self.folder, folder, tensors=None)
+
+    def update(self, learning_rate: float) -> float:
+        """Make an optimiser step; return the norm that the gradients had."""
+        from torch.nn.utils import clip_grad_norm_
+
+        norm = clip_grad_norm_(self.trained.parameters(), MAX_GRAD_NORM)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate
+            optimiser.step()
+            optimiser.zero_grad()
+        return float(norm)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +71,8 @@ class WorldTrainer(Trainer):
                     f"{self.name}({key}=…)", expected=f"at least {least}", found=str(value)
                 )
 
-    @property
     @abstractmethod
-    def steps(self) -> int:
-        """Number of optimizer steps."""
-
-    @abstractmethod
-    def course(self, run: TrainingRun) -> Course:
+    def course(self, seed: int) -> Course:
         """Return the training with its initial weights."""
 
     def describe(self) -> Mapping[str, object]:
@@ -75,8 +83,7 @@ class WorldTrainer(Trainer):
         """Train to the end, from the newest state or from the beginning; write the checkpoint.
 
         Raises:
-            UsageError: it was given a model or tasks, which it has no use for, or more processes
-                than can share a step.
+            UsageError: there is a model, or a task, or more processes than can share a step.
             StoreError: the state to go on from is damaged.
             KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """
@@ -94,70 +101,43 @@ class WorldTrainer(Trainer):
                 fix=f"accelerate launch --num_processes {self.parts} …",
             )
         ensure_torchvision()
-        course = self.course(run)
-        session = Session(run, course.export, report_to=None, settings={})
+        course = self.course(run.seed)
+        export = course.export if run.main else lambda folder: None
+        session = Session(run, export, report_to=None, settings={})
         if session.state is not None:
             states.load_tensors(session.state / WEIGHTS, course.trained)
             states.load_optimizers(session.state / OPTIMISERS, course.optimisers)
-        run.progress.start(self.name, self.steps, session.done)
+        run.progress.start(self.name, course.steps, session.done)
         with one_thread():
-            for done in range(session.done + 1, self.steps + 1):
+            for done in range(session.done + 1, course.steps + 1):
                 numbers = {name: round(n, 5) for name, n in course.step(done - 1).items()}
                 session.log(done, numbers | session.evaluate(done))
-                stopping = session.stopping() and done < self.steps
+                stopping = session.stopping() and done < course.steps
                 if run.main and (stopping or done % self.save_steps == 0):
                     with states.saved_state(run.state, done) as folder:
-                        states.save_tensors(
-                            folder / WEIGHTS, states.trained_tensors(course.trained)
-                        )
+                        trained = states.trained_tensors(course.trained)
+                        states.save_tensors(folder / WEIGHTS, trained)
                         states.save_optimizers(folder / OPTIMISERS, course.optimisers)
                 if stopping:
                     raise KeyboardInterrupt
         run.progress.end()
-        course.export(run.checkpoint)
-        if run.main:
-            write_json(run.checkpoint / RECORD, self._record(run, course.before))
-        return {"steps": self.steps}
-
-    def _record(self, run: TrainingRun, before: Mapping[str, object]) -> dict[str, object]:
-        """Return how the checkpoint was made, and how what it began from was."""
-        rows = run.curve.read()
-        parts = (rows[start : start + AVERAGED] for start in range(0, len(rows), AVERAGED))
-        record = {
-            "method": self.name,
-            "settings": dict(self.describe()),
-            "seed": run.seed,
-            "steps": self.steps,
-            "first_losses": [row["loss"] for row in rows[:FIRST]],
-            "curve": [_average_rows(part) for part in parts],
-        }
-        return record | ({"before": dict(before)} if before else {})
-
-
-def _average_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of rows of the curve, with the step of the last one."""
-    means = {}
-    for key in dict.fromkeys(key for row in rows for key in row):
-        numbers = [row[key] for row in rows if key in row]
-        means[key] = round(sum(numbers) / len(numbers), 4)
-    return means | {"step": rows[-1]["step"]}
-
-
-def set_rate(optimisers: "Sequence[Optimizer]", rate: float) -> None:
-    """Set the learning rate of all weights."""
-    for optimiser in optimisers:
-        for group in optimiser.param_groups:
-            group["lr"] = rate
+        export(run.checkpoint)
+        return {"steps": course.steps}
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one thread: results do not depend on how many cores there are."""
+    """Compute with one thread, whatever the machine has: equal results.
+
+    Denormal numbers are zero: attention leaves many, and they are slow.
+    """
     import torch
 
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_flush_denormal(False)  # it is the thread's, whatever runs there next
+        torch.set_num_threads(threads)

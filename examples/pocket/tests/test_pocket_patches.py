@@ -7,10 +7,9 @@ import pytest
 import torch
 from pocket_training.vlm.batches import collate
 from pocket_training.vlm.data_mixture import DrawnScene
-from pocket_training.vlm.forward import HiddenStates, encode_images, patches
+from pocket_training.vlm.lessons import locate_example
 from pocket_training.vlm.losses import Heads
-from pocket_training.vlm.network import make_network, shipped_config
-from pocket_training.vlm.training_examples import locate_example
+from pocket_training.vlm.network import HiddenStates, encode_images, make_network, patches
 from pocket_training.vlm.views import View
 
 from harness.world.families import draw_scene
@@ -21,13 +20,13 @@ from harness.world.scene import COLOURS, SHAPES, SIZES
 def test_patches_come_in_the_order_of_the_architecture():
     """An image whose patches each have a grey of their own, and a thing for each patch."""
     scene = draw_scene(1, family="referring", split="train", index=0)
-    view = View(scene, (0,))
+    view = View(scene)
     numbers = np.arange(144).reshape(12, 12)
     everywhere = np.kron(numbers, np.ones((14, 14), int))
-    view.__dict__["masks"] = {0: np.stack([everywhere == number for number in range(144)])}
+    view.__dict__["masks"] = np.stack([everywhere == number for number in range(144)])[None]
     image = torch.from_numpy(np.stack([everywhere] * 3, axis=-1).astype(np.uint8))
     greys = patches(image[None, None])[0, 0, :, 0]
-    shares = view.parts(0, 2).reshape(144, -1)
+    shares = view.parts(2)[0].reshape(144, -1)
     assert np.array_equal(np.sort(shares.max(0)), np.ones(144))
     assert np.array_equal(shares.argmax(0), greys.argsort().argsort().numpy())
 
@@ -43,7 +42,7 @@ def covered(mask):
 @pytest.mark.parametrize("family", ["referring", "video"])
 def test_each_patch_tells_the_thing_that_covers_most_of_it(family):
     scene = draw_scene(3, family=family, split="train", index=5)
-    view = View(scene, tuple(range(scene.frames)))
+    view = View(scene, range(scene.frames))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
     batch = collate(drawn, intervals=[1])
     grids = (scene.frames + 1) // 2
@@ -75,7 +74,7 @@ def meetings():
     """Questions about one thing, and the tokens of which another thing covers more than that."""
     for index in range(60):
         scene = draw_scene(4, family="referring", split="train", index=index)
-        view = View(scene, (0,))
+        view = View(scene)
         for question in attributes(scene):
             if len(question.referents) == 1:
                 parts = view.shares[0]
@@ -102,7 +101,7 @@ def test_tokens_tell_the_place_of_what_is_asked_about_where_they_show_it():
 
 
 def test_what_image_tokens_are_merged_from_is_told():
-    network = make_network(shipped_config(), seed=0)
+    network = make_network(seed=0)
     pixels = patches(torch.randint(0, 255, (2, 2, 168, 168, 3), dtype=torch.uint8))
     image, seen = encode_images(network, pixels)
     assert seen.shape == (2, 144, 128)
@@ -128,7 +127,7 @@ def told_rightly(batch):
 
 
 def test_what_patches_say_costs_nothing_where_it_is_right():
-    view = View(draw_scene(3, family="referring", split="train", index=5), (0,))
+    view = View(draw_scene(3, family="referring", split="train", index=5))
     drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(view.scene)))),))]
     batch = collate(drawn, intervals=[1])
     right = told_rightly(batch)

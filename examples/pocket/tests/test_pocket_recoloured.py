@@ -1,13 +1,15 @@
 """Things in colours without a name: what they teach, and what they do not show."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from pocket_training.vlm.batches import collate, squashed
-from pocket_training.vlm.data_mixture import DrawnScene, draw_images, draw_stills
+from pocket_training.vlm.data_mixture import DrawnScene, draw_half
+from pocket_training.vlm.lessons import locate_example
 from pocket_training.vlm.losses import kind_loss
-from pocket_training.vlm.stages import STAGES
-from pocket_training.vlm.training_examples import locate_example
+from pocket_training.vlm.trainer import STAGES
 from pocket_training.vlm.views import View
 
 from harness.world.families import draw_scene
@@ -18,9 +20,15 @@ from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
 MORE = STAGES["more"]
 
 
+def images_of(stage):
+    """Images without questions."""
+    stage = replace(stage, stills=0, images=40)
+    return [one for step in range(4) for one in draw_half(stage, 1.0, seed=3, step=step)["stills"]]
+
+
 @pytest.fixture(scope="module")
 def images():
-    return [one for step in range(4) for one in draw_images(MORE, 40, seed=3, step=step)]
+    return images_of(MORE)
 
 
 def test_some_things_have_a_colour_that_no_question_names(images):
@@ -54,20 +62,20 @@ def test_they_are_seen_against_the_ground(images):
 
 
 def test_images_are_the_same_scenes_without_them(images):
-    plain = [one for step in range(4) for one in draw_images(STAGES["base"], 40, seed=3, step=step)]
+    plain = images_of(STAGES["base"])
     assert [one.view.scene for one in plain] == [one.view.scene for one in images]
     assert not any(one.view.fills for one in plain)
-    stills = draw_stills(MORE, 5, seed=3, step=0, max_things=8)
+    stills = draw_half(MORE, 1.0, seed=3, step=0)["stills"][: MORE.stills]
     assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
 
 
 def test_the_network_sees_the_other_colour():
     scene = draw_scene(3, family="referring", split="train", index=5)
     fill = (250, 0, 255)
-    areas = View(scene, (0,)).masks[0].sum((1, 2))
+    areas = View(scene).masks[0].sum((1, 2))
     thing = int(areas.argmax())
     seen, plain = (squashed(View(scene, (0,), fills))[0] for fills in ({thing: fill}, {}))
-    x, y = map(int, View(scene, (0,)).pixel_inside(thing, 0))
+    x, y = map(int, View(scene).pixel_inside(thing, 0))
     assert tuple(seen[y, x]) == fill and tuple(plain[y, x]) == COLOURS[scene.things[thing].colour]
     changed = (seen != plain).any(-1).mean()
     assert changed == pytest.approx(areas[thing] / (scene.width * scene.height), abs=0.02)
@@ -75,11 +83,11 @@ def test_the_network_sees_the_other_colour():
 
 def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape():
     scene = draw_scene(3, family="referring", split="train", index=5)
-    lesson = locate_example(View(scene, (0,)), next(iter(attributes(scene))))
+    lesson = locate_example(View(scene), next(iter(attributes(scene))))
     fills = {0: (0, 255, 255)}
     unasked, requested = (
         DrawnScene(View(scene, (0,), fills), ()),
-        DrawnScene(View(scene, (0,)), (lesson,)),
+        DrawnScene(View(scene), (lesson,)),
     )
     batch, plain = (
         collate([requested, unasked], intervals=[1, 1], fine=alone) for alone in (True, False)

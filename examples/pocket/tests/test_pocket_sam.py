@@ -1,13 +1,23 @@
 import json
 import tomllib
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
-from pocket_training.sam.batches import Clip, PromptedImage, clips, stills
-from pocket_training.sam.prompts import KINDS, Kind, points_of
+import torch
+from pocket_training.sam import course as courses
+from pocket_training.sam.batches import (
+    KINDS,
+    Clip,
+    Kind,
+    PromptedImage,
+    clips,
+    points_of,
+    stills,
+)
+from pocket_training.sam.course import mask_losses, reached_ious, shares
 from pocket_training.sam.trainer import PocketSamTrainer
+from pocket_training.training import MAX_GRAD_NORM, one_thread
 
 from harness import plugins
 from harness.errors import StoreError, UsageError
@@ -18,22 +28,6 @@ from harness.trainer import TrainingRun
 from harness.world.families import draw_scene
 from harness.world.raster import visible_masks
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from pocket_training.sam import course as courses  # noqa: E402
-from pocket_training.sam import forward  # noqa: E402
-from pocket_training.sam import network as networks  # noqa: E402
-from pocket_training.sam.losses import (  # noqa: E402
-    clip_loss,
-    mask_losses,
-    pixels,
-    reached_ious,
-    shares,
-    still_loss,
-)
-from pocket_training.training import one_thread  # noqa: E402
-
 
 @pytest.fixture(scope="module", autouse=True)
 def single():
@@ -42,8 +36,9 @@ def single():
 
 
 @pytest.fixture(scope="module")
-def parts():
-    network = networks.make_network(networks.shipped_config(), seed=0)
+def course():
+    course = courses.PocketSamCourse(PocketSamTrainer(), seed=0)
+    network = course.network.eval()
     with torch.no_grad():  # else nothing is in view at first, and its absence says nothing
         torch.manual_seed(0)
         for name in (
@@ -53,7 +48,7 @@ def parts():
         ):
             getattr(network, name).normal_()
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
-    return network, networks.load_processor()
+    return course
 
 
 def trained(out, **given):
@@ -102,7 +97,7 @@ def test_configurations_hold_settings_of_the_method():
     found = sorted((plugins.folder(entry) / "configs").glob("*.toml"))
     assert "minutes" in [path.stem for path in found]
     for path in found:
-        assert PocketSamTrainer(**tomllib.loads(path.read_text())).steps > 0
+        assert PocketSamTrainer(**tomllib.loads(path.read_text())).still_steps > 0
 
 
 def test_a_step_shows_the_same_whenever_it_is_drawn():
@@ -167,20 +162,20 @@ def test_shares_keep_a_masks_area():
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_path, several):
+def test_a_training_pass_over_prompts_says_what_transformers_says(course, tmp_path, several):
     from transformers import Sam2Model
 
-    network, processor = parts
-    network.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
-    plain = Sam2Model.from_pretrained(tmp_path).eval()
+    course.export(tmp_path / "checkpoint")
+    plain = Sam2Model.from_pretrained(tmp_path / "checkpoint").eval()
     requested = stills(0, 4, images=2, objects=3)
     points = torch.from_numpy(np.stack([one.points for one in requested]) * np.float32(192))
     labels = torch.from_numpy(np.stack([one.labels for one in requested]))
-    shown = pixels(processor, [one.image for one in requested])
+    images = [one.image for one in requested]
+    shown = course.processor.image_processor(images, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
-        seen = network.get_image_features(shown)
-        output = forward.predict_masks(network, seen, points, labels, multimask=several)
+        *finer, last = course.features(images).fpn_hidden_states
+        maps = [*finer, last + course.network.no_memory_embedding]
+        output = course.decode(maps, points, labels, multimask=several)
         official = plain(
             pixel_values=shown, input_points=points, input_labels=labels, multimask_output=several
         )
@@ -191,25 +186,24 @@ def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_pat
 
 
 @pytest.mark.parametrize(("bias", "frames"), [(3.0, 7), (0.0, 4)])
-def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path, bias, frames):
+def test_a_training_pass_over_a_clip_says_what_transformers_says(course, tmp_path, bias, frames):
     """With the bias at 0, nothing is in view; at 3, everything is."""
     from transformers import Sam2VideoModel
 
-    network, processor = parts
     (clip,) = clips(0, 3, videos=1, objects=3, frames=frames)
+    final = course.network.mask_decoder.pred_obj_score_head.proj_out
     with torch.no_grad():
-        network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(bias)
-    network.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
+        final.bias.fill_(bias)
+    course.export(tmp_path / "checkpoint")
     with torch.no_grad():
-        seen = network.get_image_features(pixels(processor, clip.frames))
+        seen = course.features(clip.frames)
         start = (shares(clip.masks[0], 192) >= 0.5).float()
         order = torch.arange(frames)[:, None].expand(-1, 3)
-        output = forward.track_objects(network, seen, start, order)
-        network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
-    plain = Sam2VideoModel.from_pretrained(tmp_path).eval()
-    session = processor.init_video_session(video=list(clip.frames), dtype=torch.float32)
-    processor.add_inputs_to_inference_session(
+        output = course.track(seen, start, order)
+        final.bias.fill_(3.0)
+    plain = Sam2VideoModel.from_pretrained(tmp_path / "checkpoint").eval()
+    session = course.processor.init_video_session(video=list(clip.frames), dtype=torch.float32)
+    course.processor.add_inputs_to_inference_session(
         session, frame_idx=0, obj_ids=[1, 2, 3], input_masks=list(clip.masks[0])
     )
     steps = list(plain.propagate_in_video_iterator(session, start_frame_idx=0))
@@ -222,26 +216,25 @@ def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path
         assert (best.std() > 0.01) and bool((presence > 0).all()) == (bias == 3.0)
 
 
-def test_objects_of_several_clips_are_followed_together_as_alone(parts):
-    network, processor = parts
+def test_objects_of_several_clips_are_followed_together_as_alone(course):
     one, other = clips(0, 5, videos=2, objects=2, frames=3)
-    _, both = clip_loss(network, processor, [one, other], background=1.0)
-    alone = [clip_loss(network, processor, [clip], background=1.0)[1] for clip in (one, other)]
+    _, both = course.clip_loss([one, other], background=1.0)
+    alone = [course.clip_loss([clip], background=1.0)[1] for clip in (one, other)]
     present = [int(clip.masks[1:].any(axis=(2, 3)).sum()) for clip in (one, other)]
     expected = sum(numbers["mask"] * n for numbers, n in zip(alone, present, strict=True))
     assert both["mask"] == pytest.approx(expected / sum(present), rel=1e-4)
 
 
-def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
-    network, processor = parts
+def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(course):
+    network = course.network
     network.zero_grad()
     network.train()
     requested = stills(0, 1, images=2, objects=3)
     for several in (True, False):
-        loss, _ = still_loss(network, processor, requested, multimask=several, background=1.0)
+        loss, _ = course.still_loss(requested, multimask=several, background=1.0)
         loss.backward()
     drawn = clips(0, 2, videos=1, objects=3, frames=4)
-    clip_loss(network, processor, drawn, background=1.0)[0].backward()
+    course.clip_loss(drawn, background=1.0)[0].backward()
     left = {
         name for name, one in network.named_parameters() if one.grad is None or not one.grad.any()
     }
@@ -255,11 +248,10 @@ def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
     network.eval()
 
 
-def test_presence_is_learned_from_objects_that_leave(parts):
-    network, processor = parts
+def test_presence_is_learned_from_objects_that_leave(course):
     (clip,) = clips(0, 1, videos=1, objects=2, frames=3)
     gone = clip._replace(masks=np.concatenate([clip.masks[:1], clip.masks[1:] & False]))
-    here, away = (clip_loss(network, processor, [one], background=1.0)[1] for one in (clip, gone))
+    here, away = (course.clip_loss([one], background=1.0)[1] for one in (clip, gone))
     assert away["presence"] > here["presence"]
     assert (away["mask"], away["reached_iou"]) == (0.0, 0.0)
 
@@ -273,16 +265,13 @@ def test_a_training_leaves_a_checkpoint_that_both_models_load(whole):
         _, report = kind.from_pretrained(run.checkpoint, output_loading_info=True)
         assert not any(report.values())
     assert Sam2VideoProcessor.from_pretrained(run.checkpoint).target_size == 192
-    record = json.loads((run.checkpoint / "training.json").read_text())
-    rows = run.curve.read()
-    assert record["first_losses"] == [row["loss"] for row in rows]
-    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert [row["step"] for row in run.curve.read()] == [1, 2, 3, 4]
 
 
 def test_equal_seeds_give_equal_weights_and_others_do_not():
     one, same, other = (
-        dict(courses.PocketSamCourse(PocketSamTrainer(), run).trained.named_parameters())
-        for run in (TrainingRun(out=Path(), seed=seed) for seed in (0, 0, 1))
+        dict(courses.PocketSamCourse(PocketSamTrainer(), seed).trained.named_parameters())
+        for seed in (0, 0, 1)
     )
     assert all(torch.equal(one[name], same[name]) for name in one)
     name = "mask_decoder.iou_token.weight"
@@ -317,9 +306,7 @@ def test_more_processes_than_share_a_step_are_refused(tmp_path, monkeypatch):
 
 
 def test_the_learning_rate_rises_stays_and_falls_with_clips():
-    course = courses.PocketSamCourse(
-        PocketSamTrainer(still_steps=100, clip_steps=100), TrainingRun(out=Path())
-    )
+    course = courses.PocketSamCourse(PocketSamTrainer(still_steps=100, clip_steps=100), seed=0)
     rates = [course.rate(step) for step in range(200)]
     assert rates[0] == pytest.approx(2e-5)
     assert rates[50:100] == [1e-3] * 50
@@ -342,11 +329,11 @@ def test_the_shipped_weights_can_be_made_again():
         "longest": courses.LONGEST,
         "warmup_steps": courses.WARMUP_STEPS,
         "weight_decay": courses.WEIGHT_DECAY,
-        "max_grad_norm": courses.MAX_GRAD_NORM,
+        "max_grad_norm": MAX_GRAD_NORM,
         "sparse_steps": courses.SPARSE_STEPS,
     }
     assert record["settings"].items() >= {**settings.describe(), **constants}.items()
-    course = courses.PocketSamCourse(settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"]))
+    course = courses.PocketSamCourse(settings, record["seed"])
     losses = [course.step(step)["loss"] for step in range(6)]
     assert losses == pytest.approx(record["first_losses"][:6], rel=0.02)
 

@@ -7,18 +7,12 @@ alike for prompts and pixels, queries and keys are projected alike, and neither 
 content nor the prompt's kind drowns the encoding of places.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 from torch.nn import init
+from transformers import Sam2VideoConfig, Sam2VideoModel
 
-from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.pocket_sam import FOLDER
-
-if TYPE_CHECKING:
-    from transformers import Sam2VideoConfig, Sam2VideoModel, Sam2VideoProcessor
-    from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoAttention
 
 CONTENT = 0.25  # of what Xavier's rule gives the maps of the image encoder
 KINDS = 0.3  # standard deviation of the vectors that tell a corner from a point, and the like
@@ -27,30 +21,11 @@ FUSED = 0.1  # of the memory fuser's layers; transformers begins with zero: no g
 ADDED = 0.1  # of what memory attention adds to an image's features besides the memories
 
 
-def shipped_config() -> "Sam2VideoConfig":
-    """Return the sizes of the shipped network."""
-    ensure_torchvision()
-    from transformers import Sam2VideoConfig
-
-    return Sam2VideoConfig.from_pretrained(FOLDER)
-
-
-def load_processor() -> "Sam2VideoProcessor":
-    """Return the shipped processor, of clips and of still images."""
-    ensure_torchvision()
-    from transformers import Sam2VideoProcessor
-
-    processor: Sam2VideoProcessor = Sam2VideoProcessor.from_pretrained(FOLDER)
-    return processor
-
-
 @torch.no_grad()
-def make_network(config: "Sam2VideoConfig", *, seed: int) -> "Sam2VideoModel":
-    """A Sam2VideoModel with random weights, in evaluation mode (it has no dropout)."""
-    from transformers import Sam2VideoModel
-
+def make_network(*, seed: int) -> Sam2VideoModel:
+    """A network as large as the shipped one with random weights, in evaluation mode."""
     torch.manual_seed(seed)
-    network = Sam2VideoModel(config)
+    network = Sam2VideoModel(Sam2VideoConfig.from_pretrained(FOLDER))
     for module in network.modules():
         # By the module's width: the architecture's 0.02 suits wide networks only.
         if isinstance(module, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
@@ -63,31 +38,26 @@ def make_network(config: "Sam2VideoConfig", *, seed: int) -> "Sam2VideoModel":
         head.proj_out.weight.mul_(0.1)  # masks begin undecided
     for neck in network.vision_encoder.neck.convs:
         neck.weight.mul_(CONTENT)
-    for layer in network.memory_encoder.memory_fuser.layers:
+    memory = network.memory_encoder
+    for layer in memory.memory_fuser.layers:
         layer.scale.fill_(FUSED)
     # Released checkpoints hold one encoding of places twice; transformers draws two.
     network.prompt_encoder.shared_embedding.positional_embedding.copy_(
         network.shared_image_embedding.positional_embedding
     )
-    for name, module in network.named_modules():
-        if name.startswith("mask_decoder") and hasattr(module, "q_proj"):
-            _begin_alike(module)
+    for module in network.mask_decoder.modules():
+        if hasattr(module, "q_proj"):
+            module.k_proj.weight.copy_(init.orthogonal_(module.q_proj.weight, gain=SHARPNESS))
     # Memory attention begins by attending to the memory of similar pixels. A memory is a narrower
     # copy of the image's features, to which the mask is added, so keys are made from it as queries
     # are made from the features narrowed in the same way.
-    encoder = network.memory_encoder
-    init.dirac_(encoder.feature_projection.weight)
-    narrow = init.orthogonal_(encoder.projection.weight)[:, :, 0, 0]
+    init.dirac_(memory.feature_projection.weight)
+    narrow = init.orthogonal_(memory.projection.weight)[:, :, 0, 0]
     for layer in network.memory_attention.layers:
-        _begin_alike(layer.self_attn)
-        layer.self_attn.o_proj.weight.mul_(ADDED)
+        own, across = layer.self_attn, layer.cross_attn_image
+        own.k_proj.weight.copy_(init.orthogonal_(own.q_proj.weight, gain=SHARPNESS))
+        own.o_proj.weight.mul_(ADDED)
         layer.linear2.weight.mul_(ADDED)
-        keys = init.orthogonal_(layer.cross_attn_image.k_proj.weight, gain=SHARPNESS)
-        layer.cross_attn_image.q_proj.weight.copy_(keys @ narrow)
+        keys = init.orthogonal_(across.k_proj.weight, gain=SHARPNESS)
+        across.q_proj.weight.copy_(keys @ narrow)
     return network.eval()
-
-
-def _begin_alike(attention: "Sam2VideoAttention") -> None:
-    """Initialise attention so that it attends to keys like the query."""
-    queries = init.orthogonal_(attention.q_proj.weight, gain=SHARPNESS)
-    attention.k_proj.weight.copy_(queries)

@@ -1,13 +1,8 @@
-"""Settings of pocket-sam's training.
-
-First only stills are shown, with boxes and points; then clips as well, with the masks of their
-first frame, forward and backward.
-"""
+"""Settings of pocket-sam's training: at first stills with boxes and points, then clips as well."""
 
 from dataclasses import dataclass
 
 from harness.options import with_options
-from harness.trainer import TrainingRun
 from pocket_training.training import Course, WorldTrainer
 
 
@@ -28,16 +23,11 @@ class PocketSamTrainer(WorldTrainer):
     save_steps: int = 200
     """Steps from one state to the next."""
 
-    @property
-    def steps(self) -> int:
-        """Number of steps on stills and on clips together."""
-        return self.still_steps + self.clip_steps
-
-    def course(self, run: TrainingRun) -> Course:
+    def course(self, seed: int) -> Course:
         """Return the training with its initial weights."""
         from pocket_training.sam.course import PocketSamCourse
 
-        return PocketSamCourse(self, run)
+        return PocketSamCourse(self, seed)
 
 
 @with_options(PocketSamTrainer)

@@ -7,20 +7,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from transformers import AutoTokenizer
 
+from harness.models.pocket import FOLDER
 from harness.world.raster import render
 from harness.world.scene import COLOURS, SHAPES, SIZES
-from pocket_training.vlm import vocabulary
 from pocket_training.vlm.data_mixture import DrawnScene
-from pocket_training.vlm.training_examples import Span, TrainingExample
-from pocket_training.vlm.views import CELLS, View
-from pocket_training.vlm.vocabulary import CANVAS
+from pocket_training.vlm.lessons import IMAGE, TOKENS, VIDEO, Lesson
+from pocket_training.vlm.views import CANVAS, CELLS, View
 
-TOKENS = CELLS * CELLS  # image tokens a grid
-MIN_PIXELS = 0.04
-"""The part of an image token's area that a thing must cover for the token to speak of it."""
-MIN_PIXELS_OF_PATCH = 0.1
-"""The same of a patch's area, which is a quarter of a token's."""
+TOKENIZER = AutoTokenizer.from_pretrained(FOLDER)
+"""A number up to 168 is one token, and so one decision for the network; so are the fixed parts of
+prompts and of the answer's JSON, so that a response about one object is some twenty tokens. All are
+ordinary tokens over ordinary text, which is read back as it was."""
+MIN_PIXELS, MIN_PIXELS_OF_PATCH = 0.04, 0.1
+"""The parts of the areas of an image token, and of a patch, that a thing must cover to be told."""
 IGNORED = -100
 STEP = 16
 """Multiple that rows are padded to. Matrix products are compiled for every new length, and only
@@ -30,16 +31,15 @@ OUTLINE = 7  # cells along each side of an image token in which outlines are tol
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float32]
-Arrays: TypeAlias = dict[str, NDArray[np.generic]]
 Batch: TypeAlias = Mapping[str, torch.Tensor]
 """See `collate`."""
 
 
 def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool = False) -> Batch:
-    """The arrays of images with equally many frames, and of the lessons about them, as rows.
+    """The arrays of images, or clips of one length, and of the lessons about them, as rows.
 
     Args:
-        drawn: The images, or clips of one length.
+        drawn: The images.
         intervals: The steps in time from one grid of a clip to the next, one an image.
         fine: Tokens that show the question's subject have its box, even where other things cover
             more of them; and those of images that are asked about have colours alone, as shapes
@@ -49,145 +49,110 @@ def collate(drawn: Sequence[DrawnScene], *, intervals: Sequence[int], fine: bool
         images: uint8, images × frames × 168 × 168 × 3.
         tokens, labels, measured, seen: Rows × length, padded on the right: the tokens; the token to
             write next, or -100; True where that is a measured number; True at image tokens.
-        positions: 3 × rows × length.
+        positions: 3 × rows × length: time, height and width, as the architecture counts them.
         owner: Rows: the image of each.
         targeted: Rows × image tokens: 1 where the token shows the subject of the question.
-        grounding: Pointers × 2: row, and the place from which to look.
-        looked_at: Pointers × image tokens: target attention; each row adds up to 1.
-        copies: Copies × 2: row, and the place of a text that repeats an earlier one, or follows
-            from it.
-        sources: Copies × length: True at the tokens of that text.
-        options: Words of options × 3: row, place, and the number of the option.
+        grounding, looked_at: Pointers × (row, place), and the image tokens to attend to from there.
+        copies, sources: Copies × (row, place), and the tokens of the text that is repeated there.
+        options: Words of options × (row, place, number of the option).
         kinds: Images × image tokens × 3: shape (0: no thing, or its number from 1), colour, size;
             -100: not predicted.
         boxes: Images × image tokens × 6: box on the canvas, and its middle's way to the next frame.
         boxes_of_targets: Rows × image tokens × 6: like `boxes`; see `fine`.
         patch_kinds, patch_boxes: Images × patches × 3 and × 4: the same of each patch.
-        outlines: Images × image tokens × 49: the part that the token's thing covers of each cell of
-            a grid over the token.
+        outlines: Images × image tokens × 49: the part that the token's thing covers of each cell.
     """
-    rows = [
-        _row(example, one.view, intervals[image], fine=fine) | {"owner": np.array(image)}
-        for image, one in enumerate(drawn)
-        for example in one.examples
-    ]
-    images = [_image(one, fine=fine) for one in drawn]
-    batch: Arrays = {name: np.stack([image[name] for image in images]) for name in images[0]}
-    for name in ("owner", "targeted", "boxes_of_targets"):
-        batch[name] = np.stack([row[name] for row in rows])
-    batch["looked_at"] = np.concatenate([row["looked_at"] for row in rows])
-    for name in ("grounding", "copies", "options"):
-        numbered = (np.insert(row[name], 0, number, axis=1) for number, row in enumerate(rows))
-        batch[name] = np.concatenate([*numbered])
-    length = -(-max(len(row["tokens"]) for row in rows) // STEP) * STEP
-    empty = {
-        "tokens": vocabulary.load_tokenizer().pad_token_id,
-        "labels": IGNORED,
-        "measured": False,
-        "seen": False,
-        "positions": 0,
-    }
-    for name, value in empty.items():
-        shape = (len(rows), *rows[0][name].shape[:-1], length)
-        batch[name] = np.full(shape, value, dtype=rows[0][name].dtype)
-        for padded, row in zip(batch[name], rows, strict=True):
-            padded[..., : len(row["tokens"])] = row[name]
-    batch["positions"] = batch["positions"].swapaxes(0, 1)
-    places, (first, last) = np.arange(length), batch["copies"].T[2:, :, None]
-    batch["copies"], batch["sources"] = batch["copies"][:, :2], (places >= first) & (places < last)
-    return {name: torch.from_numpy(array) for name, array in batch.items()}
-
-
-def _row(example: TrainingExample, view: View, interval: int, *, fine: bool) -> Arrays:
-    """The arrays of one lesson, before they are padded; pointers without their row."""
-    tokenizer, grids = vocabulary.load_tokenizer(), -(-len(view.frames) // 2)
-    pad = vocabulary.IMAGE if len(view.frames) == 1 else vocabulary.VIDEO
-    before = f"{vocabulary.START}user\n"
-    turn = f"{vocabulary.VISION_END}{vocabulary.END}\n{vocabulary.START}assistant\n"
-    prompt = f"{before}{example.prompt}{vocabulary.VISION_START}{pad * (grids * TOKENS)}{turn}"
-    encoded = tokenizer.backend_tokenizer.encode(
-        prompt + example.response + vocabulary.END, add_special_tokens=False
+    lessons = [(image, lesson) for image, one in enumerate(drawn) for lesson in one.examples]
+    encoded = TOKENIZER(
+        [f"{lesson.text}<|im_end|>" for _, lesson in lessons],
+        padding=True,
+        padding_side="right",
+        pad_to_multiple_of=STEP,
+        return_offsets_mapping=True,
+        return_tensors="np",
     )
-    starts, ends = np.array(encoded.offsets).T
+    tokens, (starts, ends) = encoded["input_ids"], np.moveaxis(encoded["offset_mapping"], -1, 0)
+    owner = np.array([image for image, _ in lessons])
+    learned_from = np.array([[lesson.learned_from] for _, lesson in lessons])
+    labels, measured = np.full(tokens.shape, IGNORED), np.zeros(tokens.shape, dtype=np.bool_)
+    labels[:, :-1] = np.where(starts[:, 1:] >= learned_from, tokens[:, 1:], IGNORED)
+    seen = np.isin(tokens, TOKENIZER.convert_tokens_to_ids([IMAGE, VIDEO]))
 
-    def places(start: int, end: int, *, in_prompt: bool = False) -> range:
-        """The places of the tokens of a stretch of the response, or of the question's text."""
-        begin = len(before if in_prompt else prompt)
-        first, last = np.searchsorted(ends, begin + start, "right"), begin + end
-        return range(int(first), int(np.searchsorted(starts, last)))
+    def within(row: int, start: int, end: int) -> Ints:
+        """The places of the tokens of a stretch of a row's text."""
+        return np.flatnonzero((ends[row] > start) & (starts[row] < end))
 
-    tokens = np.array(encoded.ids)
-    learned_from = int(np.searchsorted(starts, len(prompt) + example.learned_from))
-    labels, measured = np.full(len(tokens), IGNORED), np.zeros(len(tokens), dtype=np.bool_)
-    labels[learned_from - 1 : -1] = tokens[learned_from:]
-    grounding, looked_at = [], []
-    for span in example.spans:
-        for place in places(span.start, span.end):
-            measured[place - 1] = span.soft
-            if place >= learned_from and span.thing is not None:
-                grounding.append(place - 1)
-                looked_at.append(_target(view, span, span.thing))
-    copies = []
-    for copy in example.copies:
-        written = places(copy.start, copy.end)
-        source = places(*copy.source, in_prompt=copy.in_prompt)
-        for number, place in enumerate(written if written[0] >= learned_from else ()):
-            # Token by token, if both have as many.
-            own = source[number : number + 1] if len(written) == len(source) else source
-            copies.append((place - 1, own.start, own.stop))
-    options = [
-        (place, number)
-        for number, stretch in enumerate(example.options)
-        for place in places(*stretch, in_prompt=True)
-    ]
-    seen = tokens == tokenizer.convert_tokens_to_ids(pad)
-    owners = _most(view.shares[::2], MIN_PIXELS)
-    targeted = np.zeros(owners.shape, dtype=np.float32)
-    if example.targets:
-        target = _most(view.shares[::2][:, example.targets], MIN_PIXELS)
-        targeted[target >= 0] = 1
-        if fine:
-            owners = np.where(target >= 0, np.array(example.targets)[target], owners)
-    return {
+    grounding, looked_at, copies, sources, options = [], [], [], [], []
+    for row, (_, lesson) in enumerate(lessons):
+        for stretch, subject, soft in lesson.spans:
+            for place in within(row, *stretch) - 1:
+                measured[row, place] = soft
+                if subject is not None and labels[row, place] != IGNORED:
+                    grounding.append((row, place))
+                    looked_at.append(_attention(lesson.view, *subject))
+        for copy, original in lesson.copies:
+            written, source = within(row, *copy) - 1, within(row, *original)
+            for number, place in enumerate(written if labels[row, written[0]] != IGNORED else ()):
+                copies.append((row, place))
+                # Token by token, if both have as many.
+                own = source[number] if len(written) == len(source) else source
+                sources.append(np.isin(np.arange(tokens.shape[1]), own))
+        for number, stretch in enumerate(lesson.options):
+            options += [(row, place, number) for place in within(row, *stretch)]
+    targeted, boxes = zip(*(_targets(lesson, fine=fine) for _, lesson in lessons), strict=True)
+    batch = {
         "tokens": tokens,
         "labels": labels,
         "measured": measured,
-        "positions": _positions(int(seen.argmax()), grids, interval, len(tokens)),
         "seen": seen,
-        "targeted": targeted.reshape(-1),
-        "boxes_of_targets": _boxes(view, owners),
-        "grounding": np.array(grounding, dtype=np.int64).reshape(-1, 1),
-        "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, grids * TOKENS),
-        "copies": np.array(copies, dtype=np.int64).reshape(-1, 3),
-        "options": np.array(options, dtype=np.int64).reshape(-1, 2),
+        "positions": _positions(seen, np.array(intervals)[owner, None]),
+        "owner": owner,
+        "targeted": np.stack(targeted),
+        "boxes_of_targets": np.stack(boxes),
+        "grounding": np.array(grounding, dtype=np.int64).reshape(-1, 2),
+        "looked_at": np.array(looked_at, dtype=np.float32).reshape(-1, seen[0].sum()),
+        "copies": np.array(copies, dtype=np.int64).reshape(-1, 2),
+        "sources": np.array(sources, dtype=np.bool_).reshape(-1, tokens.shape[1]),
+        "options": np.array(options, dtype=np.int64).reshape(-1, 3),
     }
+    images = [_image(one, fine=fine) for one in drawn]
+    batch |= {name: np.stack([image[name] for image in images]) for name in images[0]}
+    return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-def _positions(start: int, grids: int, interval: int, length: int) -> Ints:
-    """Time, height and width of each token, as the architecture counts them."""
-    positions = np.tile(np.arange(length), (3, 1))
-    cells = np.arange(grids * TOKENS)
-    end = start + len(cells)
-    times = cells // TOKENS * (interval if grids > 1 else 1)
-    positions[:, start:end] = start + np.stack([times, cells % TOKENS // CELLS, cells % CELLS])
-    positions[:, end:] = start + CELLS + np.arange(length - end)
-    return positions
+def _positions(seen: NDArray[np.bool_], intervals: Ints) -> Ints:
+    """Time, height and width of each token: cells of grids within the image tokens."""
+    places, first = np.arange(seen.shape[1]), seen.argmax(1)[:, None]
+    cells, after = places - first, seen.sum(1, keepdims=True) - CELLS
+    grid = np.stack([cells // TOKENS * intervals, cells % TOKENS // CELLS, cells % CELLS])
+    return np.where(seen, first + grid, places - np.where(cells > 0, after, 0))
 
 
-def _target(view: View, span: Span, thing: int) -> Floats:
+def _attention(view: View, thing: int, frame: int) -> Floats:
     """Shares of the image tokens that show the thing in the frame."""
-    place = view.frames.index(span.frame)
-    shares = view.shares[place][thing]
+    shares = view.shares[frame, thing]
     clear = np.where(shares >= MIN_PIXELS, shares, 0)
     clear = clear if clear.any() else shares + (0 if shares.any() else 1)
-    whole = np.zeros((-(-len(view.frames) // 2), TOKENS), dtype=np.float32)
-    whole[place // 2] = clear / clear.sum()
+    whole = np.zeros((len(view.frames[::2]), TOKENS), dtype=np.float32)
+    whole[frame // 2] = clear / clear.sum()
     return whole.reshape(-1)
 
 
-def _image(drawn: DrawnScene, *, fine: bool) -> Arrays:
+def _targets(lesson: Lesson, *, fine: bool) -> tuple[Floats, Floats]:
+    """Which image tokens show the subject of the question, and the box that each is about."""
+    view, owners = lesson.view, _most(lesson.view.shares[::2], MIN_PIXELS)
+    targeted = np.zeros(owners.shape, dtype=np.float32)
+    if lesson.targets:
+        target = _most(view.shares[::2][:, lesson.targets], MIN_PIXELS)
+        targeted[target >= 0] = 1
+        if fine:
+            owners = np.where(target >= 0, np.array(lesson.targets)[target], owners)
+    return targeted.reshape(-1), _boxes(view, owners)
+
+
+def _image(drawn: DrawnScene, *, fine: bool) -> dict[str, NDArray[np.generic]]:
     """The arrays of one image or clip."""
-    view, shown = drawn.view, drawn.view.frames[::2]
+    view = drawn.view
     alone = fine and bool(drawn.examples)
     table = [
         (
@@ -199,10 +164,8 @@ def _image(drawn: DrawnScene, *, fine: bool) -> Arrays:
     ]
     kinds = np.array([*table, (NOTHING, 0, 0)])  # the last one is that of no thing, -1
     owners = _most(view.shares[::2], MIN_PIXELS)
-    patches = np.stack([view.parts(frame, 2) for frame in shown])
-    patch_owners = _most(patches.reshape(*patches.shape[:2], -1), MIN_PIXELS_OF_PATCH)
-    cells = np.stack([view.parts(frame, OUTLINE) for frame in shown])
-    own = np.take_along_axis(cells, owners[:, None, :, None], axis=1)[:, 0]
+    patch_owners = _most(view.parts(2).reshape(*view.areas[::2].shape, -1), MIN_PIXELS_OF_PATCH)
+    own = np.take_along_axis(view.parts(OUTLINE), owners[:, None, :, None], axis=1)[:, 0]
     outlines = np.where(owners[..., None] >= 0, own, 0)
     return {
         "images": squashed(view),
@@ -231,10 +194,10 @@ def _most(shares: NDArray[np.float64], least: float) -> Ints:
 
 def _boxes(view: View, owners: Ints) -> Floats:
     """Return the owners' boxes, and the ways of their middles to the next frame."""
-    boxes = np.stack([view.boxes[frame] for frame in view.frames])
-    later = np.minimum(np.arange(0, len(boxes), 2) + 1, len(boxes) - 1)
+    later = np.minimum(np.arange(0, len(view.boxes), 2) + 1, len(view.boxes) - 1)
     first, second = (
-        np.take_along_axis(one, owners[..., None], axis=1) for one in (boxes[::2], boxes[later])
+        np.take_along_axis(boxes, owners[..., None], axis=1)
+        for boxes in (view.boxes[::2], view.boxes[later])
     )
     way = (second - first).reshape(*owners.shape, 2, 2).mean(2)
     way[second[..., 0] < 0] = 0

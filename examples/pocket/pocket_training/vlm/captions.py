@@ -1,7 +1,6 @@
 """Reasoning and descriptions for samples of generated benchmarks, from pocket's lessons.
 
-The scene behind a sample is drawn again from the seed of its data. Reasoning is worded as pocket
-was taught it, so that teaching it another grammar does not cost it what it knows.
+Reasoning is worded as pocket was taught it, so that another grammar does not cost what it knows.
 
     Which shape has five points?   rationale    large blue star: large blue star
                                    description  the star
@@ -17,8 +16,7 @@ from harness.trainers.video_str.shapes import scene_of
 from harness.types import Sample
 from harness.world.qa import every_qa
 from harness.world.questions import REASONED, every_question
-from pocket_training.vlm.reasoning_templates import in_words
-from pocket_training.vlm.training_examples import name
+from pocket_training.vlm.lessons import in_words
 from pocket_training.vlm.views import View
 
 TIMES = (2, 5)
@@ -27,25 +25,19 @@ DR2Seg wants more words in the first pass than in the second, whose question nam
 
 
 def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
-    """Return texts about a sample beside its answer; nothing for unknown benchmarks.
+    """Return `rationale` for a sample, and for `shapes_referring` also `description`.
 
     The reasoning about places names the referent. Where the question does not name it, the sentence
     comes twice, and in half of the samples, chosen by id, many times, as in large models that are
-    sure already: the reasoning can then be shortened, and pocket can write all of it.
-
-    Args:
-        task: `shapes_referring` or `shapes_qa`, below the root of a generated world.
-        sample: One of its samples.
-
-    Returns:
-        `rationale`, and for `shapes_referring` also `description`.
+    sure already: the reasoning can then be shortened, and pocket can write all of it. Nothing is
+    returned for unknown benchmarks.
 
     Raises:
         DataError: the data is not of a generated world.
     """
     if task.name == "shapes_qa":
         scene = scene_of(task, sample)
-        view = View(scene, tuple(range(scene.frames)))
+        view = View(scene, range(scene.frames))
         for qa in every_qa(scene):
             # Options are drawn with the question, so that one of the same text has the same ones.
             if qa.text == sample.query.text and tuple(qa.options) == sample.query.options:
@@ -61,8 +53,8 @@ def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
             expected="a question that its scene allows",
             found=sample.query.text,
         )
-    target = View(scene, (0,)).in_order(question.referents, 0)
-    names = ", ".join(name(scene.things[index]) for index in target)
+    view = View(scene)
+    names = ", ".join(view.names[index] for index in view.in_order(question.referents))
     if question.kind not in REASONED:
         return {"rationale": names, "description": sample.query.text}
     explicit = (one for one in every if one.kind not in REASONED)

@@ -1,33 +1,25 @@
 """Steps of pocket's training: batches, losses, gradients, optimisers."""
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
-
 import torch
 from torch import nn
 
 from harness.errors import ModelError
-from harness.models.backends.checkpoint import find, fingerprint
+from harness.models.backends.checkpoint import find
 from harness.models.backends.networks import load_network
-from harness.trainer import TrainingRun
+from harness.models.pocket import FOLDER
 from harness.trainers.session import processes
-from pocket_training.training import RECORD, Course, set_rate
+from pocket_training.training import Course
 from pocket_training.vlm.batches import IGNORED, Batch, collate
 from pocket_training.vlm.data_mixture import draw_half
-from pocket_training.vlm.forward import run_network
 from pocket_training.vlm.losses import Heads, word_losses
-from pocket_training.vlm.network import make_network, save_checkpoint, shipped_config
-from pocket_training.vlm.stages import STAGES
-from pocket_training.vlm.trainer import PocketTrainer
-from pocket_training.vlm.vocabulary import number_ids
+from pocket_training.vlm.network import NUMBERS, make_network, run_network
+from pocket_training.vlm.trainer import STAGES, PocketTrainer
 
 ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
 """Parts of the names of matrices at a network's input and output, which AdamW trains."""
 
 INTERVALS = (1, 2, 3, 4)  # steps in time from one grid of a clip to the next
 WEIGHT_DECAY = 0.02  # of matrices other than the input vocabulary
-MAX_GRAD_NORM = 1.0
 MEASURED = 1.5  # weight of a coordinate's loss beside that of a text token
 HEADS = {"targeted": 0.5, "grounding": 0.5, "attends": 0.5, "outlines": 4.0}
 """Weights of heads beside the others."""
@@ -36,38 +28,34 @@ HEADS = {"targeted": 0.5, "grounding": 0.5, "attends": 0.5, "outlines": 4.0}
 class PocketCourse(Course):
     """One training of pocket."""
 
-    def __init__(self, trainer: PocketTrainer, run: TrainingRun) -> None:
-        self.settings, self.run, self.stage = trainer, run, STAGES[trainer.stage]
-        self.network = make_network(shipped_config(), seed=run.seed)
-        self.network.set_attn_implementation("eager")  # see `forward._attend`
-        self.before = self._begin_from(trainer.start) if trainer.start else {}
+    folder = FOLDER
+
+    def __init__(self, trainer: PocketTrainer, seed: int) -> None:
+        self.settings, self.seed, self.stage = trainer, seed, STAGES[trainer.stage]
+        self.steps = trainer.max_steps
+        self.network = make_network(seed=seed)
+        self.network.set_attn_implementation("eager")  # faster at such lengths, as in the tower
+        if trainer.start is not None:
+            self._begin_from(trainer.start)
         text, vision = self.network.config.text_config, self.network.config.vision_config
         self.middle = text.num_hidden_layers - 3
         self.heads = Heads(width=text.hidden_size, patches=vision.hidden_size, fine=self.stage.fine)
         self.trained = nn.ModuleDict({"network": self.network, "heads": self.heads})
-        self.numbers = torch.tensor(number_ids())
         self.optimisers = self._make_optimisers()
 
-    def _begin_from(self, start: str) -> Mapping[str, object]:
-        """Load the weights of an earlier training; return its record with their `fingerprint`.
-
-        Raises:
-            ModelError: there is none, or it is of another architecture, or has no record.
-        """
-        folder = find(start)
+    def _begin_from(self, start: str) -> None:
+        """Load an earlier training; ModelError if there is none, or of another architecture."""
         earlier = load_network(
-            folder, name=start, dtype="float32", attn_implementation="auto", adapter=None
+            find(start), name=start, dtype="float32", attn_implementation="auto", adapter=None
         )
         try:
             self.network.load_state_dict(earlier.state_dict())
-            record = json.loads((folder / RECORD).read_text("utf-8"))
-        except (OSError, ValueError, RuntimeError) as error:
+        except RuntimeError as error:
             raise ModelError(
                 f"start={start}",
                 expected="a checkpoint of `harness train --method pocket`",
                 found=" ".join(str(error).split())[:200],
             ) from error
-        return {**record, "fingerprint": fingerprint(folder)}
 
     def _make_optimisers(self) -> list[torch.optim.Optimizer]:
         """Muon for the matrices inside the network; AdamW for its ends, norms and the heads."""
@@ -91,64 +79,44 @@ class PocketCourse(Course):
         ]
 
     def step(self, step: int) -> dict[str, float]:
-        """Make one step; return the losses of this process's first half, before it."""
-        torch.set_flush_denormal(True)  # attention leaves many, and they are slow
-        try:
-            return self._step(step)
-        finally:
-            torch.set_flush_denormal(False)  # it is the thread's, whatever runs there next
-
-    def _step(self, step: int) -> dict[str, float]:
-        part = step / self.settings.max_steps
-        set_rate(self.optimisers, self.settings.learning_rate * self.stage.rate(part, step))
-        group = processes()
+        """Make the step after so many others; return the losses of this process's first half."""
+        part, group = step / self.steps, processes()
         logged = [
             {kind: self.backward(batch, part) for kind, batch in self.half(step, half).items()}
             for half in range(group.process_index, self.settings.parts, group.num_processes)
         ]
-        weights = [*self.trained.parameters()]
-        for weight in weights:
+        for weight in self.trained.parameters():
             if weight.grad is None:  # a head that no batch of this process needed
                 weight.grad = torch.zeros_like(weight)
             if group.num_processes > 1:
                 torch.distributed.all_reduce(weight.grad)
-        norm = nn.utils.clip_grad_norm_(weights, MAX_GRAD_NORM)
-        for optimiser in self.optimisers:
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=False)
+        norm = self.update(self.settings.learning_rate * self.stage.rate(part, step))
         found = {f"{kind}/{name}": n for kind, row in logged[0].items() for name, n in row.items()}
         loss = sum(row["loss"] for row in logged[0].values())
-        return {"loss": loss, **found, "norm": float(norm)}
+        return {"loss": loss, **found, "norm": norm}
 
     def half(self, step: int, half: int) -> dict[str, Batch]:
         """Return the batches of one of a step's halves, by kind: a function of seed and step."""
-        number, part = step * self.settings.parts + half, step / self.settings.max_steps
-        drawn = draw_half(self.stage, part, seed=self.run.seed, step=number)
-        return {
-            kind: collate(
-                scenes,
-                intervals=[
-                    INTERVALS[(step + place) % len(INTERVALS)] for place in range(len(scenes))
-                ],
-                fine=self.stage.fine,
-            )
-            for kind, scenes in drawn.items()
-            if any(scene.examples for scene in scenes)
-        }
+        number = step * self.settings.parts + half
+        drawn = draw_half(self.stage, step / self.steps, seed=self.seed, step=number)
+        batches = {}
+        for kind, scenes in drawn.items():
+            if any(scene.examples for scene in scenes):
+                turns = [INTERVALS[(step + place) % len(INTERVALS)] for place in range(len(scenes))]
+                batches[kind] = collate(scenes, intervals=turns, fine=self.stage.fine)
+        return batches
 
     def backward(self, batch: Batch, part: float) -> dict[str, float]:
         """Add the gradients of one batch; return its losses."""
         learned = batch["labels"] != IGNORED
         labels = batch["labels"][learned]
-        measured = batch["measured"][learned] & torch.isin(labels, self.numbers)
-        inputs = (batch[name] for name in ("images", "tokens", "positions", "owner", "seen"))
+        measured = batch["measured"][learned] & torch.isin(labels, NUMBERS)
         with torch.autocast("cpu", torch.bfloat16):
-            hidden = run_network(self.network, *inputs, middle=self.middle)
+            hidden = run_network(self.network, batch, middle=self.middle)
             logits = self.network.lm_head(hidden.last[learned])
-        spread = self.stage.spread(part)
-        words, error = word_losses(logits, labels, measured, self.numbers, spread=spread)
+        words = word_losses(logits, labels, measured, NUMBERS, spread=self.stage.spread(part))
         weights = torch.where(measured, MEASURED, 1.0)
-        heads, right = self.heads(hidden, batch)
+        heads = self.heads(hidden, batch)
         guided = torch.stack([HEADS.get(name, 1.0) * loss for name, loss in heads.items()]).sum()
         guided = guided * (0.1 if part >= self.stage.heads_until else 1.0)
         loss = (words * weights).sum() / weights.sum() + guided
@@ -157,10 +125,4 @@ class PocketCourse(Course):
             words[chosen].sum() / chosen.sum().clamp(min=1) for chosen in (~measured, measured)
         )
         logged = {"loss": loss, "text": text, "measured": numbers, **heads}
-        plain = {name: float(value.detach()) for name, value in logged.items()}
-        return plain | {"error": error, "right": right}
-
-    def export(self, folder: Path) -> None:
-        """Write the network, with the shipped tokenizer and processor."""
-        if self.run.main:
-            save_checkpoint(self.network, folder)
+        return {name: float(value.detach()) for name, value in logged.items()}

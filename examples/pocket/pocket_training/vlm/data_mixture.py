@@ -15,15 +15,13 @@ from harness.models.pocket.model import MAX_FRAMES
 from harness.world.backgrounds import draw_background
 from harness.world.families import draw_scene, wanted_count
 from harness.world.language import Noun, Question, nouns
-from harness.world.motion import motions, speeds
 from harness.world.qa import KINDS_OF_QA
-from harness.world.questions import how_many
+from harness.world.questions import KINDS, how_many
 from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
-from pocket_training.vlm.reasoning_templates import in_words
-from pocket_training.vlm.stages import Stage
-from pocket_training.vlm.training_examples import TrainingExample, locate_example, name
+from pocket_training.vlm.lessons import Lesson, in_words, locate_example
+from pocket_training.vlm.trainer import Stage
 from pocket_training.vlm.views import View
 
 T = TypeVar("T")
@@ -31,17 +29,15 @@ Chance: TypeAlias = np.random.Generator
 
 TWICE = (attributes, relations, superlatives, riddles)
 STILL = (*(kind for kind in TWICE for _ in range(2)), likenesses, odd_ones, extremes)
-VIDEO = (motions, motions, motions, speeds, attributes)
+VIDEO = KINDS["video"]
+"""Questions about stills and clips, as often as they are drawn."""
 
 STILLS = ("still", "qa", "qa", "referring", "referring")
-"""Families of stills, as often as they are drawn."""
-
+IMAGES = ("referring", "still", "count")
 CLIPS = ("video", "video", "qa_video", "arrivals", "arrivals")
-"""Families of clips, each as often as it is drawn."""
+"""Families of stills, with questions and without, and of clips, each as often as it is drawn."""
 
-COMING = re.compile(r"\b(picture|view)\b")
-"""Pattern of questions about things that come or leave, which part of a clip does not show."""
-
+COMING = re.compile(r"\b(picture|view)\b")  # in questions about things that come or leave
 SEEN = tuple(one for one in COMBINATIONS if one not in HELD_OUT)
 LONGEST_VIDEO = 300  # frames; their numbers go up to this
 NAMED_APART, GROUND_APART = 80, 56
@@ -51,96 +47,59 @@ RECOLOURED = 0.7
 """Share of the things that have a colour without a name, in images that nothing is asked about: a
 thing's shape and size must not be guessed from its colour, as not all combinations are shown."""
 MAX_SHOWN = 16  # things in an image that nothing is asked about
-MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
-
-
+MIDDLE = 4  # the frame that responses name, if it shows enough
 COUNTS, VIDEOS = 2, 2  # stills to count in, and clips, in one half of a step
 SEEN_FIRST = 1, 40, 0, 1
 """Stills, images without questions, stills to count in and clips, instead of the stage's, while
 mainly the vision tower learns."""
 LESSONS, COUNT_LESSONS = 4, 3  # of each image or clip, and of each still to count in
 ABSENT = 0.03  # share of the lessons for places whose subject is not there
-COUNTED = 0.5
-"""Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
-SIZED = 0.3
-"""Share of the counting lessons that distinguish things by size, where a scene allows it."""
+COUNTED = 0.5  # share of the counting lessons about the most frequent things, as in benchmarks
+SIZED = 0.3  # share of them that distinguish things by size, where a scene allows it
 
 
 class DrawnScene(NamedTuple):
     """One image or clip, with the lessons drawn from it."""
 
     view: View
-    examples: Sequence[TrainingExample] = ()
+    examples: Sequence[Lesson] = ()
 
 
 def draw_half(stage: Stage, part: float, *, seed: int, step: int) -> dict[str, list[DrawnScene]]:
-    """Draw half a step's scenes by the kind of batch, when a part of the training is done."""
-    given = {"seed": seed, "step": step}
+    """Draw half a step's scenes by the kind of batch, when a part of the training is done.
+
+    Stills have at most about as many things as the stage says; all clips have as many frames.
+    """
     limit = stage.max_things(part)
-    seeing = part < stage.see_until
-    stills, images, counts, videos = (
-        SEEN_FIRST if seeing else (stage.stills, stage.images, COUNTS, VIDEOS)
-    )
-    return {
-        "stills": [
-            *draw_stills(stage, stills, max_things=limit, **given),
-            *draw_images(stage, images, **given),
-        ],
-        "counts": draw_counts(counts, max_things=limit, **given),
-        "clips": draw_videos(stage, videos, **given),
-    }
-
-
-def draw_stills(
-    stage: Stage, number: int, *, seed: int, step: int, max_things: int
-) -> list[DrawnScene]:
-    """Stills with questions of all kinds, of at most about `max_things` things."""
-    drawn = []
-    for chance in _chances(number, seed, 1, step):
-        view = View(_scene(chance, STILLS, max_things), (0,))
-        drawn.append(DrawnScene(view, [*_examples(chance, view, stage)]))
-    return drawn
-
-
-def draw_images(stage: Stage, number: int, *, seed: int, step: int) -> list[DrawnScene]:
-    """Draw stills without questions."""
-    drawn = []
-    for chance in _chances(number, seed, 5, step):
-        scene = _scene(chance, ("referring", "still", "count"), MAX_SHOWN)
-        drawn.append(
-            DrawnScene(View(scene, (0,), _unnamed_colours(chance, scene) if stage.fine else {}))
-        )
-    return drawn
-
-
-def draw_counts(number: int, *, seed: int, step: int, max_things: int) -> list[DrawnScene]:
-    """Draw stills with many things of one kind, for questions that ask for all of them."""
-    drawn = []
-    for chance in _chances(number, seed, 2, step):
-        view = View(_scene(chance, ("count",), max_things + 6), (0,))
-        drawn.append(DrawnScene(view, [*_count_examples(chance, view)]))
-    return drawn
-
-
-def draw_videos(stage: Stage, number: int, *, seed: int, step: int) -> list[DrawnScene]:
-    """Clips, all with as many frames."""
+    stills, images, counts, videos = stage.stills, stage.images, COUNTS, VIDEOS
+    if part < stage.see_until:
+        stills, images, counts, videos = SEEN_FIRST
+    start, length = 0, MAX_FRAMES
     common = np.random.default_rng([seed, 3, step])
-    frames = range(MAX_FRAMES)
-    whole = common.random() < 0.75
+    whole = bool(common.random() < 0.75)
     if not whole:
         length = int(common.integers(2, MAX_FRAMES))
         start = int(common.integers(0, MAX_FRAMES - length + 1))
-        frames = range(start, start + length)
-    drawn = []
-    for chance in _chances(number, seed, 4, step):
-        view = View(_scene(chance, CLIPS if whole else ("video",), 8), tuple(frames))
-        drawn.append(DrawnScene(view, [*_examples(chance, view, stage, whole=whole)]))
+    drawn: dict[str, list[DrawnScene]] = {"stills": [], "counts": [], "clips": []}
+
+    def chances(number: int, kind: int) -> Iterator[Chance]:
+        return (np.random.default_rng([seed, kind, step, place]) for place in range(number))
+
+    for chance in chances(stills, 1):
+        view = View(_scene(chance, STILLS, limit))
+        drawn["stills"].append(DrawnScene(view, [*_examples(chance, view, stage)]))
+    for chance in chances(images, 5):
+        scene = _scene(chance, IMAGES, MAX_SHOWN)
+        view = View(scene, (0,), _unnamed_colours(chance, scene) if stage.fine else {})
+        drawn["stills"].append(DrawnScene(view))
+    for chance in chances(counts, 2):
+        view = View(_scene(chance, ("count",), limit + 6))
+        drawn["counts"].append(DrawnScene(view, [*_count_examples(chance, view)]))
+    for chance in chances(videos, 4):
+        scene = _scene(chance, CLIPS if whole else ("video",), 8)
+        view = View(scene, range(start, start + length))
+        drawn["clips"].append(DrawnScene(view, [*_examples(chance, view, stage, whole=whole)]))
     return drawn
-
-
-def _chances(number: int, seed: int, kind: int, step: int) -> Iterator[Chance]:
-    """Yield a generator for each image of a kind."""
-    return (np.random.default_rng([seed, kind, step, place]) for place in range(number))
 
 
 def _scene(chance: Chance, families: Sequence[str], max_things: int) -> Scene:
@@ -169,20 +128,22 @@ def _unnamed_colours(chance: Chance, scene: Scene) -> dict[int, RGB]:
     return fills
 
 
-def _examples(
-    chance: Chance, view: View, stage: Stage, *, whole: bool = True
-) -> Iterator[TrainingExample]:
+def _examples(chance: Chance, view: View, stage: Stage, *, whole: bool = True) -> Iterator[Lesson]:
     """Yield lessons about a still or a clip.
 
     Part of a clip is not asked about in words, nor for what comes or leaves.
     """
     scene, is_video = view.scene, len(view.frames) > 1
     questions = cache(lambda kind: tuple(kind(scene)))
+
+    def of_one_kind(kinds: Sequence[Callable[[Scene], Iterable[T]]]) -> Sequence[T]:
+        """Return all questions of a random kind that the scene has any of."""
+        order = (kinds[place] for place in chance.permutation(len(kinds)))
+        return next(filter(None, map(questions, order)), ())
+
     for _ in range(LESSONS):
         asked_in_words = whole and chance.random() < stage.words
-        if asked_in_words and (
-            qas := _of_one_kind(chance, [*KINDS_OF_QA[scene.family].values()], questions)
-        ):
+        if asked_in_words and (qas := of_one_kind([*KINDS_OF_QA[scene.family].values()])):
             answer = _pick(chance, list(dict.fromkeys(one.answer for one in qas)))
             qa = _pick(chance, [one for one in qas if one.answer == answer])
             yield in_words(view, qa, compare_sizes=not stage.fine)
@@ -192,7 +153,7 @@ def _examples(
             and (absent := _absent_question(chance, view)) is not None
         ):
             yield locate_example(view, absent)
-        elif options := _of_one_kind(chance, VIDEO if is_video else STILL, questions):
+        elif options := of_one_kind(VIDEO if is_video else STILL):
             question = _reworded(chance, _pick(chance, options))
             if not is_video:
                 named = _another_thing(chance, view, question, stage.swapped)
@@ -200,21 +161,15 @@ def _examples(
             elif (frame := named_frame(view, question)) is not None and (
                 whole or not COMING.search(question.texts[0])
             ):
-                numbered = _frame_numbers(chance, len(view.frames))
+                # The frames' own numbers, or those of frames spread over a long video.
+                numbered: Sequence[int] = range(len(view.frames))
+                if chance.random() >= 0.5:
+                    drawn = chance.choice(LONGEST_VIDEO, len(view.frames), replace=False)
+                    numbered = sorted(drawn.tolist())
                 yield locate_example(view, question, frame=frame, numbered=numbered)
 
 
-def _of_one_kind(
-    chance: Chance,
-    kinds: Sequence[Callable[[Scene], Iterable[T]]],
-    questions: Callable[[Callable[[Scene], Iterable[T]]], Sequence[T]],
-) -> Sequence[T]:
-    """Return all `questions` of a random kind that the scene has any of."""
-    order = (kinds[place] for place in chance.permutation(len(kinds)))
-    return next(filter(None, map(questions, order)), ())
-
-
-def _count_examples(chance: Chance, view: View) -> Iterator[TrainingExample]:
+def _count_examples(chance: Chance, view: View) -> Iterator[Lesson]:
     wanted = wanted_count(view.scene)
     output = [one for one in nouns(view.scene) if one[0].attribute_count]
     for _ in range(COUNT_LESSONS):
@@ -247,12 +202,8 @@ def _another_thing(chance: Chance, view: View, question: Question, part: float) 
     """Return, in a share of the lessons about one thing, another thing with a unique name."""
     if len(question.referents) > 1 or chance.random() >= part:
         return None
-    names = [name(thing) for thing in view.scene.things]
-    others = [
-        index
-        for index, own in enumerate(names)
-        if index not in question.referents and names.count(own) == 1
-    ]
+    unique = [index for index, own in enumerate(view.names) if view.names.count(own) == 1]
+    others = [index for index in unique if index not in question.referents]
     return _pick(chance, others) if others else None
 
 
@@ -266,19 +217,12 @@ def _reworded(chance: Chance, question: Question) -> Question:
 def named_frame(view: View, question: Question) -> int | None:
     """The frame that a response names: near the middle, and showing as much as can be of all."""
     best, limit = None, 0.0
-    areas = np.stack([view.masks[frame].sum((1, 2)) for frame in view.frames])
-    shares = (areas / np.maximum(areas.max(0), 1))[:, list(question.referents)].min(1)
-    for place in sorted(range(len(shares)), key=lambda place: (abs(place - MIDDLE), place % 2)):
-        if shares[place] > limit + 0.25:
-            best, limit = view.frames[place], shares[place]
+    shares = view.areas / np.maximum(view.areas.max(0), 1)
+    least = shares[:, list(question.referents)].min(1)
+    for frame in sorted(range(len(least)), key=lambda frame: (abs(frame - MIDDLE), frame % 2)):
+        if least[frame] > limit + 0.25:
+            best, limit = frame, least[frame]
     return best
-
-
-def _frame_numbers(chance: Chance, number: int) -> Sequence[int]:
-    """Return the numbers of the frames: their own, or those of frames spread over a long video."""
-    if chance.random() < 0.5:
-        return range(number)
-    return sorted(map(int, chance.choice(LONGEST_VIDEO, number, replace=False)))
 
 
 def _pick(chance: Chance, options: Sequence[T]) -> T:

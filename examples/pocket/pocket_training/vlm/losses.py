@@ -2,22 +2,20 @@
 
 From the next token alone it does not learn that in hours. The heads exist in training only.
 
-- `things`: each image token, as the vision tower gives it, says shape, colour, size, box and motion
-  of the thing that it shows; after the middle text layer also where on the canvas that box is, and
-  its motion.
-- `patches`: each of the four patches of an image token says what it shows itself, before they are
-  merged; and the token says it of each. An image token that two things share shows both.
-- `outlines`: each image token, as the vision tower gives it, says which parts of it the thing
-  covers. What shape a thing has is learned from where its edges are, of small things most of all.
+- `things`: each image token of the vision tower says shape, colour, size, box and motion of the
+  thing that it shows; after the middle text layer where on the canvas that box is, and its motion.
+- `patches`: each of a token's four patches says what it shows itself, before they are merged; and
+  the token says it of each. An image token that two things share shows both.
+- `outlines`: each image token of the vision tower says which parts of it the thing covers. What
+  shape a thing has is learned from where its edges are, of small things most of all.
 - `targeted`: after the middle text layer each image token says whether the question is about it.
 - `grounding`: wherever the response is about to speak of a thing, the hidden state picks the image
   tokens that show it, by a product of queries and keys; in the next layer one head `attends` to
   them, and so gets what stands there: the place.
-- `copies`: wherever the response says what an earlier text tells (an option's letter, the thing
-  that a comparison comes out for), or what follows from it (which of two numbers is more), another
-  head of that layer attends to that text; and the words of an option say its letter, which stands
-  before them (`options`). What follows from texts that are apart attends to each: it cannot lose
-  less than log 2.
+- `copies`: wherever the response repeats an earlier text (an option's letter, the thing that a
+  comparison comes out for), or says what follows from it (which of two numbers is more), another
+  head of that layer attends to it. What follows from texts that are apart attends to each, and
+  loses log 2 at least. `options`: the words of an option say its letter, which stands before them.
 """
 
 from collections.abc import Sequence
@@ -28,15 +26,13 @@ from torch.nn import functional
 
 from harness.world.scene import COLOURS, SHAPES, SIZES
 from pocket_training.vlm.batches import IGNORED, NOTHING, OUTLINE, Batch
-from pocket_training.vlm.forward import HiddenStates
-from pocket_training.vlm.views import CELLS
-from pocket_training.vlm.vocabulary import CANVAS
+from pocket_training.vlm.network import HiddenStates
+from pocket_training.vlm.views import CANVAS, CELLS
 
 KINDS = (len(SHAPES) + 1, len(COLOURS), len(SIZES))
 """Logits of shape, colour and size, of a token's or a patch's thing; its box follows in outputs."""
 
-LOOK_WIDTH = 64
-MAX_OPTIONS = 8  # letters that the words of options can have
+LOOK_WIDTH, MAX_OPTIONS = 64, 8  # of products of queries and keys; letters that options can have
 CELL = CANVAS / CELLS
 FASTEST = CELL / 4
 """Speed, in canvas pixels a frame, at which a thing's motion weighs as much as an image token's
@@ -44,16 +40,9 @@ size. Motions are small, but the questions are about their direction."""
 
 
 class Heads(nn.Module):
-    """The heads of training."""
+    """The heads of training, on states of text and image tokens, and of patches."""
 
     def __init__(self, *, width: int, patches: int, fine: bool) -> None:
-        """Make the heads.
-
-        Args:
-            width: Of the states of text and of image tokens.
-            patches: Of the states of patches.
-            fine: Outlines and patches are learned too.
-        """
         super().__init__()
         self.things = nn.Linear(width, sum(KINDS) + 6)  # a box, and its way
         self.place = nn.Linear(width, 6)
@@ -67,20 +56,27 @@ class Heads(nn.Module):
             self.patch = nn.Linear(patches, sum(KINDS) + 4)
             self.quarters = nn.Linear(width, 4 * (sum(KINDS) + 4))
 
-    def forward(self, states: HiddenStates, batch: Batch) -> tuple[dict[str, Tensor], float]:
-        """The losses of a batch, and the share of right attention."""
+    def forward(self, states: HiddenStates, batch: Batch) -> dict[str, Tensor]:
+        """The losses of a batch."""
         image, middle = states.image.float(), states.middle.float()
         seen = middle[batch["seen"]].view(len(middle), -1, middle.shape[-1])
+        shown = batch["kinds"][..., 0] != NOTHING
         row, place = batch["grounding"].unbind(1)
         scores = (self.query(middle[row, place])[:, None] * self.key(seen)[row]).sum(-1)
         picked = functional.log_softmax(scores / LOOK_WIDTH**0.5, dim=-1)
-        hit = batch["looked_at"].gather(1, scores.argmax(1, keepdim=True)) > 0
         attended = _attention(states, 0, batch["grounding"])
         attended = attended[batch["seen"][row]].view(batch["looked_at"].shape)
-        option_row, option_place, letter = batch["options"].unbind(1)
-        options = self.option(middle[option_row, option_place])
+        row, place, letter = batch["options"].unbind(1)
+        options = self.option(middle[row, place])
+        boxes, way = torch.split(batch["boxes"], [4, 2], dim=-1)
+        relative = torch.cat([(boxes - _centres(boxes.shape[1])) / CELL, way / FASTEST], dim=-1)
+        things = _thing_loss(self.things(image), batch["kinds"], relative)
+        boxes, way = torch.split(batch["boxes_of_targets"], [4, 2], dim=-1)
+        wanted = torch.cat([boxes / (CANVAS / 2) - 1, way / FASTEST / 4], dim=-1)
+        about = shown[batch["owner"]]
+        places = functional.smooth_l1_loss(self.place(seen)[about], wanted[about], beta=0.1)
         losses = {
-            "things": self._things(image, batch) + 6 * self._place(seen, batch),
+            "things": things + 6 * places,
             "targeted": functional.binary_cross_entropy_with_logits(
                 self.targeted(seen)[..., 0], batch["targeted"]
             ),
@@ -90,23 +86,11 @@ class Heads(nn.Module):
             "options": _mean(functional.cross_entropy(options, letter, reduction="none")),
         }
         if self.fine:
-            shown = batch["kinds"][..., 0] != NOTHING
             losses["patches"] = self.patch_loss(states, batch)
             losses["outlines"] = functional.binary_cross_entropy_with_logits(
                 self.outline(image[shown]), batch["outlines"][shown]
             )
-        return losses, float(_mean(hit.float()))
-
-    def _things(self, image: Tensor, batch: Batch) -> Tensor:
-        boxes, way = torch.split(batch["boxes"], [4, 2], dim=-1)
-        relative = torch.cat([(boxes - _centres(boxes.shape[1])) / CELL, way / FASTEST], dim=-1)
-        return _thing_loss(self.things(image), batch["kinds"], relative)
-
-    def _place(self, seen: Tensor, batch: Batch) -> Tensor:
-        boxes, way = torch.split(batch["boxes_of_targets"], [4, 2], dim=-1)
-        wanted = torch.cat([boxes / (CANVAS / 2) - 1, way / FASTEST / 4], dim=-1)
-        shown = (batch["kinds"][..., 0] != NOTHING)[batch["owner"]]
-        return functional.smooth_l1_loss(self.place(seen)[shown], wanted[shown], beta=0.1)
+        return losses
 
     def patch_loss(self, states: HiddenStates, batch: Batch) -> Tensor:
         """Return the loss of what patches say, and half of what their tokens say of them."""
@@ -166,18 +150,10 @@ def _mean(values: Tensor) -> Tensor:
 
 def word_losses(
     logits: Tensor, labels: Tensor, measured: Tensor, numbers: Tensor, *, spread: float
-) -> tuple[Tensor, float]:
-    """Cross-entropy of the labels; a measured number's target is a bell of width `spread`.
+) -> Tensor:
+    """Cross-entropy of places' labels; a `measured` number's target is a bell of width `spread`.
 
-    Args:
-        logits: Places × vocabulary.
-        labels: Places.
-        measured: Places: the label is a measured number.
-        numbers: The tokens of 0, 1, …
-        spread: Standard deviation of the bell, in steps of the canvas.
-
-    Returns:
-        The losses of places, and the mean distance of the likeliest number from the right one.
+    `numbers` are the tokens of 0, 1, …
     """
     log_shares = functional.log_softmax(logits.float(), dim=-1)
     predicted = log_shares[measured][:, numbers]
@@ -185,5 +161,4 @@ def word_losses(
     distance = torch.arange(len(numbers)) - wanted[:, None]
     bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
     losses = functional.nll_loss(log_shares, labels, reduction="none")
-    losses = losses.masked_scatter(measured, -(bell * predicted).sum(-1))
-    return losses, float(_mean((predicted.argmax(1) - wanted).abs().float()))
+    return losses.masked_scatter(measured, -(bell * predicted).sum(-1))
