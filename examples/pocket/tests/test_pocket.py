@@ -453,7 +453,7 @@ def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(family):
 
 @pytest.mark.slow
 def test_outlines_and_patches_are_learned(tmp_path):
-    with few_scenes(warmup_steps=2, fine=True):
+    with few_scenes(warmup_steps=2, fine=True), one_thread():
         course = course_of(PocketTrainer(max_steps=25))
         rows = [course.step(step) for step in range(25)]
     for name in ("stills/outlines", "stills/patches"):
@@ -605,7 +605,7 @@ def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
 def test_a_few_lessons_can_be_learned_by_heart(monkeypatch):
     """The losses point where they should: a few lessons, again and again, are soon known."""
     half = batches()
-    with few_scenes(warmup_steps=5):
+    with few_scenes(warmup_steps=5), one_thread():
         course = course_of(PocketTrainer(max_steps=60))
         monkeypatch.setattr(course, "half", lambda *_: half)
         rows = [course.step(step) for step in range(60)]
