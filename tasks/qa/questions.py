@@ -39,6 +39,8 @@ class Question:
     """True answer; None where the organisers keep it."""
     form: AnswerForm | None = None
     """Form of answer, where the ground truth has several."""
+    size: tuple[int, int] | None = None
+    """Width and height that its media have to have; None: the record says nothing of it."""
     clip: Clip | None = None
     """Part of the video that is asked about; None: all of it."""
     options: tuple[str, ...] = ()

@@ -146,33 +146,33 @@ class QuestionFormat:
         question = None
         try:
             for question in self.read():
+                if isinstance(question, DataError):
+                    yield self._problem(question)
+                    continue
                 try:
                     yield from self._problems(question, looked_at)
                 except DataError as error:
-                    yield self._problem(error)
+                    yield self._problem(error, f"question {question.id!r}")
         except DataError as error:
             yield self._problem(error)
         else:
             if question is None:
                 yield Problem(str(self.files[0]), "holds no questions")
 
-    def _problems(
-        self, question: Question | DataError, looked_at: set[object]
-    ) -> Iterable[Problem]:
+    def _problems(self, question: Question, looked_at: set[object]) -> Iterable[Problem]:
         """Return the faults of a question's media, unless they were looked at before."""
-        if isinstance(question, DataError):
-            raise question
-        part = question.media, question.clip
+        part = question.media, question.clip, question.size
         if part in looked_at:
             return ()
         if bytes not in map(type, question.media):  # images without a name are not remembered
             looked_at.add(part)
         return self.problems(question)
 
-    def _problem(self, error: DataError) -> Problem:
+    def _problem(self, error: DataError, place: str = "") -> Problem:
+        """Return an error as a problem of the file that it names, else of `place`."""
         paths = [str(path) for path in self.files]
         named = [path for path in paths if f"{path}," in str(error) or f"{path}:" in str(error)]
-        return Problem((named or paths)[0], str(error))
+        return Problem(named[0] if named else place or paths[0], str(error))
 
     def _sample(self, question: Question) -> Sample:
         media = self.open(question)

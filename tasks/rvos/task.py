@@ -8,7 +8,7 @@ from harness.errors import DataError
 from harness.layout import JsonIndex
 from harness.media import files_of
 from harness.task import Problem, lost_media
-from harness.tasks.qa.tables import check_each, sound
+from harness.tasks.qa.tables import sound
 from harness.tasks.rvos.videos import VideoList, faults_of, uneven
 from harness.types import Sample
 
@@ -46,19 +46,27 @@ class VideoFormat:
             except DataError as error:
                 yield Problem(str(index.file.path), str(error))
                 return
-        listed = str(self.layout.meta)
         try:
             for name, video in self.layout.videos.items():
                 try:
                     yield from self._problems(name, video)
                 except DataError as error:
-                    yield Problem(listed, str(error))
+                    yield self._problem(error)
         except DataError as error:
-            yield Problem(listed, str(error))
+            yield self._problem(error)
 
-    def _problems(self, name: str, video: object) -> Iterable[Problem]:
-        gone = faults_of(self.layout.paths(name, video), self.labels(name, video))
-        return gone or check_each(self.read(name, video), str(self.layout.meta), self._faults)
+    def _problems(self, name: str, video: object) -> Iterator[Problem]:
+        if gone := faults_of(self.layout.paths(name, video), self.labels(name, video)):
+            yield from gone
+            return
+        for one in self.read(name, video):
+            yield from (self._problem(one),) if isinstance(one, DataError) else self._faults(one)
+
+    def _problem(self, error: DataError) -> Problem:
+        """Return an error as a problem of the further file that it names, else of the list."""
+        paths = (str(index.file.path) for index in self.indices)
+        named = (path for path in paths if f"{path}," in str(error))
+        return Problem(next(named, str(self.layout.meta)), str(error))
 
     def _faults(self, sample: Sample) -> Iterator[Problem]:
         if message := self.fault(sample):

@@ -127,4 +127,6 @@ def read_mapping(path: Path) -> Mapping:
         plain = tomllib.loads(read_text(path))
     fix = "tasks/rvtbench/mapping.toml tells every key."
     with raised_as(DataError, f"mapping {path}", "its tables and keys", ValueError, fix=fix):
+        if "path" in plain:  # a field of ours, and no key of the file
+            raise ValueError("expected no path, found one")
         return replace(from_plain(Mapping, plain), path=path)

@@ -91,7 +91,7 @@ def _question(asks: Asks, row: Mapping[str, object], where: str, place: Path) ->
     union, instances = masks[0].union(*masks[1:]), tuple((mask,) for mask in masks)
     answer = Answer(masks=(union,), instances=instances, boxes=boxes)
     group = records.group_of(question)
-    return replace(question, answer=answer, form=AnswerForm.MASK, group=group)
+    return replace(question, answer=answer, form=AnswerForm.MASK, size=masks[0].size, group=group)
 
 
 def _box(value: object, where: str) -> Box:
@@ -106,8 +106,8 @@ def _box(value: object, where: str) -> Box:
 
 def _open(question: Question) -> tuple[Media, ...]:
     """Open a question's image, which has to be of the size of its masks."""
-    assert question.answer is not None and question.answer.masks, "the reader gives one"
-    size = question.answer.masks[0].size
+    size = question.size
+    assert size is not None, "the reader gives one"
     (image,) = records.open_media(question, size=size)
     if image.size != size:
         raise DataError(

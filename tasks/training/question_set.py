@@ -47,6 +47,10 @@ def question_set(
         for one in read_questions(path, path.parent):
             if isinstance(one, DataError):
                 yield one
+            elif not one.group:  # frames, which only STV-205k's questions have
+                yield DataError(
+                    f"{path}, question {one.id!r}: 'path'", expected="text", found="none"
+                )
             elif is_selected(one):
                 yield extended(one)
 

@@ -90,6 +90,15 @@ def test_a_problem_names_its_file_once(capsys, copied):
     assert capsys.readouterr().err.count(str(path)) == 1
 
 
+def test_masks_that_do_not_fit_are_a_problem_of_their_own_file(build, copied):
+    root = copied("mevis")
+    (path,) = root.rglob("mask_dict.json")
+    masks = json.loads(path.read_text("utf-8"))
+    next(iter(masks.values())).pop()
+    path.write_text(json.dumps(masks), encoding="utf-8")
+    assert {problem.path for problem in build("mevis", root).check()} == {str(path)}
+
+
 def test_subtitles_that_cannot_be_read_are_named_by_their_own_file(build, copied):
     root = copied("video_mme")
     (path,) = root.rglob("*.srt")

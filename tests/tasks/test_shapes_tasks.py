@@ -343,6 +343,15 @@ def test_masks_of_another_size_than_the_image_are_refused(build, place):
     assert len(list(task.check())) == 1
 
 
+def test_masks_of_a_second_question_on_an_image_are_checked_too(build, place):
+    path, (first, *_) = place("shapes_referring")
+    mask = Rle.from_array(np.ones((9, 9), bool)).to_json()
+    other = {"id": "other", "asks": "single", "boxes": [[0, 0, 9, 9]], "masks": [mask]}
+    write(path, [first, {**first, **other}])
+    (problem,) = build("shapes_referring", path.parents[2]).check()
+    assert problem.path == "question 'other'" and "(9, 9)" in problem.message
+
+
 # Scoring choices and numbers
 
 

@@ -157,6 +157,8 @@ def test_boxes_are_joined():
     nowhere = sample(AnswerForm.BOX_TRACK, Answer(box_track=(None,) * 3), frames=3)
     assert location_iou(nowhere, {"answer": given}, Task.GROUNDING) == 0.0
     assert location_iou(nowhere, {"answer": {"boxes": []}}, Task.GROUNDING) == 1.0
+    without = sample(AnswerForm.BOX_TRACK, Answer(), frames=3)
+    assert location_iou(without, {"answer": given}, Task.GROUNDING) == 0.0
 
 
 @pytest.mark.parametrize(

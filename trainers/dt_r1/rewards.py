@@ -86,7 +86,8 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
         pairs = list(zip(joint, ground_truth.box_track or (), strict=False))
         # An answer's boxes stay where they are named last: it cannot say when an action ends.
         shown = [pair for pair in pairs if pair[1] is not None] or pairs
-        return float(track_ious([true for _, true in shown], [one for one, _ in shown]).mean())
+        if shown:
+            return float(track_ious([true for _, true in shown], [one for one, _ in shown]).mean())
     return 0.0
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import field, folder, read_json
+from harness.layout import field, folder, path_inside, read_json
 from harness.spec import Spec
 from harness.task import Task, choose
 from harness.tasks.qa.questions import Question
@@ -62,7 +62,7 @@ def activitynet_qa(
         if not path.is_file():
             raise DataError(f"file {path}", expected="questions or answers", found="none", fix=FIX)
     videos, sampled = Videos((place / "videos",), frames, PATTERNS), RandomSubset(sample, seed)
-    read = partial(read_questions, requested, answered)
+    read = partial(read_questions, requested, answered, place / "videos")
     layout = QuestionFormat(
         files=(requested, answered),
         read=read,
@@ -81,11 +81,12 @@ def activitynet_qa(
     )
 
 
-def read_questions(requested: Path, answered: Path) -> Iterator[Question]:
+def read_questions(requested: Path, answered: Path, videos: Path) -> Iterator[Question]:
     """Yield every question with its answer, in the order of the questions.
 
     Raises:
-        DataError: a file is not in its layout, or a question has no answer or two.
+        DataError: a file is not in its layout, a question has no answer or two, or the name of
+            its video leaves the folder of videos.
     """
     answers: dict[str, object] = {}
     for number, plain in enumerate(_read_list(answered)):
@@ -104,6 +105,7 @@ def read_questions(requested: Path, answered: Path) -> Iterator[Question]:
         if kind not in map(str, range(len(TYPES))):
             raise DataError(f"{place}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=kind[:40])
         video = field(plain, "video_name", str, where)
+        path_inside(videos, video)  # with a pattern around it, an empty name would be one
         yield Question(
             id=name,
             text=field(plain, "question", str, where).strip(),

@@ -147,7 +147,6 @@ def _question(question: Question, source: Source, graph: list[object] | None) ->
             expected="one frame of an image, several of a video, and a rate above 0",
             found=f"{len(names)} and {rate}",
         )
-    _size(plain, where)
     origin = text(plain, "source", where)
     extra = {
         "task": kind,
@@ -157,6 +156,7 @@ def _question(question: Question, source: Source, graph: list[object] | None) ->
     }
     return replace(
         question,
+        size=_size(plain, where),
         group="/".join(question.id.split("/")[:2]),
         objects=tuple(field(plain, "objects", list, where)),
         problem_type="",
@@ -171,8 +171,8 @@ def _question(question: Question, source: Source, graph: list[object] | None) ->
 
 def _open(question: Question) -> tuple[Media, ...]:
     """Open the frames that a question names, or a stand-in if one is missing."""
-    where, paths = f"question {question.id!r}", image_files(question)
-    size = _size(question.row, where)
+    paths, size = image_files(question), question.size
+    assert size is not None, "the reader gives one"
     try:
         refuse_missing(paths)
         media = (
@@ -184,7 +184,7 @@ def _open(question: Question) -> tuple[Media, ...]:
         return (placeholder_media(error, size=size, frames=len(paths)),)
     if media.size != size:
         raise DataError(
-            f"{where}: 'size'",
+            f"question {question.id!r}: 'size'",
             expected="{} × {}, as the question says".format(*size),
             found="{} × {}".format(*media.size),
         )

@@ -109,6 +109,17 @@ def test_lines_and_lists_give_the_same_questions(tmp_path):
     assert first == second and [one.id for one in first] == ["0", "1", "2"]
 
 
+def test_a_question_of_frames_is_none_of_a_set_whose_videos_have_paths(build, tmp_path):
+    place = tmp_path / "video_r1_260k"
+    place.mkdir()
+    framed = {key: value for key, value in record().items() if key != "path"}
+    rows = [framed | {"problem_id": "framed", "frames": ["0.jpg", "1.jpg"]}, record()]
+    (place / "Video-R1-260k.json").write_text(json.dumps(rows), encoding="utf-8")
+    task = build("video_r1_260k", tmp_path)
+    assert len(list(task.samples())) == 1
+    assert "'framed': 'path'" in next(iter(task.check())).message
+
+
 def test_sr_91k_has_maps_and_only_spacers_own_questions(build, tmp_path):
     place = tmp_path / "sr_91k"
     place.mkdir()

@@ -375,6 +375,20 @@ def test_a_line_that_is_wrong_is_named_by_check(build_task, copy, stv):
         list(build_task("stv_205k", copy).samples())
 
 
+def test_the_size_of_a_second_question_on_the_same_frames_is_checked(build_task, copy, stv):
+    shutil.copytree(stv / "stv_205k", copy / "stv_205k")
+    path = copy / "stv_205k" / "questions.jsonl"
+    rows = [json.loads(row) for row in path.read_text("utf-8").splitlines()]
+    second = next(
+        n for n, row in enumerate(rows) if row["frames"] in [r["frames"] for r in rows[:n]]
+    )
+    rows[second]["size"] = [1, 1]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (problem,) = build_task("stv_205k", copy).check()
+    assert problem.path == f"question {rows[second]['problem_id']!r}"
+    assert "'size': expected 1 × 1" in problem.message
+
+
 def test_a_graph_of_no_question_is_found(build_task, copy, stv):
     shutil.copytree(stv / "stv_205k", copy / "stv_205k")
     path = copy / "stv_205k" / "graphs.jsonl"

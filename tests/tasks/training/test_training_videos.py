@@ -166,3 +166,17 @@ def test_an_answer_of_activitynet_that_is_missing_is_named(build, tmp_path, exam
         path.write_text(json.dumps([{**one, "type": kind} for one in plain]), encoding="utf-8")
         with pytest.raises(DataError, match="'type'"):
             list(build("activitynet_qa", tmp_path).samples())
+
+
+@pytest.mark.parametrize("name", ["", "../x"])
+def test_a_video_of_activitynet_that_has_no_name_is_refused(build, tmp_path, example, name):
+    import shutil
+
+    shutil.copytree(example("activitynet_qa"), tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "activitynet_qa" / "dataset" / "train_q.json"
+    plain = [{**one, "video_name": name} for one in json.loads(path.read_text("utf-8"))]
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    task = build("activitynet_qa", tmp_path)
+    with pytest.raises(DataError, match=f"^name '{name}' in"):
+        list(task.samples())
+    assert f"name '{name}' in" in next(iter(task.check())).message
