@@ -39,7 +39,7 @@ class Repeats:
     task: str
     metric: str
     runs: Mapping[str, tuple[str, ...]]
-    """Names of the run folders, by training."""
+    """The run folders, by training."""
     values: Mapping[str, tuple[float, ...]]
     """The metric's numbers, in the same order."""
     score: SeededScore
@@ -104,7 +104,7 @@ def repeats(
     return Repeats(
         task=f"{rows[0].task} {rows[0].split}",
         metric=name,
-        runs={t: tuple(run.folder.name for run in members) for t, members in trainings.items()},
+        runs={t: tuple(str(run.folder) for run in members) for t, members in trainings.items()},
         values=dict(zip(trainings, map(tuple, numbers.tolist()), strict=True)),
         score=seeded_score(table.reshape(-1, *shape)),
         components=split,

@@ -94,7 +94,8 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
         if not one.is_passed:
             remarks.append(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
         elif one.tolerance:
-            remarks.append(f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}")
+            why = f", because {one.why}" if one.why else ""
+            remarks.append(f"{key}: up to {one.tolerance:g} below the ceiling{why}")
         if one.others:
             others = ", ".join(f"{name} {number(value)}" for name, value in one.others.items())
             remarks.append(f"{key} by perfect {one.way}: {others}")

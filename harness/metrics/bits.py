@@ -55,7 +55,8 @@ def outline(first: BoolArray, second: BoolArray, gap: int) -> Strips:
 
     The last row and column are taken to go on outside, which is the official rule at the frame's
     edge: there only the neighbour along the edge counts, and the corner is never drawn. A mask
-    that touches the edge has therefore no outline along it. `gap` is at least 1.
+    that touches the edge has therefore no outline along it. `gap` is at least 1. Columns left and
+    right of both images' pixels, beyond the next one, are left out of the result.
 
     >>> corner = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
     >>> unpack(outline(corner, corner, gap=1), 3, 3)[0].astype(int)

@@ -3,12 +3,23 @@
 import re
 from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPSConnection
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
+from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from harness.errors import UsageError
+
+
+class Proxy(NamedTuple):
+    """A proxy, with the variable that names it and the header that holds its password."""
+
+    variable: str
+    host: str
+    port: int
+    headers: Mapping[str, str]
 
 
 def connection_to(
@@ -16,9 +27,8 @@ def connection_to(
 ) -> tuple[HTTPConnection, str, Mapping[str, str]]:
     """Return a connection to a server, what a route begins with on it, and headers for the proxy.
 
-    `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` mean what they mean to curl, and this
-    machine is reached directly. To an `https` address the proxy passes on what it cannot read; of
-    an `http` one it sees requests and key.
+    To an `https` address the proxy passes on what it cannot read; of an `http` one it sees requests
+    and key.
 
     Raises:
         UsageError: the proxy is none that speaks HTTP.
@@ -26,24 +36,32 @@ def connection_to(
     host = server.hostname
     assert host is not None, "checked_url has seen to it"
     kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
-    found = _proxy(server.scheme, host)
-    if found is None:
+    proxy = proxy_for(server)
+    if proxy is None:
         return kind(host, server.port, timeout=timeout), "", {}
-    proxy, headers = found
-    connection = kind(proxy.hostname or "", proxy.port or 80, timeout=timeout)
+    connection = kind(proxy.host, proxy.port, timeout=timeout)
     if kind is HTTPConnection:
-        return connection, f"http://{server.netloc}", headers
-    connection.set_tunnel(host, server.port, headers)
+        return connection, f"http://{server.netloc}", proxy.headers
+    connection.set_tunnel(host, server.port, proxy.headers)
     return connection, "", {}
 
 
-def _proxy(scheme: str, host: str) -> tuple[SplitResult, dict[str, str]] | None:
-    """Return the proxy for a host with the header that holds its password; None: there is none."""
+def proxy_for(server: SplitResult) -> Proxy | None:
+    """Return the proxy for a server; None: it is reached directly, as this machine always is.
+
+    `HTTPS_PROXY` or `HTTP_PROXY`, else `ALL_PROXY`, unless `NO_PROXY` names the server: by its
+    name or the end of it, with or without a port, by an address, or by a range such as 10.0.0.0/8.
+
+    Raises:
+        UsageError: the proxy is none that speaks HTTP.
+    """
+    host = server.hostname or ""
     proxies = getproxies_environment()
-    name = scheme if scheme in proxies else "all"
+    name = server.scheme if server.scheme in proxies else "all"
     address = proxies.get(name)
-    if address is None or _is_this_machine(host) or proxy_bypass(host):
+    if address is None or proxy_bypass(server.netloc) or _is_direct(host, proxies.get("no", "")):
         return None
+    variable = f"{name.upper()}_PROXY"
     try:
         proxy = urlsplit(address if "://" in address else f"http://{address}")
         fine = proxy.scheme == "http" and bool(proxy.hostname) and proxy.port != 0
@@ -51,19 +69,28 @@ def _proxy(scheme: str, host: str) -> tuple[SplitResult, dict[str, str]] | None:
         fine = False
     if not fine:
         raise UsageError(
-            f"environment variable {name.upper()}_PROXY",
+            f"environment variable {variable}",
             expected="a proxy that speaks HTTP, http://host:port",
-            found=re.sub(r"[^/@]*@", "…@", address)[:80],
+            found=re.sub(r"(?s)^(\w+://)?.*@", r"\1…@", address)[:80],
             fix=f"NO_PROXY={host} reaches the server without it.",
         )
-    if proxy.username is None:
-        return proxy, {}
-    account = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return proxy, {"Proxy-Authorization": f"Basic {b64encode(account.encode()).decode()}"}
+    headers = {}
+    if proxy.username is not None:
+        account = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+        headers["Proxy-Authorization"] = f"Basic {b64encode(account).decode()}"
+    return Proxy(variable, proxy.hostname or "", proxy.port or 80, headers)
 
 
-def _is_this_machine(host: str) -> bool:
+def _is_direct(host: str, excepted: str) -> bool:
+    """Return True if a host is this machine, or its address in a range that is excepted."""
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:
         return host == "localhost"
+    if address.is_loopback or address.is_unspecified:  # servers print that they are at 0.0.0.0
+        return True
+    for name in excepted.split(","):
+        with suppress(ValueError):  # a name of a host
+            if address in ip_network(name.strip().strip("[]"), strict=False):
+                return True
+    return False

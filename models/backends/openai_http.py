@@ -19,10 +19,10 @@ from functools import lru_cache
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
-from harness.models.backends.http_proxy import connection_to
+from harness.models.backends.http_proxy import connection_to, proxy_for
 from harness.responses import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
@@ -131,17 +131,22 @@ class Endpoint:
                     raise OSError("cut off")
                 return answer.status, named, data
         except (OSError, HTTPException, ValueError) as error:
+            if str(error).startswith("Tunnel connection failed: 407"):  # as without a tunnel
+                return 407, {}, b""
             if late.is_set() or isinstance(error, TimeoutError):
                 raise RetryableError(
                     f"no whole answer in {self.timeout:g} s", crowded=True
                 ) from error
             output = str(error) or type(error).__name__
-            raise RetryableError(f"no whole answer: {self._excerpt(output.encode())}") from error
+            raise RetryableError(
+                f"no whole answer{_way(parts)}: {self._excerpt(output.encode())}"
+            ) from error
         finally:
             connection.close()
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
-        words = f"status {status}: {self._excerpt(data) or _phrase(status)}"
+        way = _way(urlsplit(self.url))
+        words = f"status {status}{way}: {self._excerpt(data) or _phrase(status)}"
         if status == 429 and _code(data) in UNPAID:
             return MissingDependency(
                 f"server {self.url}",
@@ -271,6 +276,12 @@ def _code(data: bytes) -> str | None:
     with suppress(ValueError, RecursionError, LookupError, TypeError):
         return str(json.loads(data)["error"]["code"])
     return None
+
+
+def _way(server: SplitResult) -> str:
+    """Return the proxy on the way to a server, which may be what speaks, for an error."""
+    proxy = proxy_for(server)
+    return f" through {proxy.variable}" if proxy else ""
 
 
 @contextmanager

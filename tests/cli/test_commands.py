@@ -247,8 +247,9 @@ def test_verify_reaches_every_ceiling(command, shapes):
     assert shown["passed"]
     ways = {(one["name"], one["way"]) for one in shown["verdicts"]}
     assert ways == {(name, way) for name in FORMS for way in ("answers", "responses")}
-    text = command("verify", "--tasks", "reason_seg", "--data", shapes).stdout
-    assert text.count("below the ceiling") == 1
+    text = command("verify", "--tasks", "reason_seg,where2place", "--data", shapes).stdout
+    assert text.count("below the ceiling, because LISA") == 1
+    assert text.endswith("where2place: up to 1e-12 below the ceiling\n")
 
 
 def test_verify_reaches_every_ceiling_on_real_images(command, real):

@@ -106,6 +106,16 @@ def test_memory_order_does_not_matter(pair):
     assert overlap(*other) == overlap(*pair)
 
 
+@given(masks(3), st.tuples(*[st.sampled_from([1, 2, 128, 255])] * 3))
+def test_bytes_of_true_do_not_matter_to_f(three, bytes_of_true):
+    viewed = [
+        (mask * np.uint8(byte)).view(np.bool_)
+        for mask, byte in zip(three, bytes_of_true, strict=True)
+    ]
+    assert boundary_f_measure_frame(*viewed[:2]) == boundary_f_measure_frame(*three[:2])
+    assert boundary_f_measure_frame(*viewed) == boundary_f_measure_frame(*three)
+
+
 @given(masks(4))
 def test_a_track_is_scored_frame_by_frame(four):
     ground_truth, predicted = np.stack(four[:2]), np.stack(four[2:])

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness.errors import UsageError
-from harness.models.backends.http_proxy import connection_to
+from harness.models.backends.http_proxy import connection_to, proxy_for
 from harness.models.backends.openai_http import Endpoint, RetryableError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
@@ -111,7 +111,7 @@ def test_a_plain_server_is_reached_through_the_proxy_with_its_account(monkeypatc
             "server.example:81",
         )
         monkeypatch.setenv("HTTP_PROXY", url.replace("we:p%40ss@", ""))
-        with pytest.raises(UsageError, match="407"):
+        with pytest.raises(UsageError, match="status 407 through HTTP_PROXY"):
             endpoint("http://server.example:81/v1").get("/models")
 
 
@@ -149,7 +149,7 @@ def test_through_a_tunnel_the_proxy_sees_neither_key_nor_route(monkeypatch, tmp_
             assert (command, path) == ("CONNECT", "server.example:443")
             assert "Authorization" not in headers
         proxy.account = "another:one"
-        with pytest.raises(RetryableError, match="407"):
+        with pytest.raises(UsageError, match=r"407 through HTTPS_PROXY.*NAME:PASSWORD@"):
             server.get("/models")
 
 
@@ -185,7 +185,7 @@ def test_this_machine_and_excepted_hosts_are_reached_directly(monkeypatch):
     with serving(Scripted()) as served:
         assert endpoint(served.url).get("/models")["data"]
         assert endpoint(served.url.replace("127.0.0.1", "localhost")).get("/models")["data"]
-    with pytest.raises(RetryableError, match="refused"):
+    with pytest.raises(RetryableError, match=r"through ALL_PROXY: .*refused"):
         endpoint("http://server.invalid/v1").get("/models")  # the proxy is not there
     monkeypatch.setenv("NO_PROXY", ".invalid")
     connection, start, headers = connection_to(urlsplit("http://server.invalid:81/v1"), 1.0)
@@ -193,7 +193,35 @@ def test_this_machine_and_excepted_hosts_are_reached_directly(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "address", ["socks5://me:word@host:1080", "https://me:word@host", "http://:0"]
+    ("server", "excepted", "direct"),
+    [
+        ("http://0.0.0.0:8000/v1", "", True),
+        ("http://[::1]:8000/v1", "", True),
+        ("http://10.1.2.3:8000/v1", "192.168.0.0/16, 10.0.0.0/8", True),
+        ("http://11.1.2.3:8000/v1", "192.168.0.0/16, 10.0.0.0/8", False),
+        ("http://[fd00::7]:8000/v1", "fd00::/8", True),
+        ("http://[fd00::7]:8000/v1", "[fd00:0::7]", True),
+        ("http://gpu.lan:8000/v1", "gpu.lan:8000", True),
+        ("http://gpu.lan:8001/v1", "gpu.lan:8000", False),
+        ("http://gpu.lan/v1", ".lan", True),
+        ("http://gpu.plan/v1", "lan", False),
+    ],
+)
+def test_addresses_and_ranges_are_excepted(monkeypatch, server, excepted, direct):
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", excepted)
+    assert (proxy_for(urlsplit(server)) is None) == direct
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "socks5://me:word@host:1080",
+        "socks5://me:word/1@host:1080",
+        "me:word@1@host:x",
+        "https://me:word@host",
+        "http://:0",
+    ],
 )
 def test_a_proxy_that_is_none_for_http_is_refused_without_its_password(monkeypatch, address):
     monkeypatch.setenv("https_proxy", address)
