@@ -135,7 +135,7 @@ def test_whatever_a_model_does_each_sample_is_counted(harness, counting, plugin,
     ("code", "words"),
     [
         ("raise RuntimeError('no')", "task 'toy'"),
-        ("return counting(data, check=lambda: 1 / 0)", "ZeroDivisionError"),
+        ("return counting(data, check_samples=None, check=lambda: 1 / 0)", "ZeroDivisionError"),
         (
             """
     def samples():
