@@ -68,11 +68,13 @@ def preallocated_cache(layers: list[tuple[Tensor, Tensor]]) -> DynamicCache:
 def as_steps_read(network: "PreTrainedModel", cache: DynamicCache) -> DynamicCache:
     """Return a cache whose keys and values are in float32 if `one_query_in_float32` reads it.
 
-    They are then converted once, and not again for each token.
+    They are then converted once, and not again for each token; not where they are too many for it.
     """
     text = network.config.get_text_config()
     own_keys = text.num_key_value_heads == text.num_attention_heads
     if not own_keys or getattr(text, "_attn_implementation", None) != STEPS_IN_FLOAT32:
+        return cache
+    if cache.layers[0].keys.numel() > MAX_CONVERTED:
         return cache
     return preallocated_cache([(one.keys.float(), one.values.float()) for one in cache.layers])
 

@@ -95,7 +95,7 @@ def states_after(
     rows, width = tokens.shape
 
     def each(one: Tensor) -> Tensor:
-        if prompts is None:
+        if prompts is None or len(one) == 1:  # copies nothing, and gradients are summed in order
             return one.expand(rows, *one.shape[1:])
         return one.index_select(0, prompts)
 

@@ -207,9 +207,9 @@ def test_it_is_what_a_network_is_answered_with(ask, monkeypatch):
     assert seen == {(True, whole, whole), (False, half, half)}
 
 
-@pytest.mark.parametrize("room", [cpu_kernels.MAX_CONVERTED, 0])
+@pytest.mark.parametrize("room", [cpu_kernels.MAX_CONVERTED, 3 * 4 * 40 * 16, 0])
 def test_keys_that_are_held_in_float32_change_no_bit(room, monkeypatch):
-    """Also where they are too many for it, and are in half precision again."""
+    """Also where they become too many for it, and are in half precision again, or always were."""
     monkeypatch.setattr(kv_cache, "MAX_CONVERTED", room)
     query, key, value, seen = (
         one.bfloat16() if one.is_floating_point() else one for one in heads(tokens=41)
@@ -218,14 +218,17 @@ def test_keys_that_are_held_in_float32_change_no_bit(room, monkeypatch):
         _attn_implementation=STEPS_IN_FLOAT32, num_attention_heads=4, num_key_value_heads=4
     )
     network = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: config))
-    half = kv_cache.preallocated_cache([(key[:, :, :40], value[:, :, :40])])
-    held = kv_cache.as_steps_read(network, half)
-    assert held.layers[0].keys.dtype == torch.float32
+    half, given = (
+        kv_cache.preallocated_cache([(key[:, :, :40], value[:, :, :40])]) for _ in range(2)
+    )
+    held = kv_cache.as_steps_read(network, given)
+    assert held.layers[0].keys.dtype == (torch.float32 if room else torch.bfloat16)
     reads = []
     for cache in (half, held):
         both = cache.update(key[:, :, 40:], value[:, :, 40:], 0)
         reads.append(one_query_in_float32(SimpleNamespace(), query, *both, seen, scaling=0.3)[0])
-    assert both[0].dtype == (torch.float32 if room else torch.bfloat16)
+    wide = room == cpu_kernels.MAX_CONVERTED
+    assert both[0].dtype == (torch.float32 if wide else torch.bfloat16)
     assert torch.equal(*reads)
     config.num_key_value_heads = 2  # heads that share keys are read as they are
     assert kv_cache.as_steps_read(network, half) is half

@@ -1,5 +1,7 @@
 """Keys and values that grow in place are those that are copied for each token."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from transformers import DynamicCache  # noqa: E402
 
 from harness.models.backends import kv_cache as module  # noqa: E402
 from harness.models.backends.kv_cache import preallocated_cache  # noqa: E402
+from harness.models.backends.prompt_prefix import Prefix, states_after  # noqa: E402
 
 
 def states(tokens: int, *, rows: int = 2, seed: int = 0):
@@ -67,3 +70,20 @@ def test_what_a_cache_was_made_from_is_never_written_to():
     output = keys.clone()
     preallocated_cache([(keys, values)]).update(*states(3, seed=1), 0)
     assert torch.equal(keys, output)
+
+
+def test_rows_of_one_prompt_read_its_keys_where_they_are():
+    keys, seen = torch.randn(1, 2, 5, 4), []
+
+    def base_model(**given):
+        seen.append(given["past_key_values"].layers[0].keys)
+        return SimpleNamespace(last_hidden_state=torch.zeros(3, 1, 8))
+
+    config = SimpleNamespace(model_type="qwen2_5_vl")
+    network = SimpleNamespace(base_model=base_model, config=config)
+    whole, after = torch.ones(1, 5, dtype=torch.long), torch.tensor([[5]])
+    prefix = Prefix([(keys, keys)], torch.zeros(1, 1, 8), whole, after)
+    tokens = torch.ones(3, 2, dtype=torch.long)
+    states = states_after(network, prefix, tokens, tokens, torch.zeros(3, dtype=torch.long))
+    assert states.shape == (3, 2, 8)
+    assert seen[0].shape == (3, 2, 5, 4) and seen[0].data_ptr() == keys.data_ptr()
