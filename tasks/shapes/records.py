@@ -1,14 +1,33 @@
 """Images of `questions.jsonl`, the world's own layout: one question a line, beside its images."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from harness.errors import MediaError
+from harness.errors import DataError, MediaError
+from harness.layout import field
 from harness.media import Media, frame_files, header_size, open_image, placeholder_media
 from harness.task import Problem
 from harness.tasks.qa.images import image_files
 from harness.tasks.qa.questions import Question
 
 QUESTIONS = "questions.jsonl"
+
+
+def check_texts(
+    row: Mapping[str, object], where: str, *names: str, lists: tuple[str, ...] = ()
+) -> None:
+    """Refuse a record in which a field is no text, or one of `lists` no list of different texts.
+
+    Raises:
+        DataError: one is another, missing or blank.
+    """
+    for name in names:
+        field(row, name, str, where)
+    for name in lists:
+        listed = field(row, name, list, where)
+        texts = {one for one in listed if isinstance(one, str) and one.strip()}
+        if len(texts) < len(listed):
+            found = repr(listed)[:60]
+            raise DataError(f"{where}: {name!r}", expected="different texts", found=found)
 
 
 def group_of(question: Question) -> str:

@@ -85,6 +85,8 @@ def shapes_qa(
 
 def _question(part: Part, row: Mapping[str, object], where: str, place: Path) -> Question | None:
     """Return the question of a record; None if it is not in this part."""
+    names = ("id", "question", *FIELDS.categories)
+    records.check_texts(row, where, *names, lists=("frames", "options"))
     question = FIELDS.read_record(row, where, place)
     video = len(question.media) > 1
     is_in_part = {

@@ -72,6 +72,7 @@ def shapes_referring(
 
 def _question(asks: Asks, row: Mapping[str, object], where: str, place: Path) -> Question | None:
     """Return the question of a record; None if it asks for something else."""
+    records.check_texts(row, where, "id", "question", *FIELDS.categories)
     question = FIELDS.read_record(row, where, place)
     boxes = tuple(_box(value, f"{where}: 'boxes'") for value in field(row, "boxes", list, where))
     masks = tuple(

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.errors import DataError
+from harness.layout import path_inside
 from harness.media import Media
 from harness.task import Problem
 from harness.tasks.qa.images import image_problems, open_images
@@ -61,20 +62,23 @@ def question_set(
         files=(path, *others),
         read=read,
         choose=partial(sampled.choose, usable, name),
-        open=partial(_open, videos),
-        problems=partial(_problems, videos),
+        open=partial(_open, videos, path.parent),
+        problems=partial(_problems, videos, path.parent),
         opens_all=False,
     )
 
 
-def _open(videos: Videos, question: Question) -> tuple[Media, ...]:
-    return videos.open(question) if isinstance(question.media, str) else open_images(question)
+def _open(videos: Videos, root: Path, question: Question) -> tuple[Media, ...]:
+    if isinstance(question.media, str):
+        return videos.open(question)
+    path_inside(root, question.group)
+    return open_images(question)
 
 
-def _problems(videos: Videos, question: Question) -> Iterator[Problem]:
+def _problems(videos: Videos, root: Path, question: Question) -> Iterator[Problem]:
     """Yield the faults of an image, or the video that is not there: none is opened, of so many."""
     if not isinstance(question.media, str):
-        yield from image_problems(question)
+        yield from image_problems(question, partial(_open, videos, root))
         return
     try:
         videos.path(question.media)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import DataError, ParseError
-from harness.layout import JsonFile, field, path_inside
+from harness.layout import JsonFile, field
 from harness.responses import finite_numbers, loads_strict, tag_text
 from harness.tasks.qa.options import texts
 from harness.tasks.qa.questions import Question
@@ -100,6 +100,8 @@ def read_question(
 ) -> Question:
     """Check one record, whose number is its id if it names none.
 
+    Whether its path stays below `root` is for those who open it; its frames are not looked at.
+
     Raises:
         DataError: a field is missing, or not what its type of problem needs.
     """
@@ -116,10 +118,8 @@ def read_question(
     options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
     solution, path = _solution(plain, where), _path(plain, where)
     media: str | tuple[Path, ...] = path
-    if not path:
-        media = tuple(path_inside(root, one) for one in field(plain, "frames", list, where))
-    elif medium == "image":
-        media = (path_inside(root, path),)
+    if medium == "image" or not path:
+        media = (root / path,) if path else ()
     # A number as it was written, with its decimals and commas: Video-R1's reward compares decimals.
     written = {"solution": solution} if FORMS[kind] is AnswerForm.NUMBER else {}
     return Question(

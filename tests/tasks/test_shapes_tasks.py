@@ -226,12 +226,15 @@ def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
             for field, value, message in (
                 ("frames", [], "'frames': .*none"),
                 ("frames", ["../../x.jpg"], r"'\.\./\.\./x\.jpg'"),
+                ("frames", ["a.jpg", "a.jpg"], r"\['a\.jpg', 'a\.jpg'\]"),
+                ("options", ["yes", "yes"], "'options': .*different.*'yes', 'yes'"),
+                ("kind", 3, "'kind': .*str.*3"),
                 ("question", " ", "'question': .*text.*' '"),
-                ("options", "AB", "'options': .*texts.*'AB'"),
+                ("options", "AB", "'options': .*list.*'AB'"),
                 ("options", ["a", 3], r"'options': .*\['a', 3\]"),
                 ("answer", "neither", "'answer': .*'yes', 'no'.*'neither'"),
                 ("answer", None, "'answer': .*'yes', 'no'.*None"),
-                ("kind", None, "'kind': .*text.*None"),
+                ("kind", None, "'kind': .*str.*None"),
             )
         ),
         *(
@@ -243,7 +246,8 @@ def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
                 ("boxes", [[1, 2, 3]], "'boxes'"),
                 ("boxes", [], "'boxes' and 'masks'"),
                 ("masks", [{"size": [2, 2], "counts": [1]}], "'masks'"),
-                ("level", None, "'level': .*text.*None"),
+                ("level", None, "'level': .*str.*None"),
+                ("level", 3, "'level': .*str.*3"),
             )
         ),
     ],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import field, file, folder
+from harness.layout import field, file, folder, path_inside
 from harness.media import Media, frame_files, open_image, placeholder_media
 from harness.task import Task, choose
 from harness.tasks.qa.images import image_files, image_problems
@@ -156,6 +156,7 @@ def _question(question: Question, source: Source, graph: list[object] | None) ->
     }
     return replace(
         question,
+        media=tuple(path_inside(source.data, name) for name in names),
         size=_size(plain, where),
         group="/".join(question.id.split("/")[:2]),
         objects=tuple(field(plain, "objects", list, where)),

@@ -120,6 +120,17 @@ def test_a_question_of_frames_is_none_of_a_set_whose_videos_have_paths(build, tm
     assert "'framed': 'path'" in next(iter(task.check())).message
 
 
+def test_an_image_that_leaves_the_folder_ends_a_training_and_is_named_by_check(build, tmp_path):
+    place = tmp_path / "video_r1_260k"
+    place.mkdir()
+    row = record(data_type="image", path="./../elsewhere.png")
+    (place / "Video-R1-260k.json").write_text(json.dumps([row]), encoding="utf-8")
+    task = build("video_r1_260k", tmp_path)
+    with pytest.raises(DataError, match="elsewhere"):
+        list(task.samples())
+    assert any("elsewhere" in one.message for one in task.check())
+
+
 def test_sr_91k_has_maps_and_only_spacers_own_questions(build, tmp_path):
     place = tmp_path / "sr_91k"
     place.mkdir()

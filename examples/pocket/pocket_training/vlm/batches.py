@@ -139,7 +139,7 @@ def _attention(view: View, thing: int, frame: int) -> Floats:
 
 
 def _targets(lesson: Lesson, *, fine: bool) -> tuple[Floats, Floats]:
-    """Which image tokens show the subject of the question, and the box that each is about."""
+    """Image tokens that show the subject of the question (1, else 0), and the box of each token."""
     view, owners = lesson.view, _most(lesson.view.shares[::2], MIN_PIXELS)
     targeted = np.zeros(owners.shape, dtype=np.float32)
     if lesson.targets:

@@ -76,7 +76,7 @@ class Lesson:
         self.targets: Sequence[int] = ()
         """Things that the question is about; for motions, all among which one is looked for."""
         self.told: dict[str, Stretch] = {}
-        """What was told of a thing, by its words; of a motion, the last such stretch."""
+        """Stretches in which things were described, by their words; of a motion, the last one."""
 
     @property
     def response(self) -> str:
