@@ -25,6 +25,7 @@ from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, refusals
 from harness.leaderboards.unit_values import unit_failures, unit_values
+from harness.provenance import is_rehearsal
 from harness.record import MANIFEST, SCORES, Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
@@ -34,6 +35,7 @@ from harness.statistics.paired import Comparison, compare
 from harness.store.atomic import read_json
 
 LEVEL = 0.95
+REHEARSED = "REHEARSAL (stand-ins with random weights; no number means anything)"
 OTHER_DATA = (
     "Another table has the same title: its runs read other annotations or other samples than "
     "those of {}, so the two are not ranked together."
@@ -214,7 +216,7 @@ def build(
     ]
     known = [entry.row for made in tables for entry in made.entries]
     return Board(
-        title=title,
+        title=f"{REHEARSED}: {title}" if is_rehearsal() else title,
         level=LEVEL,
         tables=tuple(_name_twins(tables)),
         grid=None if definition is None else grid(definition, known),

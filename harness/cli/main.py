@@ -81,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parsed = _with_config(parser, parsed, typed)
         parsed.typed = typed
         module, _, name = parsed.function.partition(":")  # as `arguments.shared.command` sets it
-        code = getattr(import_module(f"harness.cli.{module}"), name)(parsed)
+        room = "rehearsal.command" if getattr(parsed, "rehearse", False) else f"cli.{module}"
+        code = getattr(import_module(f"harness.{room}"), name)(parsed)
         sys.stdout.flush()  # now, and not at exit, where an error could not be handled
         return int(code)
     except KeyboardInterrupt:

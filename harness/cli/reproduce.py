@@ -22,6 +22,8 @@ from harness.leaderboards.published_results import GENERATED
 from harness.spec import Spec, Value, parse, parse_list
 from harness.store.atomic import read_json
 
+OUT = Path("reproduce")
+"""Folder of trainings, runs and boards by default."""
 VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", "interval"})
 """Forms of answer of tasks about videos."""
 ASSUMED = "A100-80GB"
@@ -51,6 +53,12 @@ class Step:
 
 def reproduce(arguments: Namespace) -> int:
     """Print what makes a table, and run it; return the first exit code that is none of success."""
+    if not arguments.paper or not arguments.table or arguments.all or arguments.rows:
+        raise UsageError(
+            "harness reproduce",
+            expected="PAPER TABLE; --all and --rows belong to --rehearse",
+            found="no table" if not arguments.table else "--all or --rows",
+        )
     definition = find(arguments.paper, arguments.table)
     if not arguments.dry_run:
         require(arguments, "data")
@@ -75,20 +83,26 @@ def reproduce(arguments: Namespace) -> int:
 
 def plan(definition: Definition, data: str, out: Path, device: Device) -> list[Step]:
     """Return the commands that make a table, in their order; raise what is lacking for one."""
-    trainings: dict[str, Step] = {}
-    evaluations: dict[tuple[str, ...], Step] = {}
+    trained: dict[str, Step] = {}
+    evaluated: dict[tuple[str, ...], Step] = {}
     for row in (row for row in definition.rows if row.model):
-        for step in _trainings(definition, parse(row.model), data, out, device):
-            trainings.setdefault(step.name, step)
-        for step in _evaluations(definition, row, data, out, device):
-            evaluations.setdefault(step.command, step)
+        for step in trainings(definition, parse(row.model), data, out, device):
+            trained.setdefault(step.name, step)
+        for step in evaluations(definition, row, data, out, device):
+            evaluated.setdefault(step.command, step)
+    return [*trained.values(), *evaluated.values(), *boards(definition, out)]
+
+
+def boards(definition: Definition, out: Path) -> list[Step]:
+    """Return the commands that write a table's board and report from its runs."""
     name = f"{definition.paper}/{definition.table}"
     is_installed = definition in definitions()
-    boards = [("build", "--board", name if is_installed else str(definition.file))]
-    boards += [(definition.report,)] if definition.report else []  # type: ignore[list-item]
+    actions = [("build", "--board", name if is_installed else str(definition.file))]
+    actions += [(definition.report,)] if definition.report else []  # type: ignore[list-item]
     place = ("--runs", str(out / "runs"), "--out", str(out / name.replace("/", "-")))
-    last = [Step(name=f"board {one[0]}", command=("board", *one, *place)) for one in boards]
-    return [*trainings.values(), *evaluations.values(), *last]
+    return [
+        Step(name=f"board {action[0]}", command=("board", *action, *place)) for action in actions
+    ]
 
 
 def _is_small(definition: Definition) -> bool:
@@ -97,7 +111,7 @@ def _is_small(definition: Definition) -> bool:
     return all(_size(spec) < estimate.SMALL for spec in specs)
 
 
-def _trainings(
+def trainings(
     definition: Definition, spec: Spec, data: str, out: Path, device: Device
 ) -> Iterator[Step]:
     """Yield the trainings that a SPEC names, those that they begin with first."""
@@ -105,7 +119,7 @@ def _trainings(
         step, folder = definition.trainings[name], out / "trainings" / name
         config = step.read()
         start = parse(step.start or config["model"])
-        yield from _trainings(definition, start, data, out, device)
+        yield from trainings(definition, start, data, out, device)
         command = ["train", "--method", step.method, "--config", step.config, "--data", data]
         command += ["--out", str(folder)]
         command += ["--model", _filled(start, out)] if step.start else []
@@ -131,7 +145,7 @@ def _trainings(
         )
 
 
-def _evaluations(
+def evaluations(
     definition: Definition, row: BoardRow, data: str, out: Path, device: Device
 ) -> Iterator[Step]:
     """Yield the evaluation of a row for each subset and judge of its columns."""

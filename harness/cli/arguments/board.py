@@ -94,9 +94,13 @@ def add_reproduce(commands: Commands) -> None:
     about = "make a paper's table: train, evaluate, board; finished parts are not made again"
     parser = command(commands, "reproduce", about, "example: harness reproduce dr2seg 3 --dry-run")
     about = "such as dr2seg or shapes, or a folder of boards; a wrong name lists what there is"
-    parser.option("paper PAPER", about)
-    parser.option("table TABLE", "the table's number")
+    parser.option("paper PAPER", about, nargs="?")
+    parser.option("table TABLE", "the table's number", nargs="?")
     parser.flag("--dry-run", "print the commands, hours and memory; run nothing")
+    parser.rehearse()
+    parser.flag("--all", "rehearse every table of the papers (with --rehearse)")
+    about = "rehearse only the rows of this name; may be repeated"
+    parser.option("--rows NAME", about, repeated=True)
     parser.data()
     about = "for trainings, runs and boards, which tables share (default %(default)s)"
     parser.option("--out DIR", about, default=Path("reproduce"))

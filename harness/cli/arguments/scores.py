@@ -36,6 +36,7 @@ def add_eval(commands: Commands) -> None:
         usage=EVALUATION,
     )
     _evaluation(parser)
+    parser.rehearse()
 
 
 def add_sweep(commands: Commands) -> None:

@@ -69,6 +69,11 @@ class Options:
         """Add an option without a value."""
         self.parser.add_argument(name, action="store_true", help=about)
 
+    def rehearse(self) -> None:
+        """Add `--rehearse`: the command with stand-ins of its networks, servers and data."""
+        about = "run the command with tiny stand-ins of its networks, servers and data"
+        self.flag("--rehearse", f"{about} (docs/rehearsal.md)")
+
     def json(self) -> None:
         """Add `--json`, for commands that can print their result for a program."""
         self.flag("--json", "print one JSON value and nothing else")

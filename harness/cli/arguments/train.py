@@ -39,6 +39,7 @@ def add_train(commands: Commands) -> None:
     parser.flag("--resume", "go on with the training in DIR")
     parser.option("--seed", "of everything that is drawn (default 0)", int)
     parser.flag("--keep-state", "keep the optimiser's state when finished")
+    parser.rehearse()
     parser.flag("--quiet", "no progress")
     parser.json()
 
