@@ -66,19 +66,123 @@ def byte_pairs() -> tuple[Mapping[str, int], tuple[tuple[str, str], ...]]:
 def qwen2(folder: Path, settings: Mapping[str, Any]) -> None:
     """Write a tokenizer of the class `Qwen2Tokenizer`, in the hub's files of 2024 and 2025."""
     vocabulary, merges = byte_pairs()
-    added = _added(settings, start=len(vocabulary))
     _write_json(folder / "vocab.json", dict(vocabulary))
     lines = "\n".join(f"{left} {right}" for left, right in merges)
     (folder / "merges.txt").write_text(f"#version: 0.2\n{lines}\n", "utf-8")
-    _write_json(folder / "tokenizer.json", _byte_level(vocabulary, merges, added))
+    byte_level(folder, settings)
+
+
+def byte_level(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write a `tokenizer.json` of byte-level pairs; `first`, if given, begins every text."""
+    vocabulary, merges = byte_pairs()
+    added = _added(settings, start=len(vocabulary))
+    plain = _byte_level(vocabulary, merges, added)
+    if first := settings.get("first"):
+        number = next(entry["id"] for entry in added if entry["content"] == first)
+        plain["post_processor"] = _beginning(first, number)
+    _write_json(folder / "tokenizer.json", plain)
     _write_config(folder, settings, added)
+
+
+def of_class(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write a tokenizer as its class in transformers saves it; special tokens come first.
+
+    `words` says how its pieces are spelt: `bytes` (RoBERTa), `ends` (CLIP, a mark after a word) or
+    `spaces` (Gemma, a mark in the place of a space).
+    """
+    import transformers
+
+    pieces, merges = PIECES[settings["words"]]()
+    vocabulary = list(dict.fromkeys([*settings["special"], *pieces]))
+    tokenizer = getattr(transformers, settings["class"])(
+        vocab={piece: place for place, piece in enumerate(vocabulary)},
+        merges=list(merges),
+        **settings.get("config", {}),
+    )
+    tokenizer.add_tokens(_ranged(settings))
+    tokenizer.save_pretrained(folder)
+
+
+@cache
+def _bytes() -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    vocabulary, merges = byte_pairs()
+    return list(vocabulary), merges
+
+
+@cache
+def _ends() -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """Return pieces of lower-case words, the last of which has the mark `</w>`."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    learner = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    learner.normalizer = normalizers.Lowercase()
+    learner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"), "removed", invert=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    return _learned(learner, trainers.BpeTrainer, end_of_word_suffix="</w>")
+
+
+@cache
+def _spaces() -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """Return pieces of words with `▁` for spaces, after all bytes."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    learner = Tokenizer(models.BPE(byte_fallback=True))
+    learner.normalizer = normalizers.Replace(" ", "▁")
+    learner.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+    pieces, merges = _learned(learner, trainers.BpeTrainer)
+    return [*(f"<0x{byte:02X}>" for byte in range(256)), *pieces], merges
+
+
+def _learned(
+    learner: Any, trainer: Callable[..., Any], **given: Any
+) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    from tokenizers import pre_tokenizers
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    learner.train_from_iterator(
+        corpus(),
+        trainer(vocab_size=WORDS, initial_alphabet=letters, show_progress=False, **given),
+    )
+    model = json.loads(learner.to_str())["model"]
+    suffix = given.get("end_of_word_suffix", "")
+    ends = [f"{letter}{suffix}" for letter in letters] if suffix else []
+    return [*model["vocab"], *ends], tuple((left, right) for left, right in model["merges"])
+
+
+PIECES: Mapping[str, Callable[[], tuple[list[str], tuple[tuple[str, str], ...]]]] = (
+    MappingProxyType({"bytes": _bytes, "ends": _ends, "spaces": _spaces})
+)
+"""Pieces and merges by how they are spelt."""
+
+
+def _ranged(settings: Mapping[str, Any]) -> list[str]:
+    """Return tokens that are numbered, such as `<loc0000>`, and the plain ones."""
+    numbered = [
+        form.format(number) for form, count in settings.get("ranges", ()) for number in range(count)
+    ]
+    return [*settings.get("plain", ()), *numbered]
+
+
+def _beginning(token: str, number: int) -> dict[str, Any]:
+    """Return the post-processor of a tokenizer that puts a token before every text."""
+    from tokenizers import processors
+
+    whole = processors.TemplateProcessing(
+        single=f"{token} $A", pair=f"{token} $A $B", special_tokens=[(token, number)]
+    )
+    plain: dict[str, Any] = json.loads(whole.__getstate__())
+    return plain
 
 
 def _added(settings: Mapping[str, Any], *, start: int) -> list[dict[str, Any]]:
     """Return entries of tokens beside the vocabulary: special ones, and words such as `<think>`."""
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     both = [(token, True) for token in settings["special"]]
-    both += [(token, False) for token in settings.get("plain", ())]
+    both += [(token, False) for token in _ranged(settings)]
     return [
         {"id": start + place, "content": token, **plain, "special": special}
         for place, (token, special) in enumerate(both)
@@ -125,7 +229,7 @@ def _write_json(path: Path, value: object) -> None:
 
 
 WRITERS: Mapping[str, Callable[[Path, Mapping[str, Any]], None]] = MappingProxyType(
-    {"qwen2": qwen2}
+    {"qwen2": qwen2, "byte_level": byte_level, "of_class": of_class}
 )
 """What writes a tokenizer's files, by the name that `standins.toml` gives it."""
 
