@@ -85,8 +85,8 @@ def _plain(network: "PreTrainedModel") -> None:
     """Leave the weights as the class begins with."""
 
 
-def _segmenting(network: "PreTrainedModel") -> None:
-    """Draw weights large enough for masks that are neither empty nor whole, and see each object."""
+def _lively(network: "PreTrainedModel") -> None:
+    """Draw weights that keep the size of what they are given, so that outputs differ."""
     import torch
 
     with torch.no_grad():
@@ -95,6 +95,14 @@ def _segmenting(network: "PreTrainedModel") -> None:
                 weight.normal_(0, math.sqrt(2 / max(1, weight[0].numel())))
             elif "norm" not in name:
                 weight.normal_(0, 0.5)
+
+
+def _segmenting(network: "PreTrainedModel") -> None:
+    """Draw such weights for SAM 2, which then says of each object that it is seen."""
+    import torch
+
+    _lively(network)
+    with torch.no_grad():
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(100)
         # One table, which transformers holds twice.
         table = network.prompt_encoder.shared_embedding.positional_embedding
@@ -102,7 +110,7 @@ def _segmenting(network: "PreTrainedModel") -> None:
 
 
 FILLS: Mapping[str, "Callable[[PreTrainedModel], None]"] = MappingProxyType(
-    {"plain": _plain, "segmenting": _segmenting}
+    {"plain": _plain, "lively": _lively, "segmenting": _segmenting}
 )
 """What draws a network's weights, by the family's `fill`."""
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown
 from harness.models.backends.sampling import Sampling
 from harness.models.canvas import normalized_to
+from harness.rehearsal import drawn
 from harness.rehearsal.grammars import grammars
 from harness.rehearsal.malformed import KINDS
 from harness.rehearsal.wording import Asked, Grammar
@@ -78,7 +78,7 @@ def draw(asked: Asked, *, seed: int = 0) -> Drawn:
             if not grammar.reads(asked, filled, broken):
                 text, fault = broken, kind
                 break
-    return Drawn(_continued(text, asked.written, turns=turns), grammar.name, fault)
+    return Drawn(_continued(text, asked.written, numbers, turns=turns), grammar.name, fault)
 
 
 def grammar_of(asked: Asked) -> Grammar:
@@ -92,12 +92,14 @@ def _random(asked: Asked, seed: int) -> random.Random:
     return random.Random(digest)
 
 
-def _continued(text: str, written: str, *, turns: bool) -> str:
+def _continued(text: str, written: str, numbers: random.Random, *, turns: bool) -> str:
     """Return what follows the beginning of a response, such as an opened `<think>`."""
-    if turns or not written.strip():
-        return text.removeprefix("<think>") if written.rstrip().endswith("<think>") else text
-    for tag in ("<answer>", "</think>", "<think>"):
-        if written.rstrip().endswith(tag):
+    begun = written.rstrip()
+    if begun.endswith("<think>"):
+        own = text.removeprefix("<think>")
+        return own if own != text else f"{drawn.thoughts(numbers)}\n</think>\n\n{text}"
+    for tag in () if turns else ("<answer>", "</think>"):
+        if begun.endswith(tag):
             return text.partition(tag)[2] or text
     return text
 
@@ -127,11 +129,14 @@ def _extent(chat: "TransformersChat", request: ChatRequest) -> tuple[int, int]:
     return chat.canvas(request) if request.media else (1000, 1000)
 
 
-@cache
-def _tokenizer(folder: Path, processor: Any) -> Any:
+_TOKENIZERS: dict[Path, Any] = {}
+
+
+def _tokenizer(chat: "TransformersChat") -> Any:
     """Return a tokenizer beside the processor's, which another thread may be using."""
-    del folder
-    return deepcopy(processor.tokenizer)
+    if chat.folder not in _TOKENIZERS:
+        _TOKENIZERS[chat.folder] = deepcopy(chat.processor.tokenizer)
+    return _TOKENIZERS[chat.folder]
 
 
 def tokens_of(chat: "TransformersChat", request: ChatRequest, *, seed: int) -> tuple[int, ...]:
@@ -139,10 +144,10 @@ def tokens_of(chat: "TransformersChat", request: ChatRequest, *, seed: int) -> t
 
     One that is cut goes on to the limit of new tokens, as long as that is not far.
     """
-    drawn = draw(asked_of(chat, request), seed=seed)
-    encoded = _tokenizer(chat.folder, chat.processor)(drawn.text, add_special_tokens=False)
+    response = draw(asked_of(chat, request), seed=seed)
+    encoded = _tokenizer(chat)(response.text, add_special_tokens=False)
     written, end = tuple(encoded["input_ids"]), chat.end_tokens[0]
-    if drawn.fault == "cut" and written and request.max_new_tokens <= LONGEST:
+    if response.fault == "cut" and written and request.max_new_tokens <= LONGEST:
         rounds = request.max_new_tokens // len(written) + 1
         return (written * rounds)[: request.max_new_tokens]
     return (*written, end)
