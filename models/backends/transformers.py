@@ -464,17 +464,31 @@ class TransformersChat(TransformersOptions, ConversingChat):
 
     def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
         """Rules by which the tokens of each response are chosen."""
-        return [
-            Sampling(
-                seed=self.seed,
-                temperature=request.temperature_or(self.temperature),
-                top_p=request.top_p_or(self.top_p),
-                repetition_penalty=self.penalty,
-                keyed=self.keyed,
-                suppress_tokens=self.suppress_tokens,
-            )
-            for request in requests
-        ]
+        return [self._sampling(request) for request in requests]
+
+    def _sampling(self, request: ChatRequest) -> Sampling:
+        return Sampling(
+            seed=self.seed,
+            temperature=request.temperature_or(self.temperature),
+            top_p=request.top_p_or(self.top_p),
+            repetition_penalty=self.penalty,
+            keyed=self.keyed,
+            suppress_tokens=self.suppress_tokens,
+        )
+
+    def token_choice(
+        self, requests: Sequence[ChatRequest], *, prompt_length: int, starts: Sequence[int]
+    ) -> TokenChoice:
+        """Return the logits processor of one call of `generate`, whose requests have equal limits.
+
+        Prompts are padded on the left to `prompt_length`; `starts` is each one's first own token.
+        """
+        return TokenChoice(
+            keys=[request.key for request in requests],
+            prompt_length=prompt_length,
+            starts=starts,
+            **asdict(self._sampling(requests[0])),
+        )
 
     def _batch(self, requests: Sequence[ChatRequest], inputs: "BatchFeature") -> list[ChatResponse]:
         import torch
@@ -483,11 +497,8 @@ class TransformersChat(TransformersOptions, ConversingChat):
         network = self.network  # loaded here at the latest: weights made below are no variables
         width = int(inputs["input_ids"].shape[1])
         prompts = self.prompt_tokens(requests, inputs)
-        choice = TokenChoice(
-            keys=[request.key for request in requests],
-            prompt_length=width,
-            starts=[width - length for length, _ in prompts],
-            **asdict(self.samplings(requests[:1])[0]),
+        choice = self.token_choice(
+            requests, prompt_length=width, starts=[width - length for length, _ in prompts]
         )
         with torch.inference_mode():
             tokens = network.generate(
