@@ -126,7 +126,8 @@ def replacements() -> Iterator[Replacements]:
     if process == 0:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            server.serve(port)
+            with server.serve(port=port):
+                signal.pause()
         finally:
             os._exit(1)
     try:

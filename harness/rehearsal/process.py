@@ -52,7 +52,7 @@ def play(replacements: Replacements, arguments: Sequence[str]) -> int:
     find_stand_ins(replacements.cache)
     checkouts.replace_checkouts(replacements.cache / "checkouts")
     redirect_servers(replacements.port)
-    responses.install(arguments)
+    responses.install()
     return main(arguments)
 
 
