@@ -21,10 +21,16 @@ from pathlib import Path
 from harness.cli.spec_arguments import slug
 
 WARM = (
-    *("torch", "transformers", "accelerate", "peft", "trl"),
+    *("torch", "torchvision", "transformers", "accelerate", "peft", "trl"),
     *("harness.cli.evaluate", "harness.cli.train", "harness.cli.board", "harness.cli.tables"),
+    *("harness.trainers.grpo.loop", "harness.trainers.sft.learner", "scipy.optimize"),
 )
 """Modules that most commands import."""
+WARM_CLASSES = (
+    *("AutoProcessor", "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLProcessor"),
+    *("Qwen2ForCausalLM", "Sam2Model", "Sam2Processor", "Sam2VideoModel"),
+)
+"""Classes of transformers, which imports them when they are named."""
 PATIENCE = 900.0
 """Seconds after which a command is killed."""
 TICK = 0.05
@@ -71,9 +77,16 @@ Run = Callable[[Sequence[str]], int]
 
 def warm_up() -> None:
     """Import what most commands import; what is not installed is left to the commands to miss."""
+    with suppress(ImportError):
+        from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+        ensure_torchvision()
     for name in WARM:
         with suppress(ImportError):
             import_module(name)
+    for name in WARM_CLASSES:
+        with suppress(ImportError, AttributeError):
+            getattr(import_module("transformers"), name)
 
 
 class Children:
