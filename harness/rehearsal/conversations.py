@@ -77,7 +77,7 @@ def _task_answer(wanted: str, paths: list[str], draw: random.Random) -> tuple[st
         return "visual question answering", str(draw.randint(0, 9))
     if share < (0.45 if "?" in wanted else 0.15):
         return "visual question answering", draw.choice([drawn.phrase(draw), "yes", "2"])
-    if share < 0.85 and paths:
+    if share < 0.85:  # without paths there is nothing that could be meant
         chosen = draw.sample(paths, k=min(len(paths), draw.randint(1, 2)))
         plain = [{"name": drawn.phrase(draw), "mask": path} for path in chosen]
         return "reasoning segmentation", json.dumps({"instances": plain})
