@@ -61,22 +61,23 @@ def _plan(asked: Asked, draw: random.Random) -> str:
     return json.dumps(draw.choice(fitting) if fitting else {min(listed): []})
 
 
-def _answer(asked: Asked, twin: str, draw: random.Random) -> str:
+def _answer(question: str, twin: str, draw: random.Random) -> str:
     """Return the last turn: a task and its answer, from the twin's own paths."""
-    task, text = _task_answer(asked, MASK.findall(twin), draw)
+    task, text = _task_answer(question.lower(), MASK.findall(twin), draw)
     return f"<think>{drawn.thoughts(draw)}</think><task>{task}</task><answer>{text}</answer>"
 
 
-def _task_answer(asked: Asked, paths: list[str], draw: random.Random) -> tuple[str, str]:
-    wanted = asked.text.rpartition("Query: ")[2].lower()
+def _task_answer(wanted: str, paths: list[str], draw: random.Random) -> tuple[str, str]:
     if "letter of the right option" in wanted:
         return "visual question answering", draw.choice("ABCD")
     if "summar" in wanted or "describe" in wanted:
         return "summarization", drawn.sentence(draw)
     share = draw.random()
-    if share < 0.15 or ("?" in wanted and share < 0.5):
+    if "how many" in wanted and share < 0.7:
+        return "visual question answering", str(draw.randint(0, 9))
+    if share < (0.45 if "?" in wanted else 0.15):
         return "visual question answering", draw.choice([drawn.phrase(draw), "yes", "2"])
-    if share < 0.65 and paths:
+    if share < 0.85:  # without paths there is nothing that could be meant
         chosen = draw.sample(paths, k=min(len(paths), draw.randint(1, 2)))
         plain = [{"name": drawn.phrase(draw), "mask": path} for path in chosen]
         return "reasoning segmentation", json.dumps({"instances": plain})
@@ -93,15 +94,15 @@ def _write_twin(asked: Asked, filled: Filled, draw: random.Random) -> str:
     if "</dt_plan>" not in written and "</dt.plan>" not in written:
         plan = f"<dt_plan>{_plan(asked, draw)}</dt_plan>"
         return f"<think>{drawn.thoughts(draw)}</think>{plan}"
-    return _turn(asked, written, draw)
+    return _turn(asked.text.rpartition("Query: ")[2], written, draw)
 
 
-def _turn(asked: Asked, written: str, draw: random.Random) -> str:
+def _turn(question: str, written: str, draw: random.Random) -> str:
     """Return a block of code, or the answer."""
     ran = written.count("</results>")
     if draw.random() < (CODED if ran == 0 else 0.15) and ran < 3:
         return f"<think>{drawn.thoughts(draw)}</think><execute>{draw.choice(CODE)}</execute>"
-    return _answer(asked, written, draw)
+    return _answer(question, written, draw)
 
 
 def _reads_twin(asked: Asked, filled: Filled, text: str) -> bool:
@@ -138,8 +139,8 @@ def _write_plan(asked: Asked, filled: Filled, draw: random.Random) -> str:
 
 
 def _write_reason(asked: Asked, filled: Filled, draw: random.Random) -> str:
-    _, _, after = asked.text.partition("Question: ")
-    return _turn(asked, after, draw)
+    question, _, twin = asked.text.partition("Question: ")[2].partition("<dt_rep>")
+    return _turn(question, twin, draw)
 
 
 # -- the SAM 3 agent --------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from harness.models.qwen_vl.locate import Locate
 from harness.models.seg_zero import grammar as seg_zero
 from harness.models.video_str import answer_prompts, boxes
 from harness.models.video_str import templates as spoken
-from harness.models.video_str.grammar import TAGS, answer_response
+from harness.models.video_str.grammar import answer_response
 from harness.models.videoseg_r1 import grammar as videoseg_r1
 from harness.models.videoseg_r1 import sampler
 from harness.models.visionreasoner import grammar as visionreasoner
@@ -93,7 +93,7 @@ def _place(
 
     def reads(asked: Asked, filled: Filled, text: str) -> bool:
         found = prompt.parse(text)
-        named = found.frame is not None or NUMBERED.search(asked.text) is None
+        named = found.frame is not None or NUMBERED.filled(asked.text) is None
         return found.ok and (named or not (found.items or found.phrase))
 
     return Grammar(name=prompt.name, pattern=pattern_of(template), write=write, reads=reads)
@@ -101,7 +101,7 @@ def _place(
 
 def _frame(asked: Asked, draw: random.Random) -> int | None:
     """Return one of the frames that a request numbers; None: it numbers none."""
-    found = NUMBERED.search(asked.text)
+    found = NUMBERED.filled(asked.text)
     return None if found is None else int(draw.choice(found["Numbers"].split(", ")))
 
 
@@ -154,7 +154,7 @@ def _answer(kind: str, own: spoken.Templates, asked: Asked, draw: random.Random)
     if kind == "box_3d":
         return json.dumps([round(draw.uniform(0.1, 4), 1) for _ in range(6)])
     if kind in ("boxes", "box_track"):
-        named = "{" in own.interval  # keys, as OneThinker writes
+        named = '"time"' in own.interval  # keys, as OneThinker writes
         several = drawn.items(draw, (1000, 1000) if named else asked.extent, most=1)
         numbers = [int(side) for side in several[0].bounds]
         if kind == "box_track":
@@ -187,7 +187,7 @@ def _reads_spoken(
 
 
 def _text(part: str) -> str:
-    if not part or any(tag in part for tag in TAGS):
+    if not part:
         raise ParseError("answer", expected="a text", found=part[:40])
     return part
 

@@ -109,8 +109,20 @@ def _segmenting(network: "PreTrainedModel") -> None:
         network.shared_image_embedding.positional_embedding.copy_(table)
 
 
+def _following(network: "PreTrainedModel") -> None:
+    """Draw such weights for SAM 3's tracker; its detector's are left, but for the prompts' part."""
+    import torch
+
+    _segmenting(network.tracker_model)
+    with torch.no_grad():
+        for name, weight in network.detector_model.named_parameters():
+            if weight.dim() > 1 and "vision_encoder" not in name:
+                weight.mul_(4)
+        network.detector_model.detr_decoder.presence_head.layer3.bias.fill_(4)  # it is there
+
+
 FILLS: Mapping[str, "Callable[[PreTrainedModel], None]"] = MappingProxyType(
-    {"plain": _plain, "lively": _lively, "segmenting": _segmenting}
+    {"plain": _plain, "lively": _lively, "segmenting": _segmenting, "following": _following}
 )
 """What draws a network's weights, by the family's `fill`."""
 

@@ -64,14 +64,14 @@ def serve(*, seed: int = 0, models: Sequence[str] = (), port: int = 0) -> Iterat
 class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
-    def do_GET(self) -> None:  # noqa: N802 - the base's name
+    def do_GET(self) -> None:
         """List the models."""
         if self.path.rstrip("/") == f"{ROUTE}/models":
             self._send(200, self._answering.listed())
         else:
             self._send(404, _error(f"there is no {self.path}"))
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         """Answer a chat completion."""
         try:
             length = int(self.headers.get("Content-Length", ""))

@@ -30,10 +30,15 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_table()["names"]))
 
 
-def refused(name: str) -> str | None:
-    """Return the reason why a published name can have no stand-in; None: it is not such a name."""
-    reason: str | None = _table().get("refused", {}).get(name)
-    return reason
+def families() -> Mapping[str, str]:
+    """Return the family of each published name that has a stand-in."""
+    return {name: facts["family"] for name, facts in _table()["names"].items()}
+
+
+def refusals() -> Mapping[str, str]:
+    """Return the reason why a published name can have no stand-in, by name."""
+    reasons: Mapping[str, str] = _table()["refused"]
+    return reasons
 
 
 def make(name: str, revision: str | None, cache: Path, *, seed: int = 0) -> Path:
@@ -77,7 +82,7 @@ def facts_of(name: str) -> dict[str, Any]:
     """
     table = _table()
     if name not in table["names"]:
-        reason = refused(name)
+        reason = refusals().get(name)
         raise UsageError(
             f"stand-in of {name}",
             expected="a name in harness/rehearsal/standins.toml",
