@@ -23,7 +23,7 @@ An error names the thing, what was expected, what was found, and what to do.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 CONTROL_CHARACTERS = re.compile(
@@ -77,6 +77,21 @@ def raised_as(
             why = f"{type(error).__name__}: {error}"
         found = why.partition("\n")[0][:200]
         raise kind(thing, expected=expected, found=found, fix=fix) from error
+
+
+def raise_all(thing: str, errors: Mapping[str, HarnessError]) -> None:
+    """Raise the errors of parts as one that lists all; nothing where there are none.
+
+    Args:
+        thing: What has the parts.
+        errors: The error of each part, by its name.
+    """
+    if not errors:
+        return
+    if len(errors) == 1:
+        raise next(iter(errors.values()))
+    listed = "".join(f"\n  {name}: {error}" for name, error in errors.items())
+    raise ModelError(f"{thing}: {len(errors)} parts cannot be loaded{listed}")
 
 
 class UsageError(HarnessError):

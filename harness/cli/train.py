@@ -54,7 +54,8 @@ OURS = (
     "seed",
     "judge",
 )
-"""Options that a configuration may give; its other keys are settings of the trainer."""
+"""Options that a configuration may give; its other keys are settings of the trainer, and so is one
+that the trainer has too, such as the judge of DT-R1's reward."""
 OUT = "a folder for the training"
 
 
@@ -134,9 +135,11 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
     path = _configuration(arguments)
     options = {one.dest: one for one in arguments.parser._actions}
     given, settings = dict(vars(arguments)), dict[str, Value]()
-    for key, value in read_toml(path).items():
-        name = key.replace("-", "_")
-        if name not in OURS:
+    plain = {key.replace("-", "_"): value for key, value in read_toml(path).items()}
+    method = given["method"] or plain.get("method")
+    trainer = parse(method).name if isinstance(method, str) else ""
+    for name, value in plain.items():
+        if name not in OURS or (trainer and plugins.accepts("trainers", trainer, name)):
             settings[name] = _setting(path, name, value)
         elif given.get(name) is None:
             given[name] = option_value(path, options[name], value)

@@ -21,6 +21,7 @@ from harness.media import Media, frame_files, open_image
 from harness.models.dt_r1.catalog import default_plans
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.output_cache import OUTPUTS, OutputCache
+from harness.models.dt_r1.phrases import phrases_of
 from harness.models.dt_r1.plan import Plan, parse_plan
 from harness.models.dt_r1.twin import Twin
 from harness.run.batching import select
@@ -43,20 +44,23 @@ def build(arguments: Namespace) -> int:
     plans = _plans(arguments, builder)
     for plan in plans:
         builder.prepare(plan)
-    done = {(row["media"], row["plan"], row["nodes"]) for row in _rows(out / LIST)}
+    done = {_key(row) for row in _rows(out / LIST)}
     nodes = json.dumps(builder.describe(), sort_keys=True)
     counts = {"built": 0, "there": 0, "with_errors": 0, "unreadable": 0}
     try:
         with writing(out), (out / LIST).open("a", encoding="utf-8") as file:
             for task, sample in _samples(arguments):
+                named = phrases_of(sample.query.text)
                 for media in sample.query.media:
                     for plan in plans:
-                        if (media.id, plan.text(), nodes) in done:
+                        phrases = named if builder.by_question(plan) else ()
+                        key = media.id, plan.text(), nodes, phrases
+                        if key in done:
                             counts["there"] += 1
                             continue
-                        done.add((media.id, plan.text(), nodes))
+                        done.add(key)
                         try:
-                            twin = builder.build(media, plan)
+                            twin = builder.build(media, plan, phrases)
                         except MediaError as error:
                             counts["unreadable"] += 1
                             if not arguments.json:
@@ -65,6 +69,7 @@ def build(arguments: Namespace) -> int:
                         counts["built"] += 1
                         counts["with_errors"] += bool(twin.faults)
                         row = _row(task, sample, media, plan, twin, nodes)
+                        row |= {"phrases": phrases} if phrases else {}
                         file.write(json.dumps(row) + "\n")
                         file.flush()
     finally:
@@ -84,8 +89,8 @@ def show(arguments: Namespace) -> int:
     plan = _plans(arguments, builder)[-1]
     media = media_at(arguments.media)
     try:
-        builder.prepare(plan)
-        twin = builder.build(media, plan)
+        builder.prepare(plan if arguments.plan else None)
+        twin = builder.build(media, plan, phrases_of(arguments.question))
     finally:
         builder.close()
     described = [int(frame["frame"]) for frame in twin.data["frames"]]
@@ -177,6 +182,11 @@ def _row(
     }
 
 
+def _key(row: dict[str, Any]) -> tuple[str, str, str, tuple[str, ...]]:
+    """Return what decides a twin: medium, plan, nodes, and what the question names."""
+    return row["media"], row["plan"], row["nodes"], tuple(row.get("phrases", ()))
+
+
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a list of twins, and rewrite it without what is built again.
 
@@ -190,7 +200,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             break
         try:
             row = json.loads(line)
-            row["media"], row["plan"], row["nodes"]
+            _key(row)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path}", expected="a line a twin", found=line[:60]) from error
         if not row.get("again"):

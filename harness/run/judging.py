@@ -36,6 +36,12 @@ class KeptJudge:
     inner: Judge | None = None
     """The judge that is asked; None: nobody."""
 
+    def prepare(self) -> None:
+        """Load the judge that is asked, if it loads something."""
+        load: Callable[[], object] | None = getattr(self.inner, "prepare", None)
+        if load is not None:
+            load()
+
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """Return the kept verdict, or ask the judge for one and keep it.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Self, TypeVar
 
-from harness.errors import ParseError, UsageError
+from harness.errors import ModelError, ParseError, UsageError, raise_all
 from harness.frames import FramePolicy
 from harness.model import (
     Chat,
@@ -151,9 +151,13 @@ class TwinOptions:
             frames=build_frame_policy(self.frames),
             cache=None if self.twins is None else built_ahead(Path(self.twins)),
         )
-        chat = build_chat(
-            self.backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
-        )
+        try:
+            chat = build_chat(
+                self.backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
+            )
+        except ModelError as error:  # said with what else is not here
+            raise_all(f"model {name}", {"checkpoint": error, **builder.faults(load=False)})
+            raise
         return kind(
             name=name,
             chat=chat,
@@ -223,15 +227,14 @@ class DTR1(ConversingModel[TwinResult]):
         return FORMS
 
     def prepare(self) -> None:
-        """Load the network, and open the sandbox.
+        """Load the network and the nodes, and open the sandbox.
 
         Raises:
             UsageError: the backend begins each response anew.
-            SandboxUnavailable: code cannot be run here.
+            HarnessError: what cannot be loaded or opened, all of it.
         """
         self._check_chat()
-        self.chat.prepare()
-        self.perception.prepare()
+        self.perception.prepare(backend=self.chat.prepare)
 
     @cached_property
     def environment(self) -> TwinEnvironment:

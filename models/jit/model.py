@@ -17,7 +17,6 @@ from harness.models.chat_result import ChatResult
 from harness.models.dt_r1.environment import TwinEpisode
 from harness.models.dt_r1.grammar import STOPS
 from harness.models.dt_r1.model import DTR1, TwinOptions, TwinResult, finished, question
-from harness.models.grammar import fenced
 from harness.models.jit.smoothing import smoothed
 from harness.models.prompts import text_of
 from harness.models.rollout import Turn
@@ -145,7 +144,7 @@ def as_turn(response: str) -> str:
 
 
 def plan_of(response: str) -> str:
-    """Return the plan in a chat's response: in its tags, in a code fence, or all of it.
+    """Return the text of a chat's response that holds the plan: in its tags, or all of it.
 
     >>> plan_of('Sure. <dt_plan>{"SAM2": []}')
     '{"SAM2": []}'
@@ -154,8 +153,7 @@ def plan_of(response: str) -> str:
     if inside is None:
         _, opened, rest = response.rpartition("<dt_plan>")
         inside = rest if opened else response.rpartition("</think>")[2]
-    plain = fenced(inside)
-    return (inside if plain is None else plain).strip()
+    return inside.strip()
 
 
 def _waited(episode: TwinEpisode, written: str) -> Conversation[Turn]:

@@ -62,6 +62,8 @@ def add_twin(commands: Commands) -> None:
     show = command(actions, "show", about, example)
     about = "an image, a video, or a folder of a video's frames"
     show.option("--media FILE", about, required=True)
+    about = "a question, for nodes that look for what it names, as those of paper do (default none)"
+    show.option("--question TEXT", about, default="")
     about = "the page; a picture lies beside it (default twin.html)"
     show.option("--out FILE.html", about, default=Path("twin.html"))
     about = "limit of the text for a language model (default 2048; 4 characters a token)"
