@@ -20,7 +20,7 @@ from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
-from harness.errors import HarnessError, UnsupportedAnswerForm, UsageError
+from harness.errors import HarnessError, Unavailable, UnsupportedAnswerForm, UsageError
 from harness.model import Judge
 from harness.record import Run, public, runs_below
 from harness.run.contamination import (
@@ -301,7 +301,7 @@ class CheckpointEvaluator:
                     model_spec=str(spec),
                     progress=TitledProgress(progress, f"{task_spec}, {spec}"),
                 )
-            except UnsupportedAnswerForm as error:
+            except (UnsupportedAnswerForm, Unavailable) as error:  # the training goes on
                 progress.note(str(error))
                 continue
             shown[str(task_spec)] = public(run.results)

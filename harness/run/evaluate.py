@@ -1,5 +1,6 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,7 +9,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from harness.errors import HarnessError, ModelError, StoreError, UnsupportedAnswerForm
+from harness.errors import (
+    HarnessError,
+    ModelError,
+    StoreError,
+    Unavailable,
+    UnsupportedAnswerForm,
+)
 from harness.interchange import stored_prediction
 from harness.model import Model
 from harness.papers import Deviation, sentence
@@ -45,9 +52,10 @@ from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Journal, JournalPosition
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import AnswerForm, Prediction, Sample
+from harness.types import AnswerForm, FailureKind, Prediction, Sample
 
 CRASHES_IN_A_ROW = 20
+SHOWN_REASON = 300  # characters
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
 
 
@@ -82,6 +90,7 @@ def evaluate(
         UnsupportedAnswerForm: the model gives no answer of the form that any sample asks for.
         Locked: another process runs in this folder.
         ModelError: the model cannot be loaded, or failed many times in a row.
+        Unavailable: too many samples were lost to the infrastructure: there is no score.
     """
     progress = progress or NullProgress()
     if options.checked:
@@ -188,7 +197,8 @@ class _Evaluation:
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
             workers.close()
-        if not self._stopped:
+        losses = None if self._stopped else self._losses(journal)
+        if not self._stopped and losses is None:
             self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
         shares = add_attempt(
             self.folder,
@@ -198,11 +208,13 @@ class _Evaluation:
             stages=self._stages,
             code=manifest["provenance"],
             shard=self.options.shard,
-            finished=not self._stopped,
+            finished=not self._stopped and losses is None,
         )
         if shares is not None:
             self.progress.note(shares)
         self.progress.end()
+        if losses is not None:
+            raise losses
         return Run.open(self.folder)
 
     def help_out(self, launch: ProcessRank) -> Run:
@@ -288,6 +300,7 @@ class _Evaluation:
             device=info.device,
             data_root=options.data_root,
             shuffle=options.until is not None,
+            infrastructure_limit=options.infrastructure_limit,
         )
 
     def _predict(
@@ -395,6 +408,29 @@ class _Evaluation:
                 f"{last['prediction']['failure'][1]!r}. Mend it and run again with --retry-failed"
             )
         return in_a_row
+
+    def _losses(self, journal: Journal) -> Unavailable | None:
+        """Return the error of a run that lost too many samples to the infrastructure for a score.
+
+        Such a run stays unfinished: a number would be one of servers, nodes and files that failed.
+        """
+        total, limit = self.survey.n_total, self.options.infrastructure_limit
+        lost = [
+            query
+            for query, place in journal.places.items()
+            if place.failure == FailureKind.INFRASTRUCTURE
+        ]
+        if len(lost) <= limit * total:
+            return None
+        reasons = Counter(journal.record(one)["prediction"]["failure"][1] for one in lost)
+        ((reason, times),) = reasons.most_common(1)
+        return Unavailable(
+            f"run {self.folder}",
+            expected=f"at most {limit:.1%} of the samples lost to servers, nodes and files",
+            found=f"{len(lost)} of {total}, {times} of them because of: {reason[:SHOWN_REASON]}",
+            fix="It has no score. The same command predicts the lost samples again; "
+            "--infrastructure-limit 1 scores them as failed.",
+        )
 
     def _finish(
         self,

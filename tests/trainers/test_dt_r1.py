@@ -28,6 +28,7 @@ from harness.trainers.dt_r1.rewards import (
     token_reward,
 )
 from harness.trainers.grpo.method import Group, Rollout
+from harness.trainers.grpo.rewards import losses, refuse_losses
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target
 
 SIZE = (8, 6)
@@ -122,7 +123,7 @@ def test_any_block_that_fails_costs_once_and_one_that_could_not_run_costs_nothin
     assert rewarded(facts() | {"blocks": blocks})["exec"] == -0.5
     lost = [{"error": None, "refused": None, "unavailable": "two workers lost"}]
     found = rewarded(facts() | {"blocks": lost, "infrastructure": ["two workers lost"]})
-    assert found["exec"] == 0 and found["infrastructure"] == 1
+    assert found["exec"] == 0
 
 
 @pytest.mark.parametrize(
@@ -340,3 +341,20 @@ def test_every_configuration_of_the_paper_has_its_judge_unless_nothing_is_judged
     own = plugins.build("trainers", method_of(given, settings)).reward
     assert given.judge is None, "it is the reward's, not that of an evaluation"
     assert (own.judge is None) == (not own.r_result)
+
+
+def test_a_round_that_lost_more_rollouts_than_the_limit_is_not_learned_from():
+    def group(*several):
+        rollouts = tuple(Rollout(text="", tokens=1, facts=one) for one in several)
+        return Group(sample=TRUTH, rollouts=rollouts, canvas=(1, 1), count_tokens=len)
+
+    down = {"infrastructure": ["node SAM2: no weights", "later"]}
+    some = [group(*[facts()] * 18, down, facts())]
+    rewards = [[{"total": 0.0}] * 19 + [{"total": 0.0, "unjudged": 1.0}]]
+    found = losses(some, rewards)
+    assert [place for place, reason in enumerate(found) if reason] == [18, 19]
+    assert found[18] == "node SAM2: no weights" and "judge" in found[19]
+    refuse_losses(found, limit=0.1, rollouts=20, number=0)
+    with pytest.raises(Unavailable, match=r"round 1 .*2 of 20, 1 of them because of: node SAM2"):
+        refuse_losses(found, limit=0.05, rollouts=20, number=0)
+    assert losses([group({}, {})], [[{"total": 0.0}] * 2]) == [], "no part that could fail"

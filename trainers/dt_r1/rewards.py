@@ -149,7 +149,6 @@ class DTR1Reward:
             "success": float(token > 0 and dag > 0 and ran == 0),
             "blocks": float(len(blocks)),
             "uses_code": float(bool(blocks)),
-            "infrastructure": float(bool(facts.get("infrastructure"))),
             "format": style,
             "accuracy": right,
             TOTAL: self.alpha * style + self.beta_accuracy * right,

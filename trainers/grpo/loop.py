@@ -27,7 +27,7 @@ from harness.trainers import network as networks
 from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
-from harness.trainers.grpo.rewards import numbers_of, reward_group
+from harness.trainers.grpo.rewards import losses, numbers_of, refuse_losses, reward_group
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
 from harness.trainers.learner import Counted, Learner, Round
@@ -131,6 +131,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
 
         Raises:
             ModelError: the reward, the second pass or the environment fails.
+            Unavailable: more rollouts than `infrastructure_limit` were lost.
         """
         self.seed_round(number)
         size, first = self.settings.num_generations, self.accelerator.process_index * len(examples)
@@ -156,6 +157,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         merged = defaultdict[str, list[float]](list)
         for name, values in (pair for each in gather([numbers]) for pair in each.items()):
             merged[name] += values
+        if reasons := gather(losses(groups, rewards)):
+            merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
         totals, lengths = merged[f"rewards/{TOTAL}"], merged["completions/mean_length"]
         self.tokens += sum(merged["num_tokens"]) + sum(lengths)
         gains = self._gains(totals, groups)[first * size :][: len(drafts)]
@@ -179,6 +182,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             },
         )
         self.log(number, made)
+        limit = self.settings.infrastructure_limit
+        refuse_losses(reasons, limit=limit, rollouts=len(totals), number=number)
         return made
 
     @contextmanager

@@ -5,14 +5,14 @@ grammar and coordinate rule, and kept in pixels of the image: to draw them, no n
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from harness.errors import ModelError, ParseError
+from harness.errors import ModelError, ParseError, Unavailable
 from harness.models.backends.sampling import uniforms
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult, reasoning
@@ -23,6 +23,10 @@ from harness.trainer import Curve
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
 
 ROLLOUTS = "rollouts.jsonl"
+INFRASTRUCTURE = "infrastructure"
+"""Key of a rollout's facts: the reasons why nodes or sandboxes failed it."""
+UNJUDGED = "unjudged"
+"""Component of a reward: 1 where a judge gave no answer."""
 
 
 def reward_group(
@@ -56,6 +60,44 @@ def _are_components(given: Any) -> bool:
         and TOTAL in given
         and all(isinstance(one, (Real, np.bool)) and math.isfinite(one) for one in given.values())
     )
+
+
+def losses(groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]]) -> list[str]:
+    """Return why each rollout was lost to the infrastructure; empty for one that was not.
+
+    Rewards of lost rollouts say nothing of the policy. Empty as a whole if no part that could fail
+    is asked.
+    """
+    found = []
+    for group, several in zip(groups, rewards, strict=True):
+        for rollout, components in zip(group.rollouts, several, strict=True):
+            reasons = list(rollout.facts.get(INFRASTRUCTURE, ()))
+            if components.get(UNJUDGED):
+                reasons.append("the judge gave no answer")
+            if reasons or INFRASTRUCTURE in rollout.facts:
+                found.append(reasons[0] if reasons else "")
+    return found
+
+
+def refuse_losses(reasons: Sequence[str], *, limit: float, rollouts: int, number: int) -> None:
+    """Raise Unavailable if a round lost too many rollouts to learn from it.
+
+    Args:
+        reasons: Of lost rollouts in all processes (`losses`).
+        limit: Share of the rollouts that may be lost.
+        rollouts: Rollouts of the round in all processes.
+        number: Of the round, from 0.
+    """
+    lost = Counter(filter(None, reasons))
+    if lost.total() > limit * rollouts:
+        ((reason, times),) = lost.most_common(1)
+        raise Unavailable(
+            f"round {number + 1} of the training",
+            expected=f"at most {limit:.1%} of its rollouts lost to nodes, sandboxes, servers and "
+            "judges (infrastructure_limit)",
+            found=f"{lost.total()} of {rollouts}, {times} of them because of: {reason[:300]}",
+            fix="Nothing was learned from it. Mend that and go on with --resume.",
+        )
 
 
 def numbers_of(

@@ -22,8 +22,14 @@ class Settings(TrainingSettings):
         **TrainingSettings.RANGES,
         **{"num_generations": (2, inf), "keep_rollouts": (0, inf)},
         **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
+        "infrastructure_limit": (0, 1),
     }
-    ASIDE = (*TrainingSettings.ASIDE, "generation_micro_batch_size", "keep_rollouts")
+    ASIDE = (
+        *TrainingSettings.ASIDE,
+        "generation_micro_batch_size",
+        "keep_rollouts",
+        "infrastructure_limit",
+    )
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
     num_generations: int = 8
@@ -75,6 +81,9 @@ class Settings(TrainingSettings):
     vllm_mode: Literal["colocate", "server"] | None = None
     """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
 
+    infrastructure_limit: float = 0.05
+    """Share of a round's rollouts that nodes, sandboxes, servers and judges may lose; above it the
+    training stops before it learns from them."""
     keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
 
