@@ -15,6 +15,7 @@ from string import ascii_uppercase
 
 from harness.errors import ParseError, UsageError
 from harness.models.grammar import fenced
+from harness.models.prompts import fill
 from harness.responses import MAX_DIGITS, MAX_TEXT, finite_numbers, loads_strict, tag_text
 from harness.types import Answer, AnswerForm, Interval, Query
 
@@ -53,7 +54,8 @@ class Questions:
             f"{letter}. {option}"
             for letter, option in zip(ascii_uppercase, query.options, strict=False)
         )
-        return text.replace("{Options}", options).replace("{Question}", query.text, 1)
+        given = {"Options": options} if form is AnswerForm.CHOICE else {}
+        return fill(text, Question=query.text, **given)
 
     def read(self, query: Query, form: AnswerForm, response: str) -> Answer:
         """The answer that a response gives.

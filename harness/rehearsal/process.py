@@ -38,6 +38,7 @@ class Replacements:
             "HF_HUB_CACHE": str(self.cache),
             "HF_HUB_OFFLINE": "1",
             "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
             "TOKENIZERS_PARALLELISM": "false",
             "WANDB_MODE": "offline",
         }

@@ -150,6 +150,8 @@ class Children:
         """Return the stages whose last process has ended since the last call."""
         done = []
         for pid, (stage, log, began) in list(self._running.items()):
+            if pid not in self._running:  # ended with the one that failed beside it
+                continue
             ended, status, usage = os.wait4(pid, os.WNOHANG)
             if not ended:
                 if time.monotonic() - began > PATIENCE:

@@ -44,7 +44,7 @@ from harness.models.dt_r1.output_cache import built_ahead
 from harness.models.factory import at_least, build_chat, build_frame_policy
 from harness.models.grammar import ParseResult
 from harness.models.multi_turn import ConversingModel
-from harness.models.prompts import Wording, asked_briefly, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.rollout import Transcript, Turn, write_rollout
 from harness.options import Carried, with_options
 from harness.responses import storable
@@ -86,7 +86,7 @@ class TwinPrompt:
         parts = [text_of("harness.models.dt_r1", "prompt.txt")]
         if self.details:
             plain = text_of("harness.models.dt_r1", "details.txt")
-            parts.append(plain.replace("{Nodes}", self.nodes))
+            parts.append(fill(plain, Nodes=self.nodes))
         return "\n\n".join([*parts, f"Query: {text}"])
 
     def parse(self, response: str) -> ParseResult:

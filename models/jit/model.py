@@ -18,7 +18,7 @@ from harness.models.dt_r1.environment import TwinEpisode
 from harness.models.dt_r1.grammar import STOPS
 from harness.models.dt_r1.model import DTR1, TwinOptions, TwinResult, finished, question
 from harness.models.jit.smoothing import smoothed
-from harness.models.prompts import text_of
+from harness.models.prompts import fill, text_of
 from harness.models.rollout import Turn
 from harness.options import with_options
 from harness.responses import tag_text
@@ -46,13 +46,12 @@ class JiT(DTR1):
 
     def plan_prompt(self, text: str) -> str:
         """Return the request for a plan."""
-        plain = text_of("harness.models.jit", "plan.txt").replace("{Nodes}", self.prompt.nodes)
-        return plain.replace("{Question}", text, 1)
+        plain = text_of("harness.models.jit", "plan.txt")
+        return fill(plain, Nodes=self.prompt.nodes, Question=text)
 
     def answer_prompt(self, text: str, twin: str) -> str:
         """Return the request for an answer; `twin` is the block as it was injected."""
-        before, _, after = text_of("harness.models.jit", "reason.txt").partition("{Question}")
-        return f"{before}{text}{after.replace('{Twin}', twin)}"
+        return fill(text_of("harness.models.jit", "reason.txt"), Question=text, Twin=twin)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
         """Return the first request: the one for a plan."""

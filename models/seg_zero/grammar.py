@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals, read_box
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import MAX_TEXT, finite_numbers
 from harness.types import Point
@@ -53,7 +53,7 @@ def build_prompt(text: str, *, wording: Wording = "paper") -> str:
     """The prompt for a question, the official one or one in few words."""
     if wording == "short":
         return asked_briefly(question(text))
-    return fill_prompt(template(), question=question(text), answer=template("example_answer.txt"))
+    return fill(template(), Question=question(text), Answer=template("example_answer.txt"))
 
 
 def first_braces(response: str) -> str | None:

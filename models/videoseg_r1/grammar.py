@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, numerals, read_items
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.responses import finite_numbers
 from harness.types import Point
@@ -39,7 +39,7 @@ def build_prompt(text: str, *, think: bool = True, wording: Wording = "paper") -
     if wording == "short":
         return asked_briefly(question(text))
     whole = template("prompt.txt" if think else "prompt_direct.txt")
-    return fill_prompt(whole, question=question(text), answer=template("example_answer.txt"))
+    return fill(whole, Question=question(text), Answer=template("example_answer.txt"))
 
 
 def parse(response: str, *, strict: bool = False) -> ParseResult:
