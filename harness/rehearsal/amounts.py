@@ -19,7 +19,9 @@ STEPS = 2
 """Optimiser steps of a training."""
 PROCESSES = 2
 """Processes of a training that the paper gives more."""
-COMPLETION = 512
+ROLLOUTS = 4
+"""Rollouts of a prompt."""
+COMPLETION = 4096
 """Tokens of a rollout at most, unless the method has fewer."""
 
 
@@ -64,7 +66,8 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
     known = _settings(method)
     small: dict[str, object] = {"max_steps": STEPS}
     if "generation_batch_size" in known:
-        rollouts = int(known["num_generations"])
+        rollouts = min(ROLLOUTS, int(known["num_generations"]))
+        small["num_generations"] = rollouts
         small["generation_batch_size"] = rollouts * processes
         small["per_device_train_batch_size"] = min(
             rollouts, int(known["per_device_train_batch_size"])

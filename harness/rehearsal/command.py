@@ -50,15 +50,16 @@ def reproduce(arguments: Namespace) -> int:
     )
     out = OUT if arguments.out == tables.OUT else arguments.out
     _make_room(out)
-    replaced: list[str] = []
+    plan = TablePlan(out, arguments.rows)
+    for definition in chosen:
+        plan.add(definition)
+    if not plan.rows:
+        names = ", ".join(dict.fromkeys(row.row for one in chosen for row in one.rows))
+        raise UsageError("--rows", expected=f"among {names}", found=", ".join(arguments.rows))
     with replacements() as replacing:
-        replaced.append(amounts.make_world(out / "data"))
-        plan = TablePlan(out, arguments.rows)
-        for definition in chosen:
-            plan.add(definition)
-        replaced += plan.replaced
+        world = amounts.make_world(out / "data")
         rows = plan.play(replacing)
-    replaced = [*_always(replacing), *dict.fromkeys(replaced)]
+    replaced = [*_always(replacing), world, *dict.fromkeys(plan.replaced)]
     page = report.as_markdown(rows, replaced)
     (out / MARKER).write_text(page, encoding="utf-8")
     print("\n".join(["replaced:", *(f"  {line}" for line in replaced), ""]))
@@ -171,7 +172,12 @@ class TablePlan:
 
     def add(self, definition: Definition) -> None:
         """Add a table."""
-        chosen = [row for row in definition.rows if not self.only or row.row in self.only]
+        table = f"{definition.paper}/{definition.table}"
+        chosen = [
+            row
+            for row in definition.rows
+            if not self.only or self.only & {row.row, f"{table}: {row.row}"}
+        ]
         if not chosen:
             return
         self.definitions.append(definition)

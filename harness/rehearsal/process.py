@@ -68,6 +68,7 @@ def find_stand_ins(cache: Path) -> None:
     def snapshot_download(name: str, *, revision: str | None = None, **settings: Any) -> str:
         if name in known:
             standins.make(name, revision, cache)
+            settings = {**settings, "cache_dir": str(cache)}  # the one of its import may be another
         return look(name, revision=revision, **settings)
 
     hub.snapshot_download = snapshot_download

@@ -99,7 +99,7 @@ def add_reproduce(commands: Commands) -> None:
     parser.flag("--dry-run", "print the commands, hours and memory; run nothing")
     parser.rehearse()
     parser.flag("--all", "rehearse every table of the papers (with --rehearse)")
-    about = "rehearse only the rows of this name; may be repeated"
+    about = "rehearse only rows called NAME, or PAPER/TABLE: NAME; may be repeated"
     parser.option("--rows NAME", about, repeated=True)
     parser.data()
     about = "for trainings, runs and boards, which tables share (default %(default)s)"
