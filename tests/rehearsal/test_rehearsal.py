@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("trl")
 
-from harness.errors import UsageError  # noqa: E402
-from harness.leaderboards.definitions import definitions  # noqa: E402
-from harness.leaderboards.published_results import PAPERS  # noqa: E402
-from harness.rehearsal import report  # noqa: E402
-from harness.rehearsal.command import TablePlan  # noqa: E402
+from harness.errors import UsageError
+from harness.leaderboards.definitions import definitions
+from harness.leaderboards.published_results import PAPERS
+from harness.rehearsal import report
+from harness.rehearsal.command import TablePlan
 
 ROOT = Path(__file__).parents[2]
 ONE_OF_EACH = (
