@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
+from harness.models.vlm import dialect
 from harness.rehearsal import standins
 
 pytest.importorskip("torch")
@@ -83,7 +84,7 @@ NAMED = re.compile(
     r"(?:checkpoint=|checkpoint = \"|model=|pretrained=|hf download |scorer=)"
     r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*[A-Za-z0-9])"
 )
-LOCAL = re.compile(r"(runs|out|x|models|none|me|none|nobody|org|ORG|data|a|your-name|some)/")
+LOCAL = re.compile(r"(runs|out|x|models|none|me|nobody|DIR|RUN)/")
 """Folders in examples, and names that stand for any."""
 
 
@@ -97,6 +98,8 @@ def named_checkpoints() -> dict[str, str]:
             if path.suffix in (".toml", ".md", ".py") and "/golden/" not in str(path):
                 for name in NAMED.findall(path.read_text("utf-8")):
                     found.setdefault(name, str(path.relative_to(REPOSITORY)))
+    for name in dialect.names():
+        found |= dict.fromkeys(dialect.dialect(name).checkpoints, f"dialect {name}")
     return {name: place for name, place in found.items() if not LOCAL.match(name)}
 
 
