@@ -11,6 +11,7 @@ from harness.errors import UsageError
 from harness.models.vlm import dialect
 from harness.rehearsal import standins
 
+snapshot_download = pytest.importorskip("huggingface_hub").snapshot_download
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 LOADS = Path(__file__).parent / "loads.py"
@@ -54,6 +55,15 @@ def test_a_stand_in_is_made_once_and_lies_as_the_hub_lays_it(tmp_path: Path) -> 
     assert standins.make(name, "v1.0", tmp_path) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert (home / "refs/v1.0").read_text() == folder.name
+    commit = "a" * 40  # a loader looks for its folder, and for no reference
+    pinned = standins.make(name, commit, tmp_path)
+    assert pinned == home / "snapshots" / commit and not (home / "refs" / commit).exists()
+    assert (pinned / "config.json").read_bytes() == (folder / "config.json").read_bytes()
+    for revision, wanted in ((commit, pinned), ("v1.0", folder), (None, folder)):
+        found = snapshot_download(
+            name, revision=revision, cache_dir=tmp_path, local_files_only=True
+        )
+        assert Path(found) == wanted
     other = standins.make(name, None, tmp_path, seed=1)
     assert other != folder and (home / "refs/main").read_text() == other.name
     weights = "model.safetensors"
