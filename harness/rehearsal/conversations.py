@@ -29,7 +29,7 @@ Filled = Mapping[str, str]
 LISTED = re.compile(r"^([A-Za-z0-9]+): .*\. Gives \w+", re.MULTILINE)
 """A node as a planner is told of it."""
 MASK = re.compile(r'"(masks/[^"]+)"')
-PLANS = (
+PLANS: tuple[Mapping[str, list[str]], ...] = (
     {"SAM2": []},
     {"SAM2": [], "DepthAnything2": [], "DepthStats": ["SAM2", "DepthAnything2"]},
     {"OWLv2": [], "SAM2": ["OWLv2"], "SemanticAnalysis": ["SAM2"]},
@@ -150,20 +150,18 @@ def _write_call(asked: Asked, filled: Filled, draw: random.Random) -> str:
     """Return the agent's next call: a phrase first, then masks of the last image."""
     count = re.search(r"(\d+) mask\(s\)", asked.text)
     share = draw.random()
-    if count is None or share < 0.1:
-        none = count is None and share < 0.1
-        call = (
-            ("report_no_mask", {})
-            if none
-            else ("segment_phrase", {"text_prompt": drawn.phrase(draw)})
-        )
+    parameters: dict[str, object] = {}
+    if count is None and share < 0.1:
+        name = "report_no_mask"
+    elif count is None or share < 0.1:
+        name, parameters = "segment_phrase", {"text_prompt": drawn.phrase(draw)}
     elif share < 0.3 and "examine_each_mask" not in asked.text:
-        call = ("examine_each_mask", {})
+        name = "examine_each_mask"
     else:
         several = range(1, int(count[1]) + 1)
         chosen = sorted(draw.sample(several, k=draw.randint(1, min(2, len(several)))))
-        call = ("select_masks_and_return", {"final_answer_masks": chosen})
-    plain = json.dumps({"name": call[0], "parameters": call[1]})
+        name, parameters = "select_masks_and_return", {"final_answer_masks": chosen}
+    plain = json.dumps({"name": name, "parameters": parameters})
     return f"<think>{drawn.thoughts(draw)}</think><tool>{plain}{CLOSED}"
 
 

@@ -164,7 +164,8 @@ def _answer(kind: str, own: spoken.Templates, asked: Asked, draw: random.Random)
 
 
 def _letter(asked: Asked, draw: random.Random) -> str:
-    return draw.choice(sorted(set(LETTERS.findall(asked.text))) or ["A", "B", "C", "D"])
+    listed: list[str] = LETTERS.findall(asked.text)
+    return draw.choice(sorted(set(listed)) or ["A", "B", "C", "D"])
 
 
 def _number(draw: random.Random) -> str:
@@ -278,8 +279,17 @@ def _votes() -> Iterator[Grammar]:
             name=f"videoseg_r1/{name}",
             pattern=pattern_of(videoseg_r1.template(f"{name}.txt")),
             write=write,
-            reads=lambda asked, filled, text, read=read: read(text) is not None,
+            reads=_finds(read),
         )
+
+
+def _finds(read: Callable[[str], object]) -> Callable[[Asked, Filled, str], bool]:
+    """Return a reader by a function that gives None for what it cannot read."""
+    return lambda asked, filled, text: read(text) is not None
+
+
+def _write_grade(grades: Sequence[str], asked: Asked, filled: Filled, draw: random.Random) -> str:
+    return draw.choice(grades)
 
 
 def _times(listed: str) -> list[float]:
@@ -295,7 +305,7 @@ def _ratings() -> Iterator[Grammar]:
         write=lambda asked, filled, draw: json.dumps(
             {aspect: draw.randint(1, 10) for aspect in ASPECTS}
         ),
-        reads=lambda asked, filled, text: read_rating(text) is not None,
+        reads=_finds(read_rating),
     )
 
 
@@ -325,6 +335,6 @@ def _rubrics() -> Iterator[Grammar]:
         yield Grammar(
             name=f"rubric/{by.name}",
             pattern=pattern_of(by.prompt),
-            write=lambda asked, filled, draw, grades=grades: draw.choice(grades),
-            reads=lambda asked, filled, text, by=by: by.read_grade(text) is not None,
+            write=partial(_write_grade, grades),
+            reads=_finds(by.read_grade),
         )

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.model import ChatRequest
-from harness.models.backends.inputs import frames_shown
 from harness.models.backends.sampling import Sampling
 from harness.models.canvas import normalized_to
 from harness.rehearsal import drawn
@@ -114,8 +113,6 @@ def asked_of(chat: "TransformersChat", request: ChatRequest) -> Asked:
     return Asked(
         text=request.text,
         system=request.system or "",
-        earlier=len(request.earlier),
-        images=sum(len(frames_shown(request, place)) for place in range(len(request.media))),
         extent=_extent(chat, request),
         written=f"{opening}{request.prefix}{injected}",
         key=request.key,

@@ -186,8 +186,6 @@ def asked_of(body: Mapping[str, Any]) -> Asked:
     return Asked(
         text=_text(users[-1]),
         system=system,
-        earlier=len(users) - 1,
-        images=len(sizes),
         extent=sizes[0] if sizes else (1000, 1000),
         written=written,
         key=str(body.get("seed", "")),

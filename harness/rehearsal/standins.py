@@ -8,6 +8,7 @@ template and files. What the names stand for is data (`standins.toml`).
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import tomllib
@@ -21,6 +22,7 @@ from typing import Any
 
 from harness.errors import UsageError
 
+COMMIT = re.compile("[0-9a-f]{40}")
 VERSIONED = ("torch", "transformers", "tokenizers")
 """Packages whose release may change what is made."""
 
@@ -69,8 +71,11 @@ def make(name: str, revision: str | None, cache: Path, *, seed: int = 0) -> Path
             _move(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-    for reference in {"main", revision or "main"}:
-        _refer(home / "refs" / reference, commit)
+    _refer(home / "refs" / "main", commit)
+    if revision is not None and COMMIT.fullmatch(revision):
+        return _as_commit(folder, revision)
+    if revision is not None:
+        _refer(home / "refs" / revision, commit)
     return folder
 
 
@@ -148,6 +153,17 @@ def _move(partial: Path, folder: Path) -> None:
     except OSError:
         if not folder.is_dir():
             raise
+
+
+def _as_commit(folder: Path, commit: str) -> Path:
+    """Let a snapshot be found under another commit too, which a loader looks for as a folder."""
+    other = folder.with_name(commit)
+    if not other.exists():
+        partial = folder.parent.parent / f".commit-{os.getpid()}"
+        shutil.copytree(folder, partial)
+        _move(partial, other)
+        shutil.rmtree(partial, ignore_errors=True)
+    return other
 
 
 def _refer(reference: Path, commit: str) -> None:

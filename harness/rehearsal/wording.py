@@ -60,10 +60,6 @@ class Asked:
     text: str
     """The user's last turn."""
     system: str = ""
-    earlier: int = 0
-    """Number of turns before this one."""
-    images: int = 0
-    """Number of images or frames shown."""
     extent: tuple[int, int] = (1000, 1000)
     """(width, height) of the first image in the numbers of a response."""
     written: str = ""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
+from harness.models.vlm import dialect
 from harness.rehearsal import standins
 
+snapshot_download = pytest.importorskip("huggingface_hub").snapshot_download
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 LOADS = Path(__file__).parent / "loads.py"
@@ -53,6 +55,15 @@ def test_a_stand_in_is_made_once_and_lies_as_the_hub_lays_it(tmp_path: Path) -> 
     assert standins.make(name, "v1.0", tmp_path) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert (home / "refs/v1.0").read_text() == folder.name
+    commit = "a" * 40  # a loader looks for its folder, and for no reference
+    pinned = standins.make(name, commit, tmp_path)
+    assert pinned == home / "snapshots" / commit and not (home / "refs" / commit).exists()
+    assert (pinned / "config.json").read_bytes() == (folder / "config.json").read_bytes()
+    for revision, wanted in ((commit, pinned), ("v1.0", folder), (None, folder)):
+        found = snapshot_download(
+            name, revision=revision, cache_dir=tmp_path, local_files_only=True
+        )
+        assert Path(found) == wanted
     other = standins.make(name, None, tmp_path, seed=1)
     assert other != folder and (home / "refs/main").read_text() == other.name
     weights = "model.safetensors"
@@ -83,7 +94,7 @@ NAMED = re.compile(
     r"(?:checkpoint=|checkpoint = \"|model=|pretrained=|hf download |scorer=)"
     r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*[A-Za-z0-9])"
 )
-LOCAL = re.compile(r"(runs|out|x|models|none|me|none|nobody|org|ORG|data|a|your-name|some)/")
+LOCAL = re.compile(r"(runs|out|x|models|none|me|nobody|DIR|RUN)/")
 """Folders in examples, and names that stand for any."""
 
 
@@ -97,6 +108,8 @@ def named_checkpoints() -> dict[str, str]:
             if path.suffix in (".toml", ".md", ".py") and "/golden/" not in str(path):
                 for name in NAMED.findall(path.read_text("utf-8")):
                     found.setdefault(name, str(path.relative_to(REPOSITORY)))
+    for name in dialect.names():
+        found |= dict.fromkeys(dialect.dialect(name).checkpoints, f"dialect {name}")
     return {name: place for name, place in found.items() if not LOCAL.match(name)}
 
 
