@@ -18,7 +18,7 @@ from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.published_results import PAPERS, PublishedResult, published_results
 from harness.papers import same_value
-from harness.spec import Spec, parse
+from harness.spec import Spec, Value, parse
 
 T = TypeVar("T")
 SLOT = re.compile(r"\{(\w+)\}")
@@ -183,7 +183,8 @@ class Method:
         """Return True if a measured model is this method.
 
         It has the same name and arguments, given or by default, but for those with which a method
-        is run (RUN_BY). Of checkpoints and trainings the last parts of their paths count.
+        is run (RUN_BY); of a row whose network is its backend's, that network too. Of checkpoints
+        and trainings the last parts of their paths count.
         """
         try:
             return _is_same(parse(model_spec), self.spec)
@@ -199,7 +200,16 @@ def _is_same(used: Spec, wanted: Spec) -> bool:
         both = isinstance(a, Spec) and isinstance(b, Spec)
         if not (_is_same(a, b) if both else same_value(a, b)):
             return False
-    return True
+    network = _network(wanted)
+    return network is None or same_value(_network(used), network)
+
+
+def _network(spec: Spec) -> Value:
+    """Return the network that the backend of a SPEC names, where the SPEC itself names none."""
+    backend = spec.arguments.get("backend")
+    if spec.arguments.get("checkpoint") is not None or not isinstance(backend, Spec):
+        return None
+    return backend.arguments.get("checkpoint") or backend.arguments.get("model")
 
 
 @cache

@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from math import ceil, inf
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from harness.errors import UsageError
+from harness.options import Only
 
 Range = tuple[float, float]
 
@@ -44,13 +45,13 @@ class TrainingSettings(ABC):
 
     finetune: Literal["full", "lora"] = "full"
     """All weights, or an adapter that is merged into them at the end."""
-    lora_r: int = 16
+    lora_r: Annotated[int, Only(finetune="lora")] = 16
     """Rank of the adapter's matrices."""
-    lora_alpha: int = 32
+    lora_alpha: Annotated[int, Only(finetune="lora")] = 32
     """The adapter is scaled by this over its rank."""
-    lora_layers: Literal["language", "all"] = "language"
+    lora_layers: Annotated[Literal["language", "all"], Only(finetune="lora")] = "language"
     """Linear layers of the language model, or of the vision tower too."""
-    freeze_vision: bool = False
+    freeze_vision: Annotated[bool, Only(finetune="full") | Only(lora_layers="all")] = False
     """Train the language model, and the layers that merge patches for it."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the weights while training; `auto`: the type that the checkpoint was saved in."""
@@ -70,7 +71,8 @@ class TrainingSettings(ABC):
         for one in fields(self):
             value, bounds = getattr(self, one.name), self.RANGES.get(one.name)
             if bounds is None:
-                bounds = (1, inf) if one.type in (int, int | None) else (0, inf)
+                plain = getattr(one.type, "__origin__", one.type)  # without marks
+                bounds = (1, inf) if plain in (int, int | None) else (0, inf)
             if not isinstance(value, (int, float)) or bounds[0] <= value <= bounds[1]:
                 continue
             expected = f"at least {bounds[0]}" if bounds[1] == inf else "{} to {}".format(*bounds)

@@ -1,15 +1,19 @@
 """`harness reproduce`: the trainings, evaluations and board that make a paper's table."""
 
 import inspect
+import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from harness import plugins
 from harness.cli.doctor import gpus
@@ -71,6 +75,9 @@ def reproduce(arguments: Namespace) -> int:
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
     for step in () if arguments.dry_run else steps:
+        if absent := _absent(step):
+            print(f"left out: {step.name}: {absent}")
+            continue
         line = [sys.executable, "-m", "harness", *step.command]
         if step.processes > 1:
             line = [sys.executable, "-m", "accelerate.commands.launch", *step.line[2:]]
@@ -79,6 +86,45 @@ def reproduce(arguments: Namespace) -> int:
             print(f"harness: {step.name} ended with {code}", file=sys.stderr)
             return code
     return 0
+
+
+def _absent(step: Step) -> str:
+    """Return the server or the key that an evaluation needs and that is not here; empty: none."""
+    for backend in _backends(_model_of(step)):
+        variable, url = (backend.arguments.get(name) for name in ("key_variable", "base_url"))
+        if isinstance(variable, str):
+            if not os.environ.get(variable):
+                return f"{variable} has no key for {url}"
+        elif not _answers(str(url)):
+            return f"no server answers at {url}"
+    return ""
+
+
+def _model_of(step: Step) -> Spec:
+    """Return the model that a step evaluates; one without arguments where it evaluates none."""
+    if step.command[0] != "eval":
+        return Spec("")
+    return parse(step.command[step.command.index("--model") + 1])
+
+
+def _backends(spec: Spec) -> Iterator[Spec]:
+    """Yield the servers that a SPEC names, at any depth."""
+    for value in spec.arguments.values():
+        if isinstance(value, Spec):
+            if value.name == "openai":
+                yield value
+            yield from _backends(value)
+
+
+def _answers(url: str) -> bool:
+    """Return True if something listens at one of the addresses of a server."""
+    for one in url.split(","):
+        place = urlsplit(one.strip())
+        with suppress(OSError, ValueError):
+            port = place.port or {"https": 443}.get(place.scheme, 80)
+            socket.create_connection((place.hostname or "", port), timeout=5).close()
+            return True
+    return False
 
 
 def plan(definition: Definition, data: str, out: Path, device: Device) -> list[Step]:
@@ -189,10 +235,12 @@ def _defaults(kind: plugins.Kind, name: str) -> Mapping[str, object]:
 
 
 def _size(spec: Spec) -> float:
-    """Return the parameters of the network that answers, in 10^9; 0 where there is none."""
+    """Return the parameters of the network that answers, in 10^9; 0 where there is none here."""
     base: Value = spec
     while isinstance(base, Spec):
         if not {"base", "checkpoint"} & _defaults("models", base.name).keys():
+            return 0.0
+        if any(_backends(base)):
             return 0.0
         base = base.arguments.get("base") or base.arguments.get("checkpoint") or base.name
     return estimate.parameters(str(base))
@@ -241,6 +289,9 @@ def _show(definition: Definition, steps: list[Step], device: Device) -> None:
     for step in steps:
         about = f": {step.estimate} on {step.processes} × {device.name}" if step.estimate else ""
         print(f"\n# {step.name}{about}")
+        for backend in _backends(_model_of(step)):
+            needs = backend.arguments.get("key_variable") or backend.arguments.get("base_url")
+            print(f"#   left out without {needs}")
         if unknown := [task for task, count in step.samples.items() if not count]:
             print(
                 f"#   {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: not published"

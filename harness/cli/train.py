@@ -1,5 +1,6 @@
 """`harness train`."""
 
+import inspect
 import shutil
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import HarnessError, Unavailable, UnsupportedAnswerForm, UsageError
 from harness.model import Judge
+from harness.options import idle_options
 from harness.record import Run, public, runs_below
 from harness.run.contamination import (
     Contamination,
@@ -177,14 +179,21 @@ def _setting(path: Path, name: str, value: object) -> Value:
 
 
 def method_of(given: Namespace, settings: Mapping[str, Value]) -> Spec:
-    """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`."""
+    """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`.
+
+    What these make idle of the file, such as γ where they switch its term off, is left out.
+    """
     spec = parse(given.method)
     typed: dict[str, Value] = {}
     for text in given.set or ():
         if "=" not in text:
             raise UsageError(f"--set {text}", expected="key=value", found=text)
         typed.update(parse(f"set({text})").arguments)
-    return Spec(spec.name, {**settings, **spec.arguments, **typed})
+    typed = {**spec.arguments, **typed}
+    known = inspect.signature(plugins.load("trainers", spec.name)).parameters
+    idle = idle_options(known, {**settings, **typed}).keys() - idle_options(known, settings).keys()
+    kept = {name: value for name, value in settings.items() if name in typed or name not in idle}
+    return Spec(spec.name, {**kept, **typed})
 
 
 def _tasks(
@@ -208,6 +217,8 @@ def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
         spec = watch.spec(watch.out)
         if watch.evaluated is not None:
             checkpoints.check_parts(spec)
+        forms = frozenset(form for _, task in watch.tasks for form in task.forms)
+        checkpoints.check_default_parts(spec, forms)
     for _, task in watch.tasks:
         preflight(task, LineProgress(), allow_missing=False)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 from harness.errors import (
@@ -103,7 +104,8 @@ def evaluate(
     if short := shortage(selection.name, found.n_total):
         progress.note(f"{task.name}: {short}")
     if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
-        check_answerable(options.name or model.name, forms, task, found)
+        name = options.name or model.name
+        check_answerable(name, forms, task, found, missing=model.missing_parts)
     if options.restart and (launch is None or launch.leads):
         set_aside(folder)
     with writing(folder):
@@ -124,7 +126,12 @@ def evaluate(
 
 
 def check_answerable(
-    model: str, forms: frozenset[AnswerForm] | None, task: Task, found: Survey
+    model: str,
+    forms: frozenset[AnswerForm] | None,
+    task: Task,
+    found: Survey,
+    *,
+    missing: Mapping[AnswerForm, str] = MappingProxyType({}),
 ) -> str:
     """Describe the part of the samples that a model cannot answer; empty if it can answer all.
 
@@ -133,10 +140,13 @@ def check_answerable(
         forms: Forms of answer that the model gives; None: not declared, it is asked for all.
         task: The task that the samples belong to.
         found: The survey of the samples.
+        missing: Forms that lack a part of the model, each with what to do about it.
 
     Raises:
-        UnsupportedAnswerForm: the model can answer no sample.
+        UnsupportedAnswerForm: the model can answer no sample, or a part that one needs is missing.
     """
+    if lacking := [missing[form] for forms_ in found.forms for form in forms_ if form in missing]:
+        raise UnsupportedAnswerForm(f"{lacking[0]} {task.name} gets no score of {model}")
     lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
     if not lost or forms is None:
         return ""
@@ -245,7 +255,9 @@ class _Evaluation:
         Raises:
             UnsupportedAnswerForm: no sample can be answered.
         """
-        if lost := check_answerable(manifest["model"]["name"], info.forms, self.task, self.survey):
+        name, missing = manifest["model"]["name"], info.missing_parts
+        lost = check_answerable(name, info.forms, self.task, self.survey, missing=missing)
+        if lost:
             self.progress.note(lost)
         if differs := [Deviation(**one) for one in manifest["deviations"]]:
             model = manifest["model"]

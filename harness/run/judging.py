@@ -4,7 +4,7 @@ A verdict's key is the content of rubric, question, answer and ground truth and 
 that nothing that could change it goes unnoticed. With `stored(file=…)` no judge is asked at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path

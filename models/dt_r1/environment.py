@@ -126,7 +126,8 @@ class Perception:
             HarnessError: what cannot be opened or loaded, all of it.
         """
         faults: dict[str, HarnessError] = {}
-        for name, load in {**before, "sandbox": lambda: self.sandbox}.items():
+        loads: dict[str, Callable[[], object]] = {**before, "sandbox": lambda: self.sandbox}
+        for name, load in loads.items():
             try:
                 load()
             except HarnessError as error:

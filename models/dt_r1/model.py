@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from harness.errors import ModelError, ParseError, UsageError, raise_all
 from harness.frames import FramePolicy
@@ -46,7 +46,7 @@ from harness.models.grammar import ParseResult
 from harness.models.multi_turn import ConversingModel
 from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.rollout import Transcript, Turn, write_rollout
-from harness.options import Carried, with_options
+from harness.options import Carried, Only, with_options
 from harness.responses import storable
 from harness.spec import Spec
 from harness.types import (
@@ -127,7 +127,7 @@ class TwinOptions:
     """Seconds that a block of code may take."""
     prompt: Carried[Wording] = "paper"
     """`paper`; `short`: little but the question, for networks that learn the rest in training."""
-    details: Carried[bool] = True
+    details: Annotated[Carried[bool], Only(prompt="paper")] = True
     """Say after the paper's words how plans and answers are written."""
     batch_size: int = 8
     """Number of queries at once."""

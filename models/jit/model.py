@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from harness.errors import UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation
@@ -17,10 +17,11 @@ from harness.models.chat_result import ChatResult
 from harness.models.dt_r1.environment import TwinEpisode
 from harness.models.dt_r1.grammar import STOPS
 from harness.models.dt_r1.model import DTR1, TwinOptions, TwinResult, finished, question
+from harness.models.factory import at_least
 from harness.models.jit.smoothing import smoothed
 from harness.models.prompts import fill, text_of
 from harness.models.rollout import Turn
-from harness.options import with_options
+from harness.options import GIVEN, Only, with_options
 from harness.responses import tag_text
 from harness.types import Answer, Call, Prediction, Query
 
@@ -163,7 +164,12 @@ def _waited(episode: TwinEpisode, written: str) -> Conversation[Turn]:
 
 
 @with_options(TwinOptions, max_new_tokens=2048, without=["prompt", "details"])
-def jit(options: TwinOptions, *, alpha: float | None = None, window: int = 0) -> JiT:
+def jit(
+    options: TwinOptions,
+    *,
+    alpha: float | None = None,
+    window: Annotated[int, Only(alpha=GIVEN)] = 0,
+) -> JiT:
     """JiT (zero-shot digital twins): any chat model plans the perception and reasons over it.
 
     Args:
@@ -174,8 +180,5 @@ def jit(options: TwinOptions, *, alpha: float | None = None, window: int = 0) ->
     """
     if alpha is not None and not 0 < alpha <= 1:
         raise UsageError("jit(alpha=…)", expected="more than 0, at most 1", found=str(alpha))
-    if window < 0 or (window and alpha is None):
-        raise UsageError(
-            "jit(window=…)", expected="at least 0, and alpha beside it", found=str(window)
-        )
+    at_least("jit", 0, window=window)
     return replace(options.build(JiT, "jit"), alpha=alpha, window=window)

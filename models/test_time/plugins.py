@@ -95,7 +95,7 @@ def random_label(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapte
     return _adapted(base, updates, updates.method("random_label", label="random"))
 
 
-@with_options(GroupUpdates, without=("semantics",))
+@with_options(GroupUpdates, without=("semantics", "thresholds"))
 def format_only(updates: GroupUpdates, *, base: Spec | PromptedModel) -> AdaptedModel:
     """VR-TTRL without a pseudo-label: the rewards of format and no repetition alone, as a control.
 

@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -259,6 +260,60 @@ def test_a_training_that_was_begun_goes_on(tmp_path):
     steps = plan(find("dr2seg", "3"), "ROOT", tmp_path, device_of("H100"))
     trained = [step.command for step in steps if step.command[0] == "train"]
     assert ["--resume" in one for one in trained] == [True, False, False, False]
+
+
+JIT = "jit(backend=openai(model={},base_url={},coordinates=pixels{}),nodes=paper)"
+
+
+@pytest.mark.parametrize("table", ["1", "2", "3", "5", "6"])
+def test_jit_is_a_row_of_the_tables_that_print_it(table):
+    rows = {row.row: row for row in find("dt_r1", table).rows}
+    assert "nodes=paper" in rows["JiT"].model
+    found = [m.row.row for m in methods_of(find("dt_r1", table)) if m.is_of(rows["JiT"].model)]
+    assert found == ["JiT"]
+
+
+def test_language_models_over_twins_are_told_apart_by_the_network_of_their_backend():
+    rows = methods_of(find("dt_r1", "4"))
+    for model, row in (
+        ("Qwen/Qwen2.5-72B-Instruct", ["Qwen2.5-72B"]),
+        ("/weights/Qwen2.5-72B-Instruct", ["Qwen2.5-72B"]),
+        ("gemini-2.0-flash-lite", ["Gemini-2.0-flash-lite"]),
+        ("another", []),
+    ):
+        used = JIT.format(model, "http://elsewhere:1/v1", "")
+        assert [one.row.row for one in rows if one.is_of(used)] == row
+
+
+def test_a_row_without_its_server_or_key_is_left_out_and_said(tmp_path, capsys, monkeypatch):
+    free = socket.socket()
+    free.bind(("127.0.0.1", 0))
+    served = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    board = tmp_path / "ours-1.toml"
+    rows = [JIT.format("m", served, ""), JIT.format("n", served, ",key_variable=NO_SUCH_KEY")]
+    named = ", ".join(f'{{row = "{place}", model = "{one}"}}' for place, one in enumerate(rows))
+    board.write_text(
+        'paper = "ours"\ntable = "1"\ntitle = "t"\n'
+        f'columns = [{{task = "counting", metrics = ["accuracy"]}}]\nrows = [{named}]\n'
+    )
+    ran = []
+    monkeypatch.setattr("subprocess.run", lambda line, **_: ran.append(line) or Done())
+    line = ["reproduce", str(tmp_path), "1", "--data", str(tmp_path), "--out", str(tmp_path / "o")]
+    assert main(line) == 0
+    said = capsys.readouterr().out
+    assert f"left out: eval 0: no server answers at {served}" in said
+    assert "left out: eval 1: NO_SUCH_KEY has no key" in said
+    assert [one[3] for one in ran] == ["board"]
+    free.listen()
+    monkeypatch.setenv("NO_SUCH_KEY", "k")
+    ran.clear()
+    assert main(line) == 0
+    free.close()
+    assert [one[3] for one in ran] == ["eval", "eval", "board"]
+
+
+class Done:
+    returncode = 0
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def line(tiny_qwen, tmp_path):
         "--method",
         "sft",
         "--model",
-        f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8)",
+        f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8,segmenter=box)",
         "--train-tasks",
         "reason_seg",
         "--data",
@@ -112,7 +112,7 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
         [
             "eval",
             "--model",
-            f"qwen_vl(checkpoint={out},max_new_tokens=8)",
+            f"qwen_vl(checkpoint={out},max_new_tokens=8,segmenter=box)",
             "--tasks",
             "reason_seg",
             "--data",
@@ -174,15 +174,17 @@ def test_further_metrics_without_a_task_are_refused(line, capsys, tmp_path):
 
 def test_a_checkpoint_is_evaluated_by_the_model_that_is_named_for_it(line, capsys, tmp_path):
     config = tmp_path / "mine.toml"
-    config.write_text('eval_model = "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"\n')
+    config.write_text(
+        'eval_model = "qwen_vl(checkpoint={checkpoint},max_new_tokens=5,segmenter=box)"\n'
+    )
     requested = [*line, "--config", str(config), "--eval-tasks", "reason_seg"]
     assert main([*requested, "--json"]) == 0
     out = tmp_path / "out"
     info = Training.open(out).manifest
-    assert info["eval_model"] == "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"
+    assert info["eval_model"] == "qwen_vl(checkpoint={checkpoint},max_new_tokens=5,segmenter=box)"
     assert "max_new_tokens=8" in info["model"]["spec"]
     run = json.loads((out / "eval" / "reason_seg" / "manifest.json").read_text())
-    assert run["model"]["spec"] == f"qwen_vl(checkpoint={out},max_new_tokens=5)"
+    assert run["model"]["spec"] == f"qwen_vl(checkpoint={out},max_new_tokens=5,segmenter=box)"
     assert info["tasks"][0]["faults"] == {"found": 0, "left_out": 0}
     capsys.readouterr()
     assert main([*line, "--resume", "--json"]) == 0, "it is no part of what was trained"

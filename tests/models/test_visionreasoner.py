@@ -220,7 +220,7 @@ def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):
     (request,) = model.requests(ask(text="Which DISC is it?"))
     assert request.text == grammar.build_prompt("which disc is it")
     assert (request.resize, request.max_new_tokens) == ((840, 840), 2048)
-    assert model.describe()["segmenter"]["name"] == "grabcut"
+    assert model.describe()["segmenter"]["name"] == "none", "SAM 2 is not here"
     small = plugins.build("models", parse("visionreasoner(backend=stored,canvas=168)"))
     assert small.requests(ask())[0].resize == (168, 168)
 

@@ -39,7 +39,7 @@ ensure_torchvision()
 pytest.importorskip("peft")
 
 FEW = "max_steps=4,per_device_train_batch_size=2,save_steps=2,learning_rate=0.01"
-MODEL = "qwen_vl(checkpoint={},prompt=locate,max_new_tokens=400)"
+MODEL = "qwen_vl(checkpoint={},prompt=locate,max_new_tokens=400,segmenter=box)"
 """With the prompt that is shorter, a hundred tokens and not five hundred."""
 
 

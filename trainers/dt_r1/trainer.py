@@ -7,17 +7,17 @@ harness train --method dt_r1 --config r1_distill_qwen_7b_16x24gb_lora
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness import plugins
 from harness.errors import UsageError
 from harness.model import Judge
 from harness.models.dt_r1.model import DTR1
-from harness.options import with_options
+from harness.options import Only, with_options
 from harness.spec import Spec
 from harness.trainer import TrainingRun
 from harness.trainers.dt_r1.rewards import DTR1Reward
-from harness.trainers.grpo.settings import Settings, refuse_unused
+from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.types import AnswerForm
 
@@ -76,7 +76,12 @@ def as_written(model: Any) -> Any:
     num_generations=8,
     max_completion_length=8192,
 )
-def dt_r1(own: DTR1Reward, settings: Settings, *, judge: Spec | None = None) -> DTR1Trainer:
+def dt_r1(
+    own: DTR1Reward,
+    settings: Settings,
+    *,
+    judge: Annotated[Spec | None, Only(r_result=True)] = None,
+) -> DTR1Trainer:
     """DT-R1 (Shen and Unberath 2025) with GRPO: rewards of format and of accuracy.
 
     Rank, batch and group are the paper's; it states no learning rate, divergence, temperature,
@@ -89,8 +94,6 @@ def dt_r1(own: DTR1Reward, settings: Settings, *, judge: Spec | None = None) -> 
         judge: Judge of summaries and free answers, such as `chat(backend=openai(…))`; None: they
             must be in the words of a reference.
     """
-    if not own.r_result:
-        refuse_unused("dt_r1", "r_result=false", judge=(judge, None))
     by: Judge | None = None if judge is None else plugins.build("judges", judge)
     return DTR1Trainer(
         name="dt_r1",

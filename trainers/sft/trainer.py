@@ -6,9 +6,9 @@ harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reas
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from harness.options import with_options
+from harness.options import Only, with_options
 from harness.task import Task
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers.network import trainable, training_facts
@@ -36,14 +36,14 @@ class SftSettings(TrainingSettings):
     reasoning: Reasoning = "none"
     """Content of `<think>`: nothing, or a `short` text on the number of targets and their rough
     places (the sample's own rationale where its benchmark has one)."""
-    text_source: str = DATASET
+    text_source: Annotated[str, Only(reasoning="short") | Only(descriptions=True)] = DATASET
     """Source of `short` reasoning and descriptions: the `dataset`'s targets, or a plugin
     (`harness list text_sources`)."""
     gradient_accumulation_steps: int = 1
     """Batches that one step is made of."""
     max_length: int | None = None
     """Examples of more tokens are left out, counted and named."""
-    lora_dropout: float = 0.0
+    lora_dropout: Annotated[float, Only(finetune="lora")] = 0.0
     """Share of an adapter's inputs that are dropped in training."""
 
     def samples_per_round(self, processes: int) -> int:
