@@ -23,7 +23,9 @@ from harness.spec import Spec, parse
 T = TypeVar("T")
 SLOT = re.compile(r"\{(\w+)\}")
 """Name of a training in a SPEC, in the place of its checkpoint."""
-RUN_BY = frozenset({"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed"})
+RUN_BY = frozenset(
+    {"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed", "offload"}
+)
 """Arguments that say with which parts a method is run: others make another method's row."""
 
 
@@ -105,6 +107,8 @@ class TrainingStep:
     """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()
     processes: int = 1
+    machines: int = 1
+    """Machines that share the processes evenly."""
 
     def read(self) -> dict[str, Any]:
         """Return what the configuration says, options of `harness train` too.
