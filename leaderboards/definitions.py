@@ -190,20 +190,30 @@ class Method:
         is run (RUN_BY). Of checkpoints and trainings the last parts of their paths count.
         """
         try:
-            return _is_same(parse(model_spec), self.spec)
+            return is_same(parse(model_spec), self.spec)
         except UsageError:
             return False
 
 
-def _is_same(used: Spec, wanted: Spec) -> bool:
-    if used.name != wanted.name:
+def is_same(used: Spec, wanted: Spec) -> bool:
+    """Return True if two models are one method; see `Method.is_of`."""
+    if used.name != wanted.name or _served(used) != _served(wanted):
         return False
     for name in (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY:
         a, b = (one.arguments.get(name, _default(one.name, name)) for one in (used, wanted))
         both = isinstance(a, Spec) and isinstance(b, Spec)
-        if not (_is_same(a, b) if both else same_value(a, b)):
+        if not (is_same(a, b) if both else same_value(a, b)):
             return False
     return True
+
+
+def _served(spec: Spec) -> str:
+    """Return the network that a backend names, of a model that names none itself; else empty."""
+    backend = spec.arguments.get("backend")
+    if "checkpoint" in spec.arguments or not isinstance(backend, Spec):
+        return ""
+    names = (backend.arguments.get(name) for name in ("model", "name", "checkpoint"))
+    return str(next((name for name in names if name), "")).rpartition("/")[2]
 
 
 @cache

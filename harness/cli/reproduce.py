@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli.doctor import gpus
+from harness.cli.servers import Server, servers
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.leaderboards import estimate
@@ -43,6 +44,8 @@ class Step:
     estimate: Estimate | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
     """Number of samples of each task; 0 where none is known."""
+    servers: tuple[Server, ...] = ()
+    """Servers that answer in the model's place."""
     ways: tuple[str, ...] = ()
     """What to do where it needs more memory than the device has."""
 
@@ -76,6 +79,9 @@ def reproduce(arguments: Namespace) -> int:
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
     for step in () if arguments.dry_run else steps:
+        if absent := [str(one) for one in step.servers if not one.is_given]:
+            print(f"left out: {step.name}: needs {'; '.join(absent)}", file=sys.stderr)
+            continue
         line = [sys.executable, "-m", "harness", *step.command]
         if step.machines > 1:
             if step.is_finished:
@@ -207,6 +213,11 @@ def _evaluations(
             memory, host = max((part.memory, part.host) for part in parts)
             return Estimate(sum(part.hours for part in parts), memory, host=host)
 
+        network = spec.arguments.get("backend")
+        if isinstance(network, Spec) and (asked := tuple(servers(network))):
+            name = f"eval {row.row}"
+            yield Step(name=name, command=tuple(command), samples=samples, servers=asked)
+            continue
         learns = adaptation is not None and "finetune" in adaptation
         changes = [{"offload": "optimizer"}, {"finetune": "lora"}] if learns else []
         yield Step(
@@ -314,6 +325,9 @@ def _show(definition: Definition, steps: list[Step], device: Device) -> None:
             print(
                 f"#   {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: not published"
             )
+        for server in step.servers:
+            state = "" if server.is_given else "; left out until there is one"
+            print(f"#   needs {server}{state}")
         if step.estimate and step.estimate.host:
             print(f"#   {step.estimate.host:,.0f} GB of the machine's own memory")
         if step.estimate and step.estimate.memory > device.memory:

@@ -32,6 +32,10 @@ TABLES = {
     "videoseg_r1": "1 2 3 4 5 6 7 B1 H3 H4 H5 H6",
     "vr_ttrl": "2 3 4 5 6 7 8 9 10 11",
 }
+SERVED = (
+    "qwen_vl(backend=openai(model=m,base_url=http://x/v1,key_variable=NO_KEY,coordinates=pixels),"
+    "segmenter=box)"
+)
 BOARD = """
 paper = "mine"
 table = "1"
@@ -78,7 +82,7 @@ def test_a_dry_run_of_every_table_has_commands_that_can_be_given():
                     assert task.arguments.get("split", splits[0]) in splits
                     assert task.arguments.get("protocol", protocols[0]) in protocols
                 needed = parsed.model
-                assert step.estimate.hours > 0
+                assert step.servers or step.estimate.hours > 0
             for text in needed:
                 check(parse(text))
                 assert {*paths(parse(text))} <= folders, (definition.heading, step.name)
@@ -158,7 +162,10 @@ def test_a_dry_run_counts_the_papers_samples_and_not_a_generated_worlds(
     command = ("dr2seg", "1", "--device", "H100")
     nowhere = shown(capsys, *command)
     monkeypatch.chdir(tmp_path)
-    assert main(["data", "make", "shapes", "--out", "ROOT", "--size", "1"]) == 0
+    assert (
+        main(["data", "make", "shapes", "--out", "ROOT", "--size", "1", "--tasks", "reason_seg"])
+        == 0
+    )
     capsys.readouterr()
     assert shown(capsys, *command) == shown(capsys, *command, "--data", "ROOT") == nowhere
     evaluations = [part for part in nowhere if part.startswith("# eval")]
@@ -188,6 +195,34 @@ def test_a_training_is_launched_on_the_machines_that_its_configuration_names(tmp
     command = ["reproduce", "dt_r1", "1", "--data", str(tmp_path), "--out", str(tmp_path / "o")]
     assert main(command) == UsageError.exit_code
     assert "--machine_rank RANK" in capsys.readouterr().err, "it cannot start the other machine"
+
+
+def test_a_row_behind_a_server_is_run_where_its_key_is_given_and_named_where_not(
+    tmp_path, monkeypatch, capfd
+):
+    parts = shown(capfd, "video_str", "1", "--device", "H100")
+    left = {"GPT-4o": "OPENAI_API_KEY", "Gemini-2.0-Flash": "GEMINI_API_KEY"}
+    for name, key in left.items():
+        (part, *_) = [part for part in parts if part.startswith(f"# eval {name}\n")]
+        assert f"${key}; left out" in part and "harness eval" in part and "GB" not in part
+    (local, *_) = [part for part in parts if part.startswith("# eval MiniCPM-V-2.6\n")]
+    assert "vllm serve openbmb/MiniCPM-V-2_6" in local
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    (part, *_) = [one for one in shown(capfd, "video_str", "1") if "# eval GPT-4o\n" in one]
+    assert "with the key in $OPENAI_API_KEY" in part and "left out" not in part
+    (tmp_path / "mine.toml").write_text(BOARD.replace("whole_frame", SERVED))
+    command = ["reproduce", str(tmp_path), "1", "--data", str(EXAMPLE)]
+    assert main([*command, "--out", str(tmp_path / "o")]) == 0
+    said = "left out: eval frame: needs m at http://x/v1, with the key in $NO_KEY"
+    assert said in capfd.readouterr().err
+
+
+def test_rows_behind_servers_are_told_apart_by_the_networks_they_ask():
+    rows = {one.row.row: one for one in methods_of(find("video_str", "1"))}
+    server = "openai(model=openbmb/MiniCPM-V-2_6,base_url=http://gpu7/v1,concurrency=8)"
+    used = f"video_r1(backend={server})"
+    assert [name for name, one in rows.items() if one.is_of(used)] == ["MiniCPM-V-2.6"]
+    assert rows["Video-R1"].is_of("video_r1(checkpoint=Video-R1/Video-R1-7B,backend=vllm)")
 
 
 def test_the_memo_row_has_the_papers_views():
