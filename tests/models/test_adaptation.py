@@ -296,7 +296,7 @@ def test_memory_that_runs_out_in_a_sample_leaves_nothing_to_the_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(Context, "_update", starved)
-        second = evaluate(task, adapted(), tmp_path / "starved", Options())
+        second = evaluate(task, adapted(), tmp_path / "starved", Options(infrastructure_limit=1.0))
     assert second.prediction(samples[0]).failure is not None
     for one in samples[1:]:
         assert second.prediction(one) == run.prediction(one)
