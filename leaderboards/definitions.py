@@ -92,6 +92,10 @@ class BoardRow:
     tasks: tuple[str, ...] = ()
     """Names of the tasks that this SPEC is of; none: all."""
 
+    package: str = ""
+    """Package that this SPEC needs: it is run where that is installed, beside any other SPEC of the
+    row."""
+
     def is_of(self, column: Column) -> bool:
         """Return True if the row is evaluated for a column."""
         return not self.tasks or column.name in self.tasks

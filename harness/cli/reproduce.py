@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli.doctor import gpus
-from harness.cli.servers import Server, servers
+from harness.cli.servers import Package, Server, servers
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.leaderboards import estimate
@@ -44,8 +44,8 @@ class Step:
     estimate: Estimate | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
     """Number of samples of each task; 0 where none is known."""
-    servers: tuple[Server, ...] = ()
-    """Servers that answer in the model's place."""
+    needs: tuple[Server | Package, ...] = ()
+    """Servers that answer in the model's place, and packages: without them it is left out."""
     ways: tuple[str, ...] = ()
     """What to do where it needs more memory than the device has."""
 
@@ -79,7 +79,7 @@ def reproduce(arguments: Namespace) -> int:
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
     for step in () if arguments.dry_run else steps:
-        if absent := [str(one) for one in step.servers if not one.is_given]:
+        if absent := [str(one) for one in step.needs if not one.is_given]:
             print(f"left out: {step.name}: needs {'; '.join(absent)}", file=sys.stderr)
             continue
         line = [sys.executable, "-m", "harness", *step.command]
@@ -216,7 +216,7 @@ def _evaluations(
         network = spec.arguments.get("backend")
         if isinstance(network, Spec) and (asked := tuple(servers(network))):
             name = f"eval {row.row}"
-            yield Step(name=name, command=tuple(command), samples=samples, servers=asked)
+            yield Step(name=name, command=tuple(command), samples=samples, needs=asked)
             continue
         learns = adaptation is not None and "finetune" in adaptation
         changes = [{"offload": "optimizer"}, {"finetune": "lora"}] if learns else []
@@ -225,6 +225,7 @@ def _evaluations(
             command=tuple(command),
             estimate=estimated(adaptation, device=device),
             samples=samples,
+            needs=(Package(row.package),) if row.package else (),
             ways=_ways(estimated, adaptation, device, changes),
         )
 
@@ -325,9 +326,9 @@ def _show(definition: Definition, steps: list[Step], device: Device) -> None:
             print(
                 f"#   {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: not published"
             )
-        for server in step.servers:
-            state = "" if server.is_given else "; left out until there is one"
-            print(f"#   needs {server}{state}")
+        for needed in step.needs:
+            state = "" if needed.is_given else "; left out until it is there"
+            print(f"#   needs {needed}{state}")
         if step.estimate and step.estimate.host:
             print(f"#   {step.estimate.host:,.0f} GB of the machine's own memory")
         if step.estimate and step.estimate.memory > device.memory:

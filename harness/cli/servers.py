@@ -1,9 +1,10 @@
-"""Servers that a command asks: which they are, and whether they can be asked from here."""
+"""Servers and packages that a command needs beside the rest of its board, if they are here."""
 
 import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from harness.spec import Spec
@@ -38,6 +39,21 @@ class Server:
         except (OSError, ValueError):
             return False
         return True
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that only some rows need."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f'the package {self.name}: pip install "visual-reasoning-harness[{self.name}]"'
+
+    @property
+    def is_given(self) -> bool:
+        """Return True if it is installed."""
+        return find_spec(self.name) is not None
 
 
 def servers(spec: Spec) -> Iterator[Server]:

@@ -82,7 +82,7 @@ def test_a_dry_run_of_every_table_has_commands_that_can_be_given():
                     assert task.arguments.get("split", splits[0]) in splits
                     assert task.arguments.get("protocol", protocols[0]) in protocols
                 needed = parsed.model
-                assert step.servers or step.estimate.hours > 0
+                assert step.needs or step.estimate.hours > 0
             for text in needed:
                 check(parse(text))
                 assert {*paths(parse(text))} <= folders, (definition.heading, step.name)
