@@ -526,6 +526,9 @@ class LearningSettings:
     """The adapter is scaled by this over its rank."""
     micro_batch_size: int = 8
     """Responses that gradients are computed for at once; half of them where memory runs out."""
+    offload: Literal["none", "optimizer"] = "none"
+    """`optimizer`: gradients, moments and steps of AdamW are on the CPU, and the device holds
+    the weights alone: 4 bytes a parameter instead of 16, and 20 in the memory of the CPU."""
     share_prefix: bool = True
     """Compute the vision features once a sample, and the prompt once a step for all rollouts and
     their log-probabilities. Results are the same but for rounding."""

@@ -214,12 +214,14 @@ def build(
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
         if (found := table(members, data_root=data_root, refused=refused)) is not None
     ]
-    known = [entry.row for made in tables for entry in made.entries]
+    entries = [entry for made in tables for entry in made.entries]
     return Board(
         title=f"{REHEARSED}: {title}" if is_rehearsal() else title,
         level=LEVEL,
         tables=tuple(_name_twins(tables)),
-        grid=None if definition is None else grid(definition, known),
+        grid=None
+        if definition is None
+        else grid(definition, [one.row for one in entries], [one.unit_values for one in entries]),
         refused=tuple(Refused.of(folder, error) for folder, error in (refused or {}).items()),
         left_off=tuple(left_off),
     )

@@ -23,7 +23,9 @@ from harness.spec import Spec, Value, parse
 T = TypeVar("T")
 SLOT = re.compile(r"\{(\w+)\}")
 """Name of a training in a SPEC, in the place of its checkpoint."""
-RUN_BY = frozenset({"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed"})
+RUN_BY = frozenset(
+    {"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed", "offload"}
+)
 """Arguments that say with which parts a method is run: others make another method's row."""
 
 
@@ -90,6 +92,10 @@ class BoardRow:
     tasks: tuple[str, ...] = ()
     """Names of the tasks that this SPEC is of; none: all."""
 
+    package: str = ""
+    """Package that this SPEC needs: it is run where that is installed, beside any other SPEC of the
+    row."""
+
     def is_of(self, column: Column) -> bool:
         """Return True if the row is evaluated for a column."""
         return not self.tasks or column.name in self.tasks
@@ -105,6 +111,8 @@ class TrainingStep:
     """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()
     processes: int = 1
+    machines: int = 1
+    """Machines that share the processes evenly."""
 
     def read(self) -> dict[str, Any]:
         """Return what the configuration says, options of `harness train` too.
@@ -187,18 +195,19 @@ class Method:
         and trainings the last parts of their paths count.
         """
         try:
-            return _is_same(parse(model_spec), self.spec)
+            return is_same(parse(model_spec), self.spec)
         except UsageError:
             return False
 
 
-def _is_same(used: Spec, wanted: Spec) -> bool:
-    if used.name != wanted.name:
+def is_same(used: Spec, wanted: Spec) -> bool:
+    """Return True if two models are one method; see `Method.is_of`."""
+    if used.name != wanted.name or _served(used) != _served(wanted):
         return False
     for name in (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY:
         a, b = (one.arguments.get(name, _default(one.name, name)) for one in (used, wanted))
         both = isinstance(a, Spec) and isinstance(b, Spec)
-        if not (_is_same(a, b) if both else same_value(a, b)):
+        if not (is_same(a, b) if both else same_value(a, b)):
             return False
     network = _network(wanted)
     return network is None or same_value(_network(used), network)
@@ -210,6 +219,15 @@ def _network(spec: Spec) -> Value:
     if spec.arguments.get("checkpoint") is not None or not isinstance(backend, Spec):
         return None
     return backend.arguments.get("checkpoint") or backend.arguments.get("model")
+
+
+def _served(spec: Spec) -> str:
+    """Return the network that a backend names, of a model that names none itself; else empty."""
+    backend = spec.arguments.get("backend")
+    if "checkpoint" in spec.arguments or not isinstance(backend, Spec):
+        return ""
+    names = (backend.arguments.get(name) for name in ("model", "name", "checkpoint"))
+    return str(next((name for name in names if name), "")).rpartition("/")[2]
 
 
 @cache

@@ -4,19 +4,17 @@ import inspect
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from harness import plugins
 from harness.cli.doctor import gpus
+from harness.cli.servers import Package, Server, servers
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.leaderboards import estimate
@@ -30,6 +28,9 @@ OUT = Path("reproduce")
 """Folder of trainings, runs and boards by default."""
 VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", "interval"})
 """Forms of answer of tasks about videos."""
+ELSEWHERE = ("--machine_rank", "RANK", "--main_process_ip", "ADDRESS")
+"""Options of accelerate that differ between machines or are not known here."""
+GPUS = tuple(one for one in estimate.DEVICES if one.name != "CPU")
 ASSUMED = "A100-80GB"
 """Device that a dry run estimates for where there is no GPU."""
 
@@ -42,9 +43,19 @@ class Step:
     command: tuple[str, ...]
     """Arguments of `harness`."""
     processes: int = 1
+    machines: int = 1
     estimate: Estimate | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
     """Number of samples of each task; 0 where none is known."""
+    needs: tuple[Server | Package, ...] = ()
+    """Servers that answer in the model's place, and packages: without them it is left out."""
+    ways: tuple[str, ...] = ()
+    """What to do where it needs more memory than the device has."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Return True if it is a training whose checkpoint is there."""
+        return (Path(self.command[self.command.index("--out") + 1]) / "checkpoint").is_dir()
 
     @property
     def line(self) -> list[str]:
@@ -52,6 +63,8 @@ class Step:
         if self.processes == 1:
             return ["harness", *self.command]
         several = ["accelerate", "launch", "--num_processes", str(self.processes)]
+        if self.machines > 1:
+            several[2:2] = ["--num_machines", str(self.machines), *ELSEWHERE]
         return [*several, "--mixed_precision", "bf16", "-m", "harness", *self.command]
 
 
@@ -75,10 +88,20 @@ def reproduce(arguments: Namespace) -> int:
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
     for step in () if arguments.dry_run else steps:
-        if absent := _absent(step):
-            print(f"left out: {step.name}: {absent}")
+        if absent := [str(one) for one in step.needs if not one.is_given]:
+            print(f"left out: {step.name}: needs {'; '.join(absent)}", file=sys.stderr)
             continue
         line = [sys.executable, "-m", "harness", *step.command]
+        if step.machines > 1:
+            if step.is_finished:
+                continue
+            raise UsageError(
+                step.name,
+                expected=f"{step.machines} machines, which this command cannot start",
+                found="one",
+                fix=f"Start it on each, with RANK from 0: {shlex.join(step.line)}; "
+                "then the same command again, which goes on from there.",
+            )
         if step.processes > 1:
             line = [sys.executable, "-m", "accelerate.commands.launch", *step.line[2:]]
         sys.stdout.flush()
@@ -86,45 +109,6 @@ def reproduce(arguments: Namespace) -> int:
             print(f"harness: {step.name} ended with {code}", file=sys.stderr)
             return code
     return 0
-
-
-def _absent(step: Step) -> str:
-    """Return the server or the key that an evaluation needs and that is not here; empty: none."""
-    for backend in _backends(_model_of(step)):
-        variable, url = (backend.arguments.get(name) for name in ("key_variable", "base_url"))
-        if isinstance(variable, str):
-            if not os.environ.get(variable):
-                return f"{variable} has no key for {url}"
-        elif not _answers(str(url)):
-            return f"no server answers at {url}"
-    return ""
-
-
-def _model_of(step: Step) -> Spec:
-    """Return the model that a step evaluates; one without arguments where it evaluates none."""
-    if step.command[0] != "eval":
-        return Spec("")
-    return parse(step.command[step.command.index("--model") + 1])
-
-
-def _backends(spec: Spec) -> Iterator[Spec]:
-    """Yield the servers that a SPEC names, at any depth."""
-    for value in spec.arguments.values():
-        if isinstance(value, Spec):
-            if value.name == "openai":
-                yield value
-            yield from _backends(value)
-
-
-def _answers(url: str) -> bool:
-    """Return True if something listens at one of the addresses of a server."""
-    for one in url.split(","):
-        place = urlsplit(one.strip())
-        with suppress(OSError, ValueError):
-            port = place.port or {"https": 443}.get(place.scheme, 80)
-            socket.create_connection((place.hostname or "", port), timeout=5).close()
-            return True
-    return False
 
 
 def plan(definition: Definition, data: str, out: Path, device: Device) -> list[Step]:
@@ -175,19 +159,32 @@ def trainings(
         tasks = parse_list(",".join(config["train_tasks"]))
         world = _world(definition, data)
         samples = {str(task): _samples(str(task), world) for task in tasks}
-        found = estimate.training(
-            {**_defaults("trainers", step.method), **config, **typed},
+        settings = {**_defaults("trainers", step.method), **config, **typed}
+        estimated = partial(
+            estimate.training,
             size=_size(start),
             samples=sum(count or estimate.UNKNOWN for count in samples.values()),
-            device=device,
             processes=step.processes,
+            model=start.name,
+            is_video=any(map(_is_video, samples)),
         )
         yield Step(
             name=f"train {name}",
             command=tuple(command),
             processes=step.processes,
-            estimate=found,
+            machines=step.machines,
+            estimate=estimated(settings, device=device),
             samples=samples,
+            ways=_ways(
+                estimated,
+                settings,
+                device,
+                [
+                    *([{"deepspeed": "zero3"}] if step.processes > 1 else []),
+                    {"per_device_train_batch_size": 1, "generation_micro_batch_size": 1},
+                    {"finetune": "lora", "deepspeed": None},
+                ],
+            ),
         )
 
 
@@ -196,7 +193,8 @@ def evaluations(
 ) -> Iterator[Step]:
     """Yield the evaluation of a row for each subset and judge of its columns."""
     spec = parse(row.model)
-    adaptation = spec.arguments if "steps" in _defaults("models", spec.name) else None
+    known = _defaults("models", spec.name)
+    adaptation = {**known, **spec.arguments} if {"steps", "rollouts"} & known.keys() else None
     groups: dict[tuple[str | None, str], dict[str, int]] = {}
     world = _world(definition, data)
     for column in definition.columns:
@@ -209,18 +207,64 @@ def evaluations(
         command += ["--subset", subset] if subset else []
         command += ["--judge", judge] if judge else []
         command += [part for metric in definition.metrics for part in ("--metrics", metric)]
-        found = [
-            estimate.evaluation(
-                size=_size(spec),
-                samples=count or estimate.UNKNOWN,
-                device=device,
-                is_video=_is_video(task),
-                adaptation=adaptation,
-            )
-            for task, count in samples.items()
-        ]
-        total = Estimate(sum(one.hours for one in found), max(one.memory for one in found))
-        yield Step(name=f"eval {row.row}", command=tuple(command), estimate=total, samples=samples)
+
+        def estimated(
+            settings: Mapping[str, object] | None,
+            *,
+            device: Device,
+            samples: Mapping[str, int] = samples,
+        ) -> Estimate:
+            parts = [
+                estimate.evaluation(
+                    size=_size(spec),
+                    samples=count or estimate.UNKNOWN,
+                    device=device,
+                    is_video=_is_video(task),
+                    adaptation=settings,
+                    model=spec.name,
+                )
+                for task, count in samples.items()
+            ]
+            memory, host = max((part.memory, part.host) for part in parts)
+            return Estimate(sum(part.hours for part in parts), memory, host=host)
+
+        network = spec.arguments.get("backend")
+        if isinstance(network, Spec) and (asked := tuple(servers(network))):
+            name = f"eval {row.row}"
+            yield Step(name=name, command=tuple(command), samples=samples, needs=asked)
+            continue
+        learns = adaptation is not None and "finetune" in adaptation
+        changes = [{"offload": "optimizer"}, {"finetune": "lora"}] if learns else []
+        yield Step(
+            name=f"eval {row.row}",
+            command=tuple(command),
+            estimate=estimated(adaptation, device=device),
+            samples=samples,
+            needs=(Package(row.package),) if row.package else (),
+            ways=_ways(estimated, adaptation, device, changes),
+        )
+
+
+def _ways(
+    estimated: Callable[..., Estimate],
+    settings: Mapping[str, object] | None,
+    device: Device,
+    changes: Sequence[Mapping[str, object]],
+) -> tuple[str, ...]:
+    """Return the settings with which a command fits a device, and the devices that it fits as is.
+
+    Nothing where it fits; settings that are not the paper's are not told apart from those that are.
+    """
+    if estimated(settings, device=device).memory <= device.memory:
+        return ()
+    found = [
+        f"{', '.join(f'{name}={value}' for name, value in change.items())} needs {memory:,.0f} GB"
+        for change in changes
+        if (memory := estimated({**(settings or {}), **change}, device=device).memory)
+        <= device.memory
+    ]
+    wider = [one for one in GPUS if estimated(settings, device=one).memory <= one.memory]
+    return (*found, *(f"{one.name} has {one.memory:.0f} GB" for one in wider))
 
 
 def _filled(spec: Spec, out: Path) -> str:
@@ -235,26 +279,27 @@ def _defaults(kind: plugins.Kind, name: str) -> Mapping[str, object]:
 
 
 def _size(spec: Spec) -> float:
-    """Return the parameters of the network that answers, in 10^9; 0 where there is none here."""
+    """Return the parameters of the network that answers, in 10^9; 0 where there is none."""
     base: Value = spec
     while isinstance(base, Spec):
         if not {"base", "checkpoint"} & _defaults("models", base.name).keys():
-            return 0.0
-        if any(_backends(base)):
             return 0.0
         base = base.arguments.get("base") or base.arguments.get("checkpoint") or base.name
     return estimate.parameters(str(base))
 
 
 def _world(definition: Definition, data: str) -> int:
-    """Return the samples of a split of the generated world at `data`; 0 where there is none.
+    """Return the samples of a split of the generated world that a board of `pocket` is made on.
 
-    A board of `pocket` is made on one that is yet to be written.
+    0 for others: what they would take on a generated world nobody asks. The world may be yet to be
+    written.
     """
+    if not _is_small(definition):
+        return 0
     path = Path(data) / GENERATED
     if path.is_file():
         return int(read_json(path)["size"])
-    return estimate.WORLD if _is_small(definition) and not path.parent.is_dir() else 0
+    return 0 if path.parent.is_dir() else estimate.WORLD
 
 
 @cache
@@ -289,15 +334,21 @@ def _show(definition: Definition, steps: list[Step], device: Device) -> None:
     for step in steps:
         about = f": {step.estimate} on {step.processes} × {device.name}" if step.estimate else ""
         print(f"\n# {step.name}{about}")
-        for backend in _backends(_model_of(step)):
-            needs = backend.arguments.get("key_variable") or backend.arguments.get("base_url")
-            print(f"#   left out without {needs}")
+        known = [f"{count:,} of {task}" for task, count in step.samples.items() if count]
+        if known:
+            print(f"#   samples: {', '.join(known)}")
         if unknown := [task for task, count in step.samples.items() if not count]:
             print(
                 f"#   {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: not published"
             )
+        for needed in step.needs:
+            state = "" if needed.is_given else "; left out until it is there"
+            print(f"#   needs {needed}{state}")
+        if step.estimate and step.estimate.host:
+            print(f"#   {step.estimate.host:,.0f} GB of the machine's own memory")
         if step.estimate and step.estimate.memory > device.memory:
-            print(f"#   more than the {device.memory:.0f} GB of one {device.name}")
+            ways = "; or ".join(step.ways) or "a smaller network"
+            print(f"#   more than the {device.memory:.0f} GB of one {device.name}: {ways}")
         print(shlex.join(step.line))
     whole = Estimate(sum(step.estimate.hours for step in steps if step.estimate), 0)
     print(f"\nabout {whole.time} in all; uncertain by a factor of 3 (docs/published.md)")
