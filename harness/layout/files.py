@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError, raised_as
 from harness.files import read_bytes, refuse_other
-from harness.responses import refuse_duplicate_keys
+from harness.responses import NUMBERS, refuse_duplicate_keys
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -23,6 +23,8 @@ MAX_ROWS = 2**20
 times as many would take minutes to read."""
 MAX_TEXT = 2**28
 """Bytes of one column's text in one row group of a Parquet file, which may be one cell."""
+MAX_NAME = 255
+"""Bytes of a file's name on the usual file systems."""
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Escapes of half a surrogate pair, which no id and no file name can hold."""
 T = TypeVar("T")
@@ -101,15 +103,17 @@ def path_inside(root: Path, name: object) -> Path:
     """Return the path of `name` below `root`, for a name from an annotation file.
 
     Raises:
-        DataError: it is empty, absolute, leaves `root`, or holds control characters.
+        DataError: it is empty, absolute, leaves `root`, holds control characters, or is longer than
+            a file's name can be.
     """
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     odd = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
-    if not parts or odd or parts[0] == "/" or ".." in parts:
+    long = max((len(part.encode("utf-8", "replace")) for part in parts), default=0) > MAX_NAME
+    if not parts or odd or long or parts[0] == "/" or ".." in parts:
         raise DataError(
             f"name {str(name)[:80]!r} in the annotations of {root}",
             expected="a relative path inside it",
-            found="one that is not",
+            found=f"a part of more than {MAX_NAME} bytes" if long else "one that is not",
         )
     return root.joinpath(*parts)
 
@@ -145,10 +149,11 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
 def parse(text: str) -> Any:
     """Return the value of a text.
 
-    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair.
+    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair, or
+    a number that no float holds.
     """
     try:
-        plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys)
+        plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys, **NUMBERS)
         if HALF.search(text):
             json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
