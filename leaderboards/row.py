@@ -4,12 +4,14 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
 from harness.papers import Deviation
+from harness.plain import from_plain
 from harness.record import Breakdown, Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, read_contamination
@@ -173,21 +175,19 @@ def row(run: Run) -> Row:
     try:
         description, seconds = manifest["model"]["description"], run.timing.get("wall_seconds")
         made = Row(
-            **{**{key: results[key] for key in COPIED}, **_without_values(results)},
+            **{key: _typed(key, results[key]) for key in COPIED} | _without_values(results),
             name=results["model"],
             run=run.folder.resolve().name,
             data=_data(manifest["data"]),
             intervals={
-                name: None if pair is None or _says_nothing(results) else _interval(*pair)
-                for name, pair in results["intervals"].items()
+                name: None if _says_nothing(results) else pair
+                for name, pair in _typed("intervals", results["intervals"]).items()
             },
-            ledger=results.get("ledger"),
+            ledger=_typed("ledger", results.get("ledger")),
             seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
             judge=_judge(manifest.get("task", {}).get("arguments", {})),
-            seed=manifest.get("seed"),
-            commit=provenance.get("commit"),
-            dirty=provenance.get("dirty"),
-            device=provenance.get("device"),
+            seed=_typed("seed", manifest.get("seed")),
+            **{key: _typed(key, provenance.get(key)) for key in ("commit", "dirty", "device")},
             trained_on=read_contamination(run.folder),
             training=_training(run),
             deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
@@ -214,6 +214,19 @@ def row(run: Run) -> Row:
             found=f"{counts[0]} + {counts[1]} of {made.n_total}, {counts[2]} by kind",
         )
     return made
+
+
+def _typed(name: str, plain: object) -> Any:
+    """Return the value of a field, from the record; raise ValueError for one of another type."""
+    try:
+        return from_plain(_hints()[name], plain)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Row)
 
 
 COPIED = (
@@ -309,10 +322,6 @@ def _trained_by(made: CheckpointProvenance, run: Path) -> TrainingInfo:
         folder=made.name,
         place=place if found else None,
     )
-
-
-def _interval(low: float, high: float) -> tuple[float, float]:
-    return float(low), float(high)
 
 
 def _peak(run: Run, name: str) -> int | None:
