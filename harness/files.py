@@ -4,19 +4,27 @@ A file's content is hashed once. The hash is kept in the user's cache (`$HARNESS
 `$XDG_CACHE_HOME/harness`, else `~/.cache/harness`), one small JSON file a folder, by name, size and
 times of change. The cache may be deleted at any time, several processes may write it (the last one
 wins), and where it cannot be written files are hashed each time.
+
+The names of temporary files and folders hold the process that made them, so that what a killed one
+left is removed by the next one that writes in the same folder.
 """
 
 import hashlib
 import io
+import itertools
 import json
 import os
+import re
+import shutil
+import socket
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,6 +96,69 @@ def lines_of(path: Path, limit: int) -> Iterator[tuple[int, int, bytes]]:
         for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
             yield number, offset, line
             offset += len(line)
+
+
+def temporary_beside(path: Path, end: str = ".tmp") -> Path:
+    """Return a new name beside a path; what killed processes left under such names is removed."""
+    _remove_leftovers(path.parent)
+    return path.with_name(f".{path.name[:100]}.{_process()}-{next(_NUMBERS)}{end}")
+
+
+def temporary_prefix(what: str) -> str:
+    """Return the beginning of names in the folder for temporary files, where leftovers are removed.
+
+    Args:
+        what: A word, for who looks into that folder.
+    """
+    _remove_leftovers(Path(tempfile.gettempdir()))
+    return f"harness-{what}-{_process()}-"
+
+
+def _process() -> str:
+    return f"{_host()}-{os.getpid()}"
+
+
+@cache
+def _host() -> str:
+    return hashlib.blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove, once, the temporary files that ended processes of this machine left in a folder."""
+    if folder in _TIDIED:
+        return
+    _TIDIED.add(folder)
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            made = TEMPORARY.match(entry.name)
+            if not made or made[1] != _host() or _lives(int(made[2])):
+                continue
+            with suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_uid != os.getuid():
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    Path(entry.path).unlink()
+
+
+def _lives(process: int) -> bool:
+    """Return True for a process that runs, but this one, which has made no such file here yet."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+TEMPORARY = re.compile(r"(?:\.|harness-).*[.-]([0-9a-f]{8})-([1-9]\d{0,8})-\w+(?:\.\w+)?\Z")
+_NUMBERS = itertools.count()
+_TIDIED: set[Path] = set()
+"""Folders that this process has looked into."""
 
 
 def content_hash(path: Path) -> bytes:
@@ -253,7 +324,7 @@ class Contents:
                     place = self._place(folder)
                     place.parent.mkdir(parents=True, exist_ok=True)
                     kept = self._read_hashes(folder) | self._folders[folder]
-                    temporary = place.with_name(f".{place.name}.{os.getpid()}.{id(kept)}")
+                    temporary = temporary_beside(place)
                     try:
                         temporary.write_text(json.dumps({"folder": folder, "files": kept}))
                         temporary.replace(place)

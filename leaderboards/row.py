@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, TypeAlias, TypedDict, get_type_hints
 
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
@@ -19,6 +19,20 @@ from harness.scores import Better
 from harness.types import FailureKind
 
 Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
+
+
+class RecordedLedger(TypedDict):
+    """Responses that were cut off, repaired or named places beyond the image (`Ledger.to_json`)."""
+
+    cut: int
+    outside: int
+    repaired: int
+    forms: dict[str, dict[str, int]]
+    categories: dict[str, dict[str, dict[str, int]]]
+    limit: int | None
+    enough: int | None
+    if_wrong: dict[str, float | None] | None
+    if_right: dict[str, float | None] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +106,7 @@ class Row:
     """Number of samples without an answer, by kind of failure."""
     usage: Mapping[str, int]
     """Tokens and frames, over all samples."""
-    ledger: Mapping[str, Any] | None
+    ledger: RecordedLedger | None
     """Responses that were cut off, repaired or named places beyond the image, and what a limit may
     have cost (`harness.run.ledger`); None of a version that kept none."""
     seconds: float | None

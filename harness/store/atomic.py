@@ -17,7 +17,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     Raises:
         StoreError: the disk is full or read-only. The earlier file is unchanged.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = files.temporary_beside(path)
     try:
         with writing(path):
             with temporary.open("wb") as file:
