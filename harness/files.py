@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_HASHES = 2**16  # files whose hashes are held in memory, each a few hundred bytes
+MAX_WHOLE = 2**32
+"""Bytes of a file that is read at once."""
+HOLLOW = 2**26
+"""Bytes from which on a file's holes are looked for."""
 FRESH = 2 * 10**9
 """Nanoseconds since a file was changed in which it may change again without a sign of it."""
 KINDS = {
@@ -53,13 +57,15 @@ def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading. A FIFO or a device, which might never end, is not opened.
 
     Raises:
-        NoFile: it is a FIFO, a socket, a device or a folder.
+        NoFile: it is a FIFO, a socket, a device or a folder, or a large file of little but holes,
+            which claims a size that it does not have.
         OSError: it is not there, or cannot be read.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         status = os.fstat(handle)
         refuse_kind(path, status)
+        _refuse_hollow(path, handle, status)
         if (hashes := _RECORDING.get()) is None:
             return os.fdopen(handle, "rb")
         return io.BufferedReader(_HashedFile(handle, path, status, hashes))
@@ -69,8 +75,9 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; raises as `open_regular` does."""
+    """The content of a file; raises as `open_regular` does, and NoFile above `MAX_WHOLE`."""
     with open_regular(path) as file:
+        _refuse_long(path, file)
         return file.read()
 
 
@@ -82,6 +89,7 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
         UnicodeDecodeError: it is in another encoding.
     """
     with io.TextIOWrapper(open_regular(path), encoding=encoding) as file:
+        _refuse_long(path, file)
         return file.read()
 
 
@@ -235,6 +243,26 @@ def refuse_kind(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = KINDS.get(stat.S_IFMT(status.st_mode), "no file")
         raise NoFile(0, f"{kind} in the place of a file", str(path))
+
+
+def _refuse_hollow(path: Path, handle: int, status: os.stat_result) -> None:
+    """Raise NoFile for a large file that is a hole in the main (`truncate -s`, a broken download).
+
+    Compression also has a file take less than its size; it leaves no holes.
+    """
+    size, taken = status.st_size, 512 * getattr(status, "st_blocks", status.st_size)
+    if size < HOLLOW or taken * 8 > size or not hasattr(os, "SEEK_HOLE"):
+        return
+    hole = os.lseek(handle, 0, os.SEEK_HOLE)
+    os.lseek(handle, 0, os.SEEK_SET)
+    if hole < size:
+        said = f"{size} bytes of which {taken} are on the disk, the rest is a hole"
+        raise NoFile(0, said, str(path))
+
+
+def _refuse_long(path: Path, file: io.BufferedReader | io.TextIOWrapper) -> None:
+    if (size := os.fstat(file.fileno()).st_size) > MAX_WHOLE:
+        raise NoFile(0, f"{size} bytes, more than the {MAX_WHOLE} that are read at once", str(path))
 
 
 def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:

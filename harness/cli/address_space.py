@@ -32,7 +32,7 @@ def check_address_space() -> None:
     if limit < (needed := BASE + THREAD * threads):
         raise MissingDependency(
             "memory",
-            expected=f"a space of addresses of {needed >> 20} MiB for OpenBLAS, {threads} thread(s)",
+            expected=f"{needed >> 20} MiB of addresses for OpenBLAS with {threads} thread(s)",
             found=f"{limit >> 20} MiB",
             fix="Give it more (`ulimit -v` limits it), or fewer threads: OPENBLAS_NUM_THREADS=1.",
         )
