@@ -212,7 +212,7 @@ def row(run: Run) -> Row:
             process_gpu_peak_bytes=_peak(run, "process_gpu_peak_bytes"),
         )
         counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
-        known = made.headline in made.metrics and made.headline in made.better
+        known = made.headline in made.metrics and made.metrics.keys() <= made.better.keys()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
             f"run {run.folder}",
@@ -224,7 +224,7 @@ def row(run: Run) -> Row:
         raise StoreError(
             f"run {run.folder}",
             expected="n_scored + n_failed = n_total > 0, failures by kind that add up to "
-            "n_failed, and a number for the headline",
+            "n_failed, a number for the headline, and a direction for each metric",
             found=f"{counts[0]} + {counts[1]} of {made.n_total}, {counts[2]} by kind",
         )
     return made
