@@ -22,7 +22,7 @@ from harness.errors import DataError, MaskError, ParseError, StoreError, UsageEr
 from harness.files import lines_of, open_regular
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
-from harness.responses import finite_numbers, refuse_duplicate_keys, storable
+from harness.responses import STRICT, finite_numbers, storable
 from harness.types import (
     Adaptation,
     Answer,
@@ -182,7 +182,7 @@ def _row(line: bytes, where: str) -> Row:
         )
     with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         text = line.decode("utf-8")
-        plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
+        plain = json.loads(text, **STRICT)
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
         raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
     if plain["id"] != storable(plain["id"]):
@@ -205,10 +205,6 @@ def _row(line: bytes, where: str) -> Row:
         except ParseError as error:
             raise DataError(str(error)) from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:

@@ -275,7 +275,7 @@ def read(path: Path) -> Definition:
         named = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
         if missing := {one for text in named for one in SLOT.findall(text)} - {*made.trainings}:
             raise ValueError(f"no training {min(missing)}")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"board {path}",
             expected="the form in docs/published.md",

@@ -68,10 +68,21 @@ def refusals(folder: Path, refused: dict[Path, StoreError] | None) -> Iterator[N
     """Record why a run cannot be believed, and go on; raise it if there is no such record."""
     try:
         yield
-    except StoreError as error:
+    except Exception as error:
+        fault = error if isinstance(error, StoreError) else odd_record(folder, error)
         if refused is None:
-            raise
-        refused[folder] = error
+            raise fault from error
+        refused[folder] = fault
+
+
+def odd_record(folder: Path, error: Exception) -> StoreError:
+    """Return the error of a run whose record holds something that no reader of it foresaw."""
+    return StoreError(
+        f"run {folder}",
+        expected="a record as this version writes it",
+        found=plugins.describe_error(error),
+        fix=RESCORE,
+    )
 
 
 def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]) -> None:

@@ -18,7 +18,7 @@ from harness.cli.checkpoint_config import requested_models
 from harness.cli.checkpoints import check_network
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
-from harness.cli.output import show_json
+from harness.cli.output import say, show_json
 from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
@@ -243,12 +243,12 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
             show_results(model, run)
         for key, one in results.items():
             if "submission" in one:
-                print(
+                say(
                     f"{key}: the ground truth is hidden; "
                     f"for the organisers' server: {one['submission']}"
                 )
     if folders:
-        print("\n".join(next_commands(arguments.out, folders)))
+        say(*next_commands(arguments.out, folders))
 
 
 def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:

@@ -13,6 +13,7 @@ from importlib import import_module
 from itertools import islice
 from textwrap import fill
 
+from harness.cli.address_space import check_address_space
 from harness.cli.arguments import board, data, look, publish, scores, train
 from harness.cli.arguments.shared import Commands
 from harness.errors import HarnessError, MissingDependency, UsageError
@@ -63,8 +64,12 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
 
+LIGHT = ("list", "completion")
+"""Commands that do without NumPy and SciPy."""
 OUT_OF_MEMORY = re.compile(
-    "cannot allocate memory|failed to map segment|cannot map|memory exhausted", re.IGNORECASE
+    "cannot allocate memory|failed to map segment|cannot map|memory exhausted"
+    "|can't start new thread",
+    re.IGNORECASE,
 )
 
 
@@ -77,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return UsageError.exit_code
     try:
+        if typed[0] not in LIGHT:
+            check_address_space()
         if getattr(parsed, "config", None):
             parsed = _with_config(parser, parsed, typed)
         parsed.typed = typed
@@ -124,7 +131,7 @@ def _explain(error: Exception) -> HarnessError:
     """Return the error to tell: itself, what is missing, or a fault with the way to report it."""
     if isinstance(error, HarnessError):
         return error
-    if isinstance(error, (MemoryError, ImportError)) and _is_out_of_memory(error):
+    if isinstance(error, (MemoryError, ImportError, RuntimeError)) and _is_out_of_memory(error):
         return MissingDependency(
             "memory",
             expected="room for harness and the packages that it loads",

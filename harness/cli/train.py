@@ -15,7 +15,7 @@ from harness.cli import progress as terminal
 from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
-from harness.cli.output import note, show_json
+from harness.cli.output import note, say, show_json
 from harness.cli.progress import LineProgress, TitledProgress
 from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
@@ -349,7 +349,7 @@ def _show(
         return
     result = training.manifest["result"]
     facts = ", ".join(f"{name} {result[name]}" for name in ("steps", "loss") if name in result)
-    print(f"{training.checkpoint}: {facts}" if facts else str(training.checkpoint))
+    say(f"{training.checkpoint}: {facts}" if facts else training.checkpoint)
     if results:
         from harness.cli.tables import show_results
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from harness.cli.progress import DrawnBars, LineProgress, Speed
+from harness.errors import one_line
 
 FIRST = {"reward": "reward {:.3f}", "loss": "loss {:.4f}"}
 """Formats of the number to show; the first that is logged counts, as the loss of responses that
@@ -26,7 +27,7 @@ class StepBars(DrawnBars):
 
     def start(self, name: str, total: int, done: int) -> None:
         """Steps begin."""
-        self._id = self._bars.add_task(name, total=total, completed=done, numbers="")
+        self._id = self._bars.add_task(one_line(name), total=total, completed=done, numbers="")
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Show that `done` steps are made."""

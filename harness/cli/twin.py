@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from harness.cli.output import tell
+from harness.cli.output import say, tell
 from harness.cli.spec_arguments import require_minimum
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, ParseError, StoreError, UsageError
@@ -64,7 +64,7 @@ def build(arguments: Namespace) -> int:
                         except MediaError as error:
                             counts["unreadable"] += 1
                             if not arguments.json:
-                                print(f"{task} {sample.query.id}: {error}")
+                                say(f"{task} {sample.query.id}: {error}")
                             continue
                         counts["built"] += 1
                         counts["with_errors"] += bool(twin.faults)

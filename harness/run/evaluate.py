@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -289,9 +289,12 @@ class _Evaluation:
                 expected="a model's SPEC, which they build themselves",
                 found="a ready model",
             )
+        total = max(self.survey.n_total, 1)
+        options = replace(options, workers=min(options.workers, total))
         if options.ray is None:
-            return Processes(self.model, self.folder, attempt, options)
-        return Actors(self.model, self.folder, attempt, options, note=self.progress.note)
+            return Processes(self.model, self.folder, attempt, options, samples=total)
+        note = self.progress.note
+        return Actors(self.model, self.folder, attempt, options, note=note, samples=total)
 
     def _manifest(self, info: WorkerInfo) -> dict[str, Any]:
         task, options = self.task, self.options

@@ -136,6 +136,8 @@ def stream_of(container: "InputContainer") -> "VideoStream":
     av = library()
     for stream in container.streams.video:
         if not stream.disposition & av.stream.Disposition.attached_pic:
+            if stream.codec_context is None:
+                raise ValueError("a video stream of a codec that FFmpeg does not know")
             small = stream.codec_context.width * stream.codec_context.height <= SMALL
             stream.codec_context.thread_count = (
                 1 if small else min(os.cpu_count() or 1, MAX_THREADS)

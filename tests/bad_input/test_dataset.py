@@ -472,7 +472,7 @@ def test_changed_data_is_not_resumed(harness, reason_seg, edit, contents):
         ('{"text": [""], "is_sentence": true, "shapes": []}', "blank"),
         ('{"text": ["a\\ud800"], "is_sentence": true, "shapes": []}', "surrogate"),
         ("[" * 100_000, "levels"),
-        ("1" * 5000, "4300 digits"),
+        ("1" * 5000, "5000 digits"),
         ("\0" * 50, "JSON"),
     ],
 )

@@ -53,11 +53,12 @@ class Options:
         """
         typed, _, word = name.partition(" ")
         usual = str if default is None else type(default)
+        kind = kind or KINDS.get(word.partition(".")[0], usual)
         added = self.parser.add_argument(
             typed,
             action="append" if repeated else "store",
             metavar=word or None,
-            type=kind or KINDS.get(word.partition(".")[0], usual),
+            type=whole if kind is int else kind,
             default=default,
             nargs=nargs,
             choices=choices,
@@ -140,9 +141,16 @@ def command(
     return Options(parser)
 
 
+def whole(text: str) -> int:
+    """A whole number that 64 bits hold, as a type of `add_argument`."""
+    if (number := int(text)).bit_length() > 63:
+        raise ValueError(text)
+    return number
+
+
 def count(text: str) -> int:
     """A number of things, from 1 on, as a type of `add_argument`."""
-    if (number := int(text)) < 1:
+    if (number := whole(text)) < 1:
         raise ValueError(text)
     return number
 
