@@ -420,6 +420,12 @@ class _Evaluation:
                 self.folder, results, rescore=self.options.rescore, progress=self.progress
             )
         finish(self.folder, scorer.done, results, manifest=renewed)
+        if len(served := results["ledger"].get("served", ())) > 1:
+            self.progress.note(
+                f"{self.task.name}: the server answered as {', '.join(served)}: these numbers are "
+                "of several models, which the record and boards say. A dated name as model= keeps "
+                "one of them"
+            )
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
             why = failure.message if failure else f"{results['protocol']} reads nothing from it"
