@@ -32,7 +32,7 @@ from harness.run.manifest import (
 )
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
-from harness.run.preflight import Survey, preflight, read_once, survey
+from harness.run.preflight import Survey, conversion_text, preflight, read_once, survey
 from harness.run.processes import Processes
 from harness.run.ray_workers import Actors
 from harness.run.scoring import Scorer
@@ -93,6 +93,8 @@ def evaluate(
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
     if short := shortage(selection.name, found.n_total):
         progress.note(f"{task.name}: {short}")
+    if converted := conversion_text(found.conversions):
+        progress.note(f"{task.name}: {converted}")
     if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
         check_answerable(options.name or model.name, forms, task, found)
     if options.restart and (launch is None or launch.leads):

@@ -228,6 +228,8 @@ class Survey:
     """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
     forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
     """Number of samples by the set of answer forms that they ask for."""
+    conversions: Mapping[str, int] = field(default_factory=dict)
+    """Number of images and videos by what they lose when they are shown."""
 
 
 def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
@@ -247,6 +249,8 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
     ids: set[str] = set()
     closed: set[str] = set()
     forms: Counter[frozenset[AnswerForm]] = Counter()
+    conversions: Counter[str] = Counter()
+    shown: set[tuple[str, int]] = set()
     unit: str | None = None
     for sample in selection.samples(task):
         if sample.id in ids:
@@ -270,12 +274,27 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         sizes = [(media.size, len(media)) for media in sample.query.media]
         whole.update(repr((sample.id, sample.query.text, sizes)).encode())
         weights = [_weight(media) for media in sample.query.media]
+        for place, media in enumerate(sample.query.media):
+            if media.conversions and (sample.group, place) not in shown:
+                shown.add((sample.group, place))
+                conversions.update(media.conversions)
         images.update(repr((sample.group, weights)).encode())
     if not ids:
         raise DataError(
             f"{task.name}, split {task.split}", expected="at least one sample", found="none"
         )
-    return Survey(len(ids), whole.hexdigest(), images.hexdigest(), hash_of_ids(ids), forms)
+    hashes = whole.hexdigest(), images.hexdigest(), hash_of_ids(ids)
+    return Survey(len(ids), *hashes, forms, dict(sorted(conversions.items())))
+
+
+def conversion_text(conversions: Mapping[str, int]) -> str:
+    """Return the number of images and videos by what they lose, as a sentence; empty for none.
+
+    >>> conversion_text({"CMYK, converted to RGB by Pillow": 2})
+    'converted images or videos: 2 with CMYK, converted to RGB by Pillow'
+    """
+    counted = "; ".join(f"{count:,} with {what}" for what, count in conversions.items())
+    return f"converted images or videos: {counted}" if counted else ""
 
 
 def hash_of_ids(ids: Iterable[str]) -> str:

@@ -236,6 +236,7 @@ def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, obj
         "images": found.images,
         "n_total": found.n_total,
         "ids": ids,
+        **({"conversions": dict(found.conversions)} if found.conversions else {}),
     }
 
 

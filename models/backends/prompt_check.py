@@ -56,7 +56,7 @@ def check_prompts(processor: "ProcessorMixin", ends: Collection[int]) -> None:
 def _check_end_of_turn(
     processor: "ProcessorMixin", ends: Collection[int], text: dict[str, str]
 ) -> None:
-    turns = [
+    turns: list[dict[str, object]] = [
         {"role": "user", "content": [text]},
         {"role": "assistant", "content": [{"type": "text", "text": RESPONSE}]},
     ]

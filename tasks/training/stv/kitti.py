@@ -23,7 +23,7 @@ import numpy as np
 from harness.errors import DataError, raised_as
 from harness.files import read_text
 from harness.frame_folder import frames_in
-from harness.media import header_size
+from harness.image_file import header_size
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import (
     NEAR,
