@@ -96,7 +96,7 @@ def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
 
 def _complete(task: Task) -> dict[str, object]:
     """Return the counts of files that are complete."""
-    found = survey(task, select(task, None))
+    found = survey(task, select(task, None), every_frame=True)
     groups: set[str] = set()
 
     def count_samples() -> Iterator[Sample]:

@@ -176,17 +176,17 @@ def _sandbox() -> Iterator[Finding]:
 def _checkpoint(name: str) -> Iterator[Finding]:
     """The parts of a checkpoint; when none lacks, it is asked by its processor as a run asks it."""
     from harness.models.backends import checkpoint as checkpoints
-    from harness.models.backends.completeness import checkpoint_parts
+    from harness.models.backends.completeness import checkpoint_parts, writes_text
     from harness.models.backends.networks import end_tokens, load_processor
     from harness.models.backends.prompt_check import check_prompts
 
     folder = checkpoints.find(name)
-    whole = True
-    for part in checkpoint_parts(folder):
+    whole, writes = True, writes_text(folder)
+    for part in checkpoint_parts(folder, writes=writes):
         whole = whole and not part.lacks
         fix = part.lacks and (part.fix or "Fetch or save it again.")
         yield Finding(part.name, "lacking" if part.lacks else "whole", part.lacks, fix, needed=True)
-    if not whole:
+    if not (whole and writes):
         return
     try:
         processor = load_processor(folder, name=name)

@@ -20,7 +20,8 @@ from itertools import count, islice
 
 from harness.errors import DataError
 from harness.files import ReadHashes
-from harness.media import Media
+from harness.image_file import read_header
+from harness.media import Media, files_of
 from harness.plugins import plugin_errors
 from harness.run.batching import Selection, lost_image, samples_of
 from harness.run.options import Progress
@@ -232,8 +233,17 @@ class Survey:
     """Number of images and videos by what they lose when they are shown."""
 
 
-def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
+def survey(
+    task: Task, selection: Selection, *, allow_missing: bool = False, every_frame: bool = False
+) -> Survey:
     """Walk over the samples once, and return their counts and hashes.
+
+    Args:
+        task: The task.
+        selection: Choice of its samples.
+        allow_missing: Pass over images that are lost.
+        every_frame: Look at the header of every image of a video for what it loses, and not of the
+            first one alone.
 
     Raises:
         DataError: an id occurs twice, a unit's samples do not follow each other, or there is
@@ -275,9 +285,9 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         whole.update(repr((sample.id, sample.query.text, sizes)).encode())
         weights = [_weight(media) for media in sample.query.media]
         for place, media in enumerate(sample.query.media):
-            if media.conversions and (sample.group, place) not in shown:
+            if (sample.group, place) not in shown:
                 shown.add((sample.group, place))
-                conversions.update(media.conversions)
+                conversions.update(_conversions(media, every_frame=every_frame))
         images.update(repr((sample.group, weights)).encode())
     if not ids:
         raise DataError(
@@ -285,6 +295,16 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         )
     hashes = whole.hexdigest(), images.hexdigest(), hash_of_ids(ids)
     return Survey(len(ids), *hashes, forms, dict(sorted(conversions.items())))
+
+
+def _conversions(media: Media, *, every_frame: bool) -> set[str]:
+    """What a medium loses when it is shown."""
+    lost = set(media.conversions)
+    if every_frame and len(paths := files_of(media)) > 1:
+        for path in paths[1:]:
+            with suppress(DataError):  # told elsewhere
+                lost |= {*read_header(path, str(path)).conversions}
+    return lost
 
 
 def conversion_text(conversions: Mapping[str, int]) -> str:

@@ -42,6 +42,8 @@ SAME = {
     "temporal_patch_size": "temporal_patch_size",
 }
 """Keys of a Qwen processor, and those of the network's `vision_config` that must be equal."""
+WRITERS = ("ForConditionalGeneration", "ForCausalLM", "ForVision2Seq", "LMHeadModel")
+"""Ends of the names of classes that write text."""
 COPY = "Copy it from the checkpoint that this one was made from"
 REMOTE = ("configuration", "tokenizer", "processor")
 """Parts that are needed of a network which a server holds."""
@@ -57,18 +59,20 @@ class CheckpointPart:
     fix: str = ""
 
 
-def checkpoint_parts(folder: Path, *, has_penalty: bool = False) -> list[CheckpointPart]:
+def checkpoint_parts(
+    folder: Path, *, has_penalty: bool = False, writes: bool = True
+) -> list[CheckpointPart]:
     """Return every part of a checkpoint's folder, with what it lacks.
 
     Args:
         folder: Where it lies.
         has_penalty: True if the user gives the repetition penalty, for which a file is read else.
+        writes: True if the network is to write text; see `writes_text`.
     """
-    return [
-        _checked(name, check, folder)
-        for name, check in CHECKS.items()
-        if not (name == "generation_config" and has_penalty)
-    ]
+    passed = {"generation_config"} if has_penalty else set()
+    if not writes:
+        passed |= {"tokenizer", "chat template", "generation_config"}
+    return [_checked(name, check, folder) for name, check in CHECKS.items() if name not in passed]
 
 
 def check_complete(
@@ -181,6 +185,13 @@ def _config(folder: Path) -> Mapping[str, Any]:
     with suppress(ModelError):
         return checkpoints.read_json(folder / CONFIG)
     return {}
+
+
+def writes_text(folder: Path) -> bool:
+    """Return False for a network that writes no text, such as SAM 2, by the name of its class."""
+    names = _config(folder).get("architectures")
+    classes = names if isinstance(names, list) and names else [WRITERS[0]]
+    return any(str(name).endswith(WRITERS) for name in classes)
 
 
 def _template(folder: Path) -> CheckpointPart | None:

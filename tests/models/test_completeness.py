@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from harness.cli.main import main
 from harness.errors import ModelError
-from harness.models import pocket
+from harness.models import pocket, pocket_sam
 from harness.models.backends.completeness import REMOTE, check_complete, checkpoint_parts
 from harness.models.backends.networks import end_tokens, load_processor
 from harness.models.backends.prompt_check import check_prompts
@@ -156,3 +156,9 @@ def test_eval_and_train_refuse_by_the_same_function(folder, command, shapes, tmp
     typed = ["--model", f"pocket(checkpoint={folder})", "--data", str(shapes)]
     assert main([*command, *typed, "--out", str(tmp_path / "out")]) == ModelError.exit_code
     assert "Copy it from the checkpoint" in capsys.readouterr().err
+
+
+def test_a_segmenter_needs_neither_tokenizer_nor_template(capsys):
+    assert lacks(pocket_sam.FOLDER, writes=False) == {}
+    assert main(["doctor", "--checkpoint", str(pocket_sam.FOLDER)]) == 0
+    assert "template" not in capsys.readouterr().out
