@@ -181,6 +181,7 @@ def test_a_handle_says_what_it_is_and_not_where_it_lies(plain):
     assert repr(video) == "<video of 64 × 48 pixels, 60 frames>"
     assert video.is_video and video.fault is None and video.weight == plain.stat().st_size
     assert {name for name in dir(video) if not name.startswith("_")} == {
+        "conversions",
         "fault",
         "frame",
         "frames",
