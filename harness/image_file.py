@@ -14,8 +14,9 @@ Numbers without a scale (floating point, 32 bits) are refused.
 """
 
 import io
+import struct
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -43,6 +44,8 @@ PROFILE = "a colour profile that is not applied"
 ANIMATED = "an animation, of which the first frame is shown"
 CONVERTED = ("CMYK", "YCbCr", "LAB")
 """Modes whose conversion to RGB rounds, or depends on a profile."""
+UNFIT = (OSError, SyntaxError, ValueError, EOFError)
+"""Errors of Pillow about a file that is damaged."""
 EIGHT_BITS = "Save it with 8 bits a channel: which values are black and white is not in the file."
 
 # Our own limit (masks.check_size) is applied to the header before anything is decoded.
@@ -167,8 +170,9 @@ def _conversions(image: ImageFile.ImageFile) -> Iterator[str]:
     profile = image.info.get("icc_profile")
     if profile and not any("sRGB".encode(code) in profile for code in ("ascii", "utf-16-be")):
         yield PROFILE
-    if image.format != "MPO" and getattr(image, "is_animated", False):  # of MPO, views of one photo
-        yield ANIMATED
+    with suppress(*UNFIT, struct.error, LookupError):  # of a second frame that is damaged
+        if image.format != "MPO" and getattr(image, "is_animated", False):  # MPO: views of a photo
+            yield ANIMATED
 
 
 @contextmanager
@@ -178,9 +182,8 @@ def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
     if isinstance(source, io.BytesIO):
         source.seek(0)
     what, fix = f"image {name}", "Fetch the file again; a cut image is never scored."
-    unfit = (OSError, SyntaxError, ValueError, EOFError)
     with (
-        raised_as(MediaError, what, "a complete image", *unfit, fix=fix),
+        raised_as(MediaError, what, "a complete image", *UNFIT, fix=fix),
         _file(source) as file,
         Image.open(file, formats=FORMATS) as found,
     ):

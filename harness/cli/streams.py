@@ -107,6 +107,8 @@ def _occupy(number: int) -> None:
 
 def _tolerant(stream: TextIO | None, number: int) -> tuple[TextIO, _Descriptor | None]:
     """Return a stream to the same file that takes any text, and its descriptor."""
+    if stream is not None and not isinstance(stream, io.TextIOWrapper):
+        return stream, None
     try:
         if stream is not None:
             stream.flush()

@@ -27,6 +27,7 @@ from harness.models.backends.openai_refusal import (
     messages_in,
     refusal_of_setting,
     refused_setting,
+    setting_in_answer,
 )
 from harness.responses import storable
 
@@ -107,6 +108,8 @@ class Endpoint:
             ) from error
         if not isinstance(answer, dict):
             raise RetryableError(f"an answer that is no JSON object: {self._excerpt(data)!r}")
+        if body is not None and (name := setting_in_answer(answer, data, body)):
+            raise refusal_of_setting(self.url, name, f"an error: {self._excerpt(data)}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
             raise RetryableError(f"an error in place of an answer: {self._excerpt(data)}")
         clean: dict[str, object] = without_key(answer, self.key)

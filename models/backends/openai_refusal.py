@@ -75,6 +75,13 @@ def refused_setting(data: bytes, body: bytes) -> str | None:
     )
 
 
+def setting_in_answer(answer: Mapping[str, object], data: bytes, body: bytes) -> str | None:
+    """Return the refused setting where a status of 400 stands in an answer, as routers have it."""
+    error = answer.get("error")
+    code = error.get("code") if isinstance(error, dict) else answer.get("code")
+    return refused_setting(data, body) if str(code) in ("400", "422") else None
+
+
 def refusal_of_setting(url: str, name: str, words: str) -> UsageError:
     """Return the error that ends a run, with the setting to change."""
     return UsageError(

@@ -154,6 +154,15 @@ def test_a_refused_setting_ends_the_run_at_the_first_request():
         assert len(served.moments) <= 2
 
 
+def test_a_refused_setting_in_an_answer_of_a_router_ends_the_run():
+    plain = error("Provider returned error", code=400, metadata={"raw": "top_k is not supported"})
+    fault = {"status": 200, "body": json.dumps(plain)}
+    with serving(Scripted(), faults=repeat(fault)) as served:
+        with pytest.raises(UsageError, match=r"top_k.*Leave top_k= out"):
+            chat(served).generate([REQUEST])
+        assert len(served.moments) == 1
+
+
 def test_another_400_fails_the_sample_alone():
     faults = chain([{"status": 400, "body": json.dumps(OTHERS[1])}], repeat(""))
     with serving(Scripted(), faults=faults) as served:
