@@ -178,7 +178,7 @@ def _checkpoint(name: str) -> Iterator[Finding]:
     from harness.models.backends import checkpoint as checkpoints
     from harness.models.backends.completeness import checkpoint_parts, writes_text
     from harness.models.backends.networks import end_tokens, load_processor
-    from harness.models.backends.prompt_check import check_prompts
+    from harness.models.backends.prompt_check import check_padding, check_prompts
 
     folder = checkpoints.find(name)
     whole, writes = True, writes_text(folder)
@@ -190,6 +190,7 @@ def _checkpoint(name: str) -> Iterator[Finding]:
         return
     try:
         processor = load_processor(folder, name=name)
+        check_padding(processor)
         check_prompts(processor, end_tokens(folder, processor.tokenizer))
     except ModelError as error:
         yield Finding("prompts", "wrong", "the form in which it is asked", str(error), needed=True)

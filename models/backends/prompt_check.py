@@ -53,6 +53,18 @@ def check_prompts(processor: "ProcessorMixin", ends: Collection[int]) -> None:
     _check_end_of_turn(processor, ends, text)
 
 
+def check_padding(processor: "ProcessorMixin") -> None:
+    """Raise ModelError if the tokenizer has no token that fills shorter prompts of a batch."""
+    if processor.tokenizer.pad_token_id is None:
+        raise ModelError(
+            "the checkpoint's tokenizer",
+            expected="a token for padding",
+            found="none",
+            fix="tokenizer_config.json names it as pad_token. "
+            + COPY.format("tokenizer_config.json"),
+        )
+
+
 def _check_end_of_turn(
     processor: "ProcessorMixin", ends: Collection[int], text: dict[str, str]
 ) -> None:

@@ -55,7 +55,7 @@ from harness.models.backends.prefill_queue import (
     prompts,
     unique_prompts,
 )
-from harness.models.backends.prompt_check import check_prompts
+from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.sampling import Sampling, TokenChoice
 from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import declared_coordinates
@@ -202,6 +202,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
         Raises:
             ModelError: one of them cannot be loaded as it is.
         """
+        check_padding(self.processor)
         check_prompts(self.processor, self.end_tokens)
         assert self.network is not None, "it raises otherwise"
 

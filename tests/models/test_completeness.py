@@ -12,7 +12,7 @@ from harness.errors import ModelError
 from harness.models import pocket, pocket_sam
 from harness.models.backends.completeness import REMOTE, check_complete, checkpoint_parts
 from harness.models.backends.networks import end_tokens, load_processor
-from harness.models.backends.prompt_check import check_prompts
+from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.transformers import transformers
 
 
@@ -137,6 +137,13 @@ def test_a_template_that_leaves_out_what_is_asked_is_refused(folder, template, w
     (folder / "chat_template.jinja").write_text(template)
     with pytest.raises(ModelError, match=words):
         prompts(folder)
+
+
+def test_prompts_of_a_batch_must_be_padded(folder):
+    check_padding(load_processor(folder, name="checkpoint"))
+    edit(folder / "tokenizer_config.json", lambda plain: plain.pop("pad_token"))
+    with pytest.raises(ModelError, match="pad_token"):
+        transformers(checkpoint=str(folder)).prepare()
 
 
 def test_the_end_of_a_turn_must_end_a_response(folder):
