@@ -446,6 +446,8 @@ def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
             one["key"] = call.key
         if call.response is not None:
             one["response"] = storable(call.response)
+        if call.model:
+            one["model"] = storable(call.model)
         plain.append(one)
     return plain
 
@@ -458,7 +460,12 @@ def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
             requests[request] if isinstance(request, int) else from_plain(Request, request)
         )
     return tuple(
-        Call(request=request, key=one.get("key", ""), response=one.get("response"))
+        Call(
+            request=request,
+            key=one.get("key", ""),
+            response=one.get("response"),
+            model=one.get("model", ""),
+        )
         for request, one in zip(requests, plain, strict=True)
     )
 

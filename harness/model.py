@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import (
     TYPE_CHECKING,
@@ -491,6 +491,8 @@ class ChatResponse:
     """Stop string that ended it, which `text` lacks; empty: none did."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each image or frame set as the network saw it."""
+    model: str = field(default="", compare=False)
+    """Name under which a server answered; empty: it gave none, or there is no server."""
     calls: tuple[tuple[ChatRequest, "ChatResponse | None"], ...] = ()
     """Requests sent in the request's place, in order, each with its response (None: it failed);
     empty: the request itself, once."""

@@ -140,7 +140,7 @@ def ledger_note(row: Row) -> str:
 
 
 def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
-    """Describe what a limit may have cost, places beyond the image, and repairs."""
+    """Describe what a limit may have cost, places beyond the image, repairs, several models."""
     cut, text = ledger["cut"], []
     if cut:
         where = "" if ledger["limit"] is None else f" at {ledger['limit']:,} tokens"
@@ -160,6 +160,10 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
     ):
         if ledger[mark]:
             text.append(f"{ledger[mark]:,} of {n_total:,} samples {words}")
+    served = ledger.get("served", {})
+    if len(served) > 1:
+        names = ", ".join(f"{name} ({count:,})" for name, count in served.items())
+        text.append(f"the server answered as {len(served)} models: {names}")
     return "; ".join(text)
 
 

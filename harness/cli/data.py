@@ -14,7 +14,7 @@ from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select
-from harness.run.preflight import problem_line, survey, undecodable
+from harness.run.preflight import conversion_text, problem_line, survey, undecodable
 from harness.store.atomic import writing
 from harness.task import Task
 from harness.types import Sample
@@ -96,7 +96,7 @@ def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
 
 def _complete(task: Task) -> dict[str, object]:
     """Return the counts of files that are complete."""
-    found = survey(task, select(task, None))
+    found = survey(task, select(task, None), every_frame=True)
     groups: set[str] = set()
 
     def count_samples() -> Iterator[Sample]:
@@ -110,6 +110,7 @@ def _complete(task: Task) -> dict[str, object]:
         "videos": len(groups),
         "fingerprint": found.fingerprint,
         # Rows that lost their image belong to the published list and are no samples.
+        "conversions": dict(found.conversions),
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": same,
     }
@@ -146,6 +147,8 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
     else:
         say(f"{where}: {_counts(line)}, fingerprint {line['fingerprint']}")
         _show_differences(line, strict=strict)
+        if converted := conversion_text(line["conversions"]):
+            print(f"  {converted}")
         for groups in line["duplicates"][:SHOWN]:
             say(f"  the same content: {', '.join(groups[:SHOWN])}")
         if (rest := len(line["duplicates"]) - SHOWN) > 0:

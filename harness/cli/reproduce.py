@@ -1,7 +1,6 @@
 """`harness reproduce`: the trainings, evaluations and board that make a paper's table."""
 
 import inspect
-import os
 import re
 import shlex
 import subprocess

@@ -14,6 +14,7 @@ from harness.cli.spec_arguments import require_minimum
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, ParseError, StoreError, UsageError
 from harness.files import read_text
+from harness.frame_folder import SUFFIXES, frames_in
 from harness.frames import uniform
 from harness.leaderboards.render import twins as page
 from harness.leaderboards.twin_view import MAX_FRAMES, draw_frame, stacked
@@ -31,7 +32,6 @@ from harness.types import Sample
 from harness.video.media import video_file
 
 LIST = "twins.jsonl"
-IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm")
 CHARACTERS = 4  # a token, about, where no tokenizer is at hand
 
 
@@ -124,15 +124,10 @@ def show(arguments: Namespace) -> int:
 
 
 def media_at(path: Path) -> Media:
-    """Return the image, the video, or a folder's frames by name; raise MediaError if it is none."""
+    """Return the image, the video, or a folder's frames; raise MediaError if it is none."""
     if path.is_dir():
-        frames = sorted(one for one in path.iterdir() if one.suffix.lower() in IMAGES)
-        if not frames:
-            raise MediaError(
-                f"folder {path}", expected="the frames of a video", found="no image", fix=""
-            )
-        return frame_files(frames)
-    if path.suffix.lower() in IMAGES:
+        return frame_files(frames_in(path))
+    if path.suffix.lower() in SUFFIXES:
         return open_image(path)
     return video_file(path)
 

@@ -40,7 +40,7 @@ from harness.run.manifest import (
 )
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
-from harness.run.preflight import Survey, preflight, read_once, survey
+from harness.run.preflight import Survey, conversion_text, preflight, read_once, survey
 from harness.run.processes import Processes
 from harness.run.ray_workers import Actors
 from harness.run.scoring import Scorer
@@ -103,6 +103,8 @@ def evaluate(
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
     if short := shortage(selection.name, found.n_total):
         progress.note(f"{task.name}: {short}")
+    if converted := conversion_text(found.conversions):
+        progress.note(f"{task.name}: {converted}")
     if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
         name = options.name or model.name
         check_answerable(name, forms, task, found, missing=model.missing_parts)
@@ -471,6 +473,12 @@ class _Evaluation:
                 self.folder, results, rescore=self.options.rescore, progress=self.progress
             )
         finish(self.folder, scorer.done, results, manifest=renewed)
+        if len(served := results["ledger"].get("served", ())) > 1:
+            self.progress.note(
+                f"{self.task.name}: the server answered as {', '.join(served)}: these numbers are "
+                "of several models, which the record and boards say. A dated name as model= keeps "
+                "one of them"
+            )
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
             why = failure.message if failure else f"{results['protocol']} reads nothing from it"

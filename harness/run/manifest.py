@@ -72,6 +72,7 @@ def manifest_of(
         "images": survey.images,
         "n_total": survey.n_total,
         "ids": survey.ids,
+        **({"conversions": dict(survey.conversions)} if survey.conversions else {}),
     }
     plain: dict[str, object] = {
         "version": VERSION,
@@ -114,7 +115,8 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     Deviations follow from the rest, and the limit changes no prediction.
     """
     kept = provenance.repeatable(manifest["provenance"])
-    data = {name: one for name, one in manifest["data"].items() if name not in ("images", "ids")}
+    noted = ("images", "ids", "conversions")  # of files that may be mended, or follow from the rest
+    data = {name: one for name, one in manifest["data"].items() if name not in noted}
     rest = {name: one for name, one in manifest.items() if name not in DERIVED}
     return {**rest, "provenance": kept, "data": data}
 

@@ -30,7 +30,7 @@ from harness.run.contamination import (
     write_samples,
 )
 from harness.run.interrupts import interrupts
-from harness.run.preflight import problem_line, survey
+from harness.run.preflight import conversion_text, problem_line, survey
 from harness.run.timing import gpu_peak
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
@@ -186,7 +186,7 @@ def manifest_of(
         "finetune": settings.get("finetune"),
         "model": None if worker is None else {"spec": str(model), **_describe_model(worker)},
         "tasks": [
-            {**_task(task, spec, rows), "faults": found}
+            {**_task(task, spec, rows, options.progress), "faults": found}
             for task, spec, rows, found in zip(tasks, specs, listed, faults, strict=True)
         ],
         "seed": options.seed,
@@ -223,8 +223,12 @@ def _describe_model(worker: WorkerInfo) -> dict[str, Any]:
     return {"name": worker.name, "base": base, "description": description}
 
 
-def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, object]:
+def _task(
+    task: Task, spec: str, rows: Sequence[TrainedSample], progress: TrainingProgress
+) -> dict[str, object]:
     found = survey(task, Selection(None, None))
+    if converted := conversion_text(found.conversions):
+        progress.note(f"{task.name}: {converted}")
     ids = hashlib.blake2b("\n".join(row.id for row in rows).encode(), digest_size=16).hexdigest()
     return {
         "spec": spec,
@@ -236,6 +240,7 @@ def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, obj
         "images": found.images,
         "n_total": found.n_total,
         "ids": ids,
+        **({"conversions": dict(found.conversions)} if found.conversions else {}),
     }
 
 

@@ -25,6 +25,12 @@ import numpy as np
 
 from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
 from harness.models.backends.http_proxy import connection_to, proxy_for
+from harness.models.backends.openai_refusal import (
+    messages_in,
+    refusal_of_setting,
+    refused_setting,
+    setting_in_answer,
+)
 from harness.responses import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
@@ -90,7 +96,8 @@ class Endpoint:
 
         Raises:
             RetryableError: no answer, half of one, no JSON, or a status that says "later".
-            UsageError: address, key or model are not right; the next request would fare no better.
+            UsageError: address, key, model or a setting are not right; the next request would fare
+                no better.
             MissingDependency: the account behind the key is spent.
             ModelError: the server refuses this request, or answers endlessly.
         """
@@ -100,7 +107,7 @@ class Endpoint:
         status, headers, data = self._exchange(method, route, body)
         headers = {name: redact_key(value, self.key) for name, value in headers.items()}
         if status != 200:
-            raise self._refusal(status, headers, data)
+            raise self._refusal(status, headers, data, body)
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -110,6 +117,8 @@ class Endpoint:
             ) from error
         if not isinstance(answer, dict):
             raise RetryableError(f"an answer that is no JSON object: {self._excerpt(data)!r}")
+        if body is not None and (name := setting_in_answer(answer, data, body)):
+            raise refusal_of_setting(self.url, name, f"an error: {self._excerpt(data)}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
             raise RetryableError(f"an error in place of an answer: {self._excerpt(data)}")
         clean: dict[str, object] = without_key(answer, self.key)
@@ -153,7 +162,9 @@ class Endpoint:
         finally:
             connection.close()
 
-    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+    def _refusal(
+        self, status: int, headers: Mapping[str, str], data: bytes, body: bytes | None
+    ) -> Exception:
         way = _way(urlsplit(self.url))
         words = f"status {status}{way}: {self._excerpt(data) or _phrase(status)}"
         if status == 429 and _code(data) in UNPAID:
@@ -166,6 +177,8 @@ class Endpoint:
         if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("retry-after"))
             return RetryableError(words, wait=wait, crowded=status in CROWDED)
+        if status in UNCLEAR and body is not None and (name := refused_setting(data, body)):
+            return refusal_of_setting(self.url, name, words)
         if status in UNCLEAR:
             return ModelError("request to the server", expected="one that it takes", found=words)
         if status == 407:
@@ -186,7 +199,7 @@ class Endpoint:
         """Return the beginning of a server's message, fit to be shown."""
         text = data[: 16 * SHOWN].decode("utf-8", "replace")
         with suppress(ValueError, RecursionError):
-            text = message_in(json.loads(data)) or text
+            text = next(messages_in(json.loads(data)), text)
         if text.lstrip().startswith("<"):  # the page of a proxy
             text = TAG.sub(" ", text)
         text = redact_key(text, self.key)
@@ -283,26 +296,6 @@ def _without(raw: bytes, read: bytes, spans: Sequence[tuple[int, int]]) -> bytes
             parts += [raw[done:first], HIDDEN.encode()]
         done = max(done, last)
     return b"".join((*parts, raw[done:]))
-
-
-def message_in(plain: object) -> str | None:
-    """A server's own words in its JSON, wherever vLLM, SGLang, OpenAI or FastAPI put them.
-
-    >>> message_in({"error": {"message": "a"}}), message_in({"object": "error", "message": "b"})
-    ('a', 'b')
-    >>> message_in({"detail": [{"msg": "c"}]}), message_in({"error": "d"}), message_in([])
-    ('c', 'd', None)
-    """
-    while isinstance(plain, dict) or (isinstance(plain, list) and plain):
-        plain = (
-            plain[0]
-            if isinstance(plain, list)
-            else next(
-                (plain[name] for name in ("error", "message", "detail", "msg") if plain.get(name)),
-                None,
-            )
-        )
-    return plain if isinstance(plain, str) else None
 
 
 def _phrase(status: int) -> str:

@@ -30,10 +30,10 @@ from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder
 from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
 from harness.models.backends.checkpoint import Dtype
+from harness.models.backends.completeness import check_complete
 from harness.models.backends.cpu_kernels import use_cpu_kernels
 from harness.models.backends.inputs import (
     POSITIONS,
-    check_template,
     joined_inputs,
     opened_reasoning,
     planned_canvas,
@@ -55,6 +55,7 @@ from harness.models.backends.prefill_queue import (
     prompts,
     unique_prompts,
 )
+from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.sampling import Sampling, TokenChoice
 from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import declared_coordinates
@@ -201,7 +202,8 @@ class TransformersChat(TransformersOptions, ConversingChat):
         Raises:
             ModelError: one of them cannot be loaded as it is.
         """
-        check_template(self.processor)
+        check_padding(self.processor)
+        check_prompts(self.processor, self.end_tokens)
         assert self.network is not None, "it raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
@@ -600,7 +602,7 @@ def transformers(
         UsageError: temperature or nucleus are out of range.
     """
     folder = checkpoints.find(checkpoint, revision=options.revision)
-    configuration = checkpoints.check(folder)
+    configuration = check_complete(folder, has_penalty=options.repetition_penalty is not None)
     model_type = str(configuration.get("model_type"))
     saved = {"dtype": checkpoints.saved_dtype(configuration)} if options.dtype == "auto" else {}
     return TransformersChat(

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
+from harness.image_file import decode_mask
 from harness.masks import Rle, SoftMask
-from harness.media import decode_image
 from harness.metrics.points import values_at
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol, ScoreUnit, Task
@@ -36,10 +36,10 @@ def read_levels(image: bytes | Path, where: str, *, any_channel: bool = False) -
     """Levels of a region's image: its first channel, or the largest of a pixel's.
 
     Raises:
-        MediaError: it is missing or damaged.
+        MediaError: it is missing or damaged, or not an image of 8 bits without transparency.
         DataError: no pixel is in the region, so that no point can be right.
     """
-    frame = decode_image(io.BytesIO(image) if isinstance(image, bytes) else image, where)
+    frame = decode_mask(io.BytesIO(image) if isinstance(image, bytes) else image, where)
     levels = np.ascontiguousarray(frame.max(axis=2) if any_channel else frame[:, :, 0])
     if not (levels > WHITE).any():
         raise DataError(f"{where}: mask", expected="a pixel that is white", found="none")

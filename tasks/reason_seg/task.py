@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
+from harness.image_file import header_size
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
-from harness.media import Media, header_size, image_or_placeholder
+from harness.media import Media, image_or_placeholder
 from harness.metrics.polygons import FillVersion, rasterise
 from harness.task import Problem, Task, choose, lost_media
 from harness.tasks.reason_seg.hub import copied_task
