@@ -171,7 +171,7 @@ def test_latex_is_whole_and_compiles(board, tmp_path, spread):
 def test_no_text_leaves_its_cell(text):
     found = escape(text)
     assert "\n" not in found and not re.search(r"(?<!\\)[%#_]", found)
-    unescaped = re.sub(r"\\[a-z]+\{\}|\\.|\$[^$]*\$", "", found)
+    unescaped = re.sub(r"\\[A-Za-z]+\{\}|\\.|\$[^$]*\$", "", found)
     assert not set(unescaped) & set("{}&\\^")
     assert re.fullmatch(r"[a-z0-9-]+", label(text))
 
