@@ -93,9 +93,20 @@ def marked_name(row: Row) -> str:
     trained on, ‡ where the run differs from the paper of its method, § where it is
     transductive, and ¶ where responses were cut off.
     """
-    marks = " †" * row.trained_on_some + " ‡" * bool(row.deviations) + " §" * row.transductive
-    marks += " ¶" * bool(row.cut)
-    return row.name + f" [{', '.join(row.badges)}]" * bool(row.badges) + marks
+    return marked_names([row])
+
+
+def marked_names(rows: Sequence[Row]) -> str:
+    """Return the name of rows of one model, with the marks that any of them has (`marked_name`)."""
+    badges = dict.fromkeys(badge for row in rows for badge in row.badges)
+    marks = {
+        "†": any(row.trained_on_some for row in rows),
+        "‡": any(row.deviations for row in rows),
+        "§": any(row.transductive for row in rows),
+        "¶": any(row.cut for row in rows),
+    }
+    name = rows[0].name + f" [{', '.join(badges)}]" * bool(badges)
+    return name + "".join(f" {mark}" for mark, has in marks.items() if has)
 
 
 def weights(row: Row) -> str:

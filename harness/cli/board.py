@@ -23,13 +23,22 @@ if TYPE_CHECKING:
 
 
 def build(arguments: Namespace) -> int:
-    """Write board.md, board.json and samples.parquet from run folders."""
+    """Write board.md, board.json and samples.parquet from run folders, and tables for papers."""
     from harness.leaderboards.export.tables import SAMPLES, write_samples
-    from harness.leaderboards.render import write
+    from harness.leaderboards.render import write, write_tables
+    from harness.leaderboards.render.summary import Style
 
     board = _built(arguments)
+    style = Style(
+        metrics=arguments.metrics,
+        spread=arguments.spread,
+        percent=not arguments.fractions,
+        digits=arguments.digits,
+    )
+    formats = dict.fromkeys(arguments.format or ())
     with writing(arguments.out):
-        paths = [*write(board, arguments.out), arguments.out / SAMPLES]
+        tables = write_tables(board, arguments.out, formats, style, data_root=arguments.data)
+        paths = [*write(board, arguments.out), arguments.out / SAMPLES, *tables]
         entries = [entry for table in board.tables for entry in table.entries]
         names = {entry.folder: entry.row.name for entry in entries}
         write_samples([Run.open(folder) for folder in names], arguments.out / SAMPLES, names=names)
