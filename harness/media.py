@@ -22,6 +22,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from harness.errors import MaskError, MediaError, raised_as
 from harness.files import content_hash, open_regular
+from harness.foreign import HEAD, reading, recognise
 from harness.masks import check_size
 
 Frame = NDArray[np.uint8]
@@ -298,7 +299,7 @@ def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
     what, fix = f"image {name}", "`harness list tasks NAME` says where a benchmark's data is had."
     with (
         raised_as(MediaError, what, "a PNG or JPEG file", OSError, SyntaxError, ValueError),
-        raised_as(MediaError, what, "a file", FileNotFoundError, fix=fix),
+        reading(Path(name), MediaError, what, "a file", FileNotFoundError, fix=fix),
     ):
         try:
             with _file(source) as file, Image.open(file, formats=FORMATS) as found:
@@ -308,7 +309,16 @@ def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
         except MaskError as error:
             raise MediaError(str(error)) from error
         except UnidentifiedImageError as error:
+            if stranger := recognise(_head(source), Path(name).name):
+                found, fix = stranger
+                raise MediaError(what, expected="an image", found=found, fix=fix) from error
             raise OSError("a file that is not an image") from error
+
+
+def _head(source: Path | io.BytesIO) -> bytes:
+    with _file(source) as file:
+        file.seek(0)
+        return file.read(HEAD)
 
 
 def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:

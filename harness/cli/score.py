@@ -62,6 +62,7 @@ def score(arguments: Namespace) -> int:
             tree=tree,
             allow_missing=arguments.allow_missing,
             threshold=threshold,
+            note=partial(print, file=sys.stderr),
         )
         folder = None
         if arguments.out is not None:

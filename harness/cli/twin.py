@@ -14,6 +14,7 @@ from harness.cli.spec_arguments import require_minimum
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, ParseError, StoreError, UsageError
 from harness.files import read_text
+from harness.foreign import listed
 from harness.frames import uniform
 from harness.leaderboards.render import twins as page
 from harness.leaderboards.twin_view import MAX_FRAMES, draw_frame, stacked
@@ -121,7 +122,7 @@ def show(arguments: Namespace) -> int:
 def media_at(path: Path) -> Media:
     """Return the image, the video, or a folder's frames by name; raise MediaError if it is none."""
     if path.is_dir():
-        frames = sorted(one for one in path.iterdir() if one.suffix.lower() in IMAGES)
+        frames = sorted(one for one in listed(path) if one.suffix.lower() in IMAGES)
         if not frames:
             raise MediaError(
                 f"folder {path}", expected="the frames of a video", found="no image", fix=""

@@ -9,6 +9,7 @@
 | `every-eval-ever` | the instances of Every Eval Ever, `…_samples.jsonl` |
 | `video-mme` | the JSON of Video-MME's result files |
 | `tempcompass` | its `predictions/<model>/<format>.json` |
+| `blink` | its `<split>_predictions/<model>.json`, or the outputs on one task |
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
 
@@ -21,7 +22,7 @@ from types import MappingProxyType
 
 from harness.formats.entries import Entry
 from harness.formats.inspect_logs import inspect
-from harness.formats.logs import every_eval_ever, lmms_eval, sti, tempcompass, video_mme
+from harness.formats.logs import blink, every_eval_ever, lmms_eval, sti, tempcompass, video_mme
 from harness.formats.matching import Matched, match
 from harness.formats.tables import vlmevalkit
 from harness.interchange import RowFile
@@ -37,6 +38,7 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
         "every-eval-ever": every_eval_ever,
         "video-mme": video_mme,
         "tempcompass": tempcompass,
+        "blink": blink,
         "sti": sti,
         "vsi": lmms_eval,
     }

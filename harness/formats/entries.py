@@ -19,8 +19,8 @@ class Entry:
 
     where: str
     """File and line, for messages."""
-    response: str | tuple[str, ...]
-    """The text, or the texts of several requests about one question."""
+    response: str | tuple[str, ...] | None
+    """The text, or the texts of several requests about one question; None: the file has none."""
     ids: tuple[str, ...] = ()
     """Candidates for the sample's id, the likeliest first."""
     video: str = ""

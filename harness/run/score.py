@@ -63,6 +63,8 @@ class Submission:
     """Reads a folder of predictions; None: it is a file of `format`."""
     run: Run | None = None
     """The run whose responses are read again by `reader`; its folder is `path`."""
+    note: Callable[[str], None] = lambda _: None
+    """Told what was accepted in the file that is not as it should be, with its number."""
 
     def deviations(self, task: Task) -> list[Deviation]:
         """Return deviations of the reader from the paper of its method; none without a reader."""
@@ -152,6 +154,8 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="Is it the right split? --allow-extra ignores such lines.",
         )
+    for text in matched.notes:
+        submission.note(f"{submission.path}: {text}")
     return matched
 
 
@@ -218,6 +222,7 @@ def _manifest(
                 "matched": len(matched.rows),
                 "unmatched": list(matched.unmatched),
                 "repeated": list(matched.repeated),
+                "notes": list(matched.notes),
             }
     manifest = manifest_of(
         task,

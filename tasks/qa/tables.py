@@ -42,10 +42,10 @@ def unparsed_records(
 
     The function raises the error of one line or entry, after which others can be read.
     """
-    if path.suffix == ".jsonl":
+    if path.suffix.lower() == ".jsonl":
         for where, line in read_lines(path):
             yield where, partial(_of_line, line, columns, where)
-    elif path.suffix == ".json":
+    elif path.suffix.lower() == ".json":
         for entry in JsonFile(path).items():
             where = f"{path}, record {entry.key}"
             yield where, partial(_of_entry, entry, columns, where)

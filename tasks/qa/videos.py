@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import MediaError
+from harness.foreign import listed
 from harness.frames import frame_policy
 from harness.layout import path_inside
 from harness.media import Media, frame_files, placeholder_media, select_frames
@@ -117,7 +118,7 @@ def open_video(path: Path, choose: Choose | None, *, frames_per_second: float = 
     """
     if not path.is_dir():
         return video_file(path, choose=choose)
-    images = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES)
+    images = sorted(file for file in listed(path) if file.suffix.lower() in IMAGES)
     if not images:
         raise MediaError(f"video {path}", expected="images, one a frame", found="none")
     whole = frame_files(images, frames_per_second=frames_per_second)

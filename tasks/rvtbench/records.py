@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError
+from harness.foreign import listed
 from harness.layout import JsonFile, parse_line, path_inside, read_lines
 from harness.masks import Rle
 from harness.responses import finite_numbers
@@ -123,7 +124,7 @@ def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
             raise record.error("frames", "each frame once", "one twice")
     else:
         place = path_inside(root, mapping.image(video, "x")).parent
-        names = sorted(path.stem for path in place.glob("*") if path.suffix.lower() in IMAGES)
+        names = sorted(path.stem for path in listed(place) if path.suffix.lower() in IMAGES)
         if not names:
             raise record.error("video", f"images in {place}", "none")
     return names, [path_inside(root, mapping.image(video, name)) for name in names]

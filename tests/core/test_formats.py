@@ -535,7 +535,7 @@ BAD = {
             '{"v": []}',
             '{"v": {"action": [3]}}',
             '{"v": {"action": [{"answer": "A"}]}}',
-            '{"v": {"action": [{"prediction": null}]}}',
+            '{"v": {"action": [{"prediction": 3}]}}',
         ],
     ),
     "vlmevalkit": (".tsv", ["question\nx\n"]),

@@ -16,6 +16,7 @@ FORMATS = (
     *LOGS,
     "video-mme",
     "tempcompass",
+    "blink",
     "sti",
     "vsi",
     "png-tree",

@@ -22,6 +22,7 @@ import numpy as np
 
 from harness.errors import DataError, raised_as
 from harness.files import read_text
+from harness.foreign import listed
 from harness.media import header_size
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import (
@@ -112,7 +113,7 @@ def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip
         labels[label.frame].append(label)
     partly = read_partly_labelled(root / "label_02" / f"{name}.txt")
     calibration = read_calibration(root / "calib" / f"{name}.txt")
-    images = sorted((root / "image_02" / name).glob("*.png"))
+    images = listed(root / "image_02" / name, "*.png")
     if not images:
         raise DataError(f"folder {root / 'image_02' / name}", expected="images", found="none")
     size = header_size(images[0])
