@@ -52,6 +52,8 @@ ARCHIVES = (
     (b"Rar!\x1a\x07", "a RAR archive", "unrar x"),
 )
 """First bytes of archives, what they are, and the command that unpacks them."""
+OLE, OPEN_DOCUMENT = b"\xd0\xcf\x11\xe0", b"mimetypeapplication/vnd.oasis.opendocument"
+"""An Excel file until 2007 and its kin; a document of LibreOffice."""
 TAR = b"ustar"
 TAR_PLACE = 257
 APPLE_DOUBLE = (b"\x00\x05\x16\x07", b"\x00\x05\x16\x00")
@@ -101,6 +103,8 @@ def recognise(head: bytes, name: str = "FILE", *, archives: bool = True) -> Stra
     if head.startswith(UTF_16):
         fix = f"`iconv -f utf-16 -t utf-8 {file} > NEW` converts it."
         return Stranger("text in UTF-16", fix)
+    if head.startswith(OLE) or OPEN_DOCUMENT in head[:HEAD]:
+        return Stranger("a spreadsheet of another kind", "Save it as .xlsx or .tsv.")
     for first, found, command in ARCHIVES if archives else ():
         if head.startswith(first):
             return Stranger(found, f"Unpack it: `{command} {file}`.")

@@ -72,11 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(typed[0] if typed else None)
-    parsed = parser.parse_args(typed)
-    if not hasattr(parsed, "function"):
-        parser.print_help()
-        return UsageError.exit_code
     try:
+        parsed = parser.parse_args(typed)
+        if not hasattr(parsed, "function"):
+            parser.print_help()
+            return UsageError.exit_code
         if getattr(parsed, "config", None):
             parsed = _with_config(parser, parsed, typed)
         parsed.typed = typed

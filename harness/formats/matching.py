@@ -79,6 +79,7 @@ def match(
             continue
         (sample,) = found
         row = Row(sample.id, "response", value, None, entry.where)
+        counts[entry.note] += bool(entry.note)
         earlier = rows.setdefault(sample.id, row)
         if entry.score is not None:
             scores[sample.id] = entry.score

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
+from harness.foreign import refuse_foreign
 from harness.formats import Matched, read_format
 from harness.interchange import Row, stored_prediction
 from harness.interchange import row_to_prediction as read_row
@@ -96,10 +97,12 @@ def score_file(
         # It is read twice, and hashed: a pipe would be empty the second time.
         folder_found = submission.path.is_dir()
         kind = "a folder" if folder_found else "something else"
+        expected = "a folder" if folder_wanted else "a file"
+        refuse_foreign(submission.path, DataError, f"predictions {submission.path}", expected)
         raise DataError(
             f"predictions {submission.path}",
             found=kind if submission.path.exists() else "none",
-            expected="a folder" if folder_wanted else "a file",
+            expected=expected,
             fix="Masks in a folder need --format mask-tree, png-tree or label-tree."
             if folder_found
             else "",
@@ -140,7 +143,13 @@ def _match_rows(
 ) -> Matched:
     """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
     known_ids = {sample.id for sample in samples()}
-    matched = read_format(submission.format, submission.path, samples_of(task), known_ids)
+    matched = read_format(
+        submission.format,
+        submission.path,
+        samples_of(task),
+        known_ids,
+        threshold=submission.threshold,
+    )
     if not matched.rows and not matched.unmatched:
         raise DataError(
             f"predictions {submission.path}", expected="at least one line", found="none"
