@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, TypeAlias
 from zipfile import BadZipFile, ZipFile
@@ -64,18 +65,20 @@ def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]
             found="it is not installed",
             fix="pip install openpyxl, or save the table as .tsv.",
         ) from error
-    names: list[str] = []
+    names: Cells = []
     try:
-        book = openpyxl.load_workbook(path, read_only=True)
-        sheet = book.worksheets[0]
-        sheet.reset_dimensions()  # what it says of its size is not what it holds
-        for number, row in enumerate(sheet.iter_rows(), start=1):
-            cells = [
-                _text(cell, f"{path}, row {number}, column {name!r}" if name in read else "")
-                for cell, name in zip(row, names or [""] * len(row), strict=False)
-            ]
-            names = names or cells
-            yield number, cells
+        with open_regular(path) as file:  # openpyxl believes names, and not what is in a file
+            sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
+            sheet.reset_dimensions()  # what it says of its size is not what it holds
+            for number, row in enumerate(sheet.iter_rows(), start=1):
+                where = f"{path}, row {number}, column"
+                columns = chain(names, repeat(""))
+                cells = [
+                    _text(cell, f"{where} {name!r}" if name in read else "")
+                    for cell, name in zip(row, columns, strict=False)
+                ]
+                names = names or cells
+                yield number, cells
     except DataError:
         raise
     except (Exception, RecursionError) as error:

@@ -111,7 +111,8 @@ def _table(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     refuse_foreign(path, DataError, what, "a table")
     if path.suffix.lower() == ".json":
         for number, one in enumerate(objects_in(path), start=2):
-            yield number, {name: "" if it is None else str(it) for name, it in one.items()}
+            cells = one.items()  # of an empty one pandas writes NaN, which equals nothing
+            yield number, {name: "" if it is None or it != it else str(it) for name, it in cells}
         return
     yield from _named(path, _text_rows(path))
 
