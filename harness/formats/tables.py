@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
 from itertools import chain, pairwise
 from pathlib import Path
@@ -57,7 +57,7 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
     for number, row in _table(path):
         where = f"{path}, row {number}"
         if "prediction" not in row:
-            raise DataError(where, expected='a column "prediction"', found=", ".join(row)[:80])
+            raise _lacking(where, row)
         for name in READ:
             if ERRORS.fullmatch(row.get(name, "")):
                 raise DataError(
@@ -126,6 +126,8 @@ def _named(path: Path, rows: Iterator[tuple[int, Cells]]) -> Iterator[tuple[int,
     names = [name.strip() for name in header]
     while names and not names[-1]:
         del names[-1]
+    if names and "prediction" not in names:
+        raise _lacking(f"{path}, row 1", names)
     for number, row in rows:
         if not any(row):
             continue
@@ -135,6 +137,10 @@ def _named(path: Path, rows: Iterator[tuple[int, Cells]]) -> Iterator[tuple[int,
             )
         cells = chain(row, [""] * (len(names) - len(row)))
         yield number, dict(zip(names, cells, strict=False))
+
+
+def _lacking(where: str, names: Iterable[str]) -> DataError:
+    return DataError(where, expected='a column "prediction"', found=", ".join(names)[:80])
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:

@@ -402,6 +402,12 @@ def test_a_question_that_another_one_holds_keeps_its_own_response(tmp_path, wrap
     assert found == {"yes_no/v/action/0": "Yes", "yes_no/v/action/1": "No"}
 
 
+def test_a_prompt_that_holds_two_questions_is_about_the_one_that_holds_the_other(tmp_path):
+    samples = list(asked_of("v", SHORT, f"A dog barks. {SHORT}"))
+    path = predicted(tmp_path / "yes_no.json", (f"Look.\n{samples[1].query.text}\nAnswer.", "No"))
+    assert said(read_format("tempcompass", path, samples)) == {"yes_no/v/action/1": "No"}
+
+
 def test_a_question_that_is_not_asked_is_not_taken_for_one_that_holds_it(tmp_path):
     samples = list(asked_of("v", LONG, wrap="{} Please answer yes or no:"))
     path = predicted(tmp_path / "yes_no.json", (SHORT, "Yes"))
