@@ -310,8 +310,9 @@ def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
             raise MediaError(str(error)) from error
         except UnidentifiedImageError as error:
             if stranger := recognise(_head(source), Path(name).name):
-                found, fix = stranger
-                raise MediaError(what, expected="an image", found=found, fix=fix) from error
+                raise MediaError(
+                    what, expected="an image", found=stranger.found, fix=stranger.fix
+                ) from error
             raise OSError("a file that is not an image") from error
 
 

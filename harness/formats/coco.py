@@ -209,5 +209,6 @@ def _mask(plain: object, size: tuple[int, int], where: str) -> Rle:
 
 def _is_near(value: object, side: int) -> bool:
     """Return True for a coordinate that COCO's code can walk to."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and -side <= value <= 2 * side
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return -side <= value <= 2 * side
