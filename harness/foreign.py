@@ -36,8 +36,9 @@ POINTERS = (
 PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
 STORAGE_ERROR = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<Error>.*?<Code>(\w{1,60})</Code>", re.S)
 SERVER_ERROR = re.compile(
-    rb"\s*(?:404|403|401|not found|entry not found|repository not found|access denied|forbidden|"
-    rb"unauthorized|invalid username or password|invalid credentials|access to \S+ is restricted)"
+    rb"\s*(?:40[134]:?\s+)?(?:(?:entry |repository )?not found|access denied|forbidden|"
+    rb"unauthorized|"
+    rb"invalid username or password|invalid credentials|access to \S+ is restricted)"
     rb'[^\n{}\[\]<>"\t]{0,200}\s*\Z',
     re.I,
 )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from harness.errors import DataError
+from harness.errors import DataError, ModelError
 from harness.foreign import in_place_of, is_leftover, listed, recognise
 from harness.formats import read_format
 from harness.formats.mask_tree import mask_tree
@@ -19,6 +19,10 @@ from harness.layout import JsonFile, file, read_json, read_lines, rows
 from harness.layout.mask_image import read_mask_image
 from harness.media import header_size, image_bytes, open_image
 from harness.media import pixels as as_media
+from harness.models.backends.checkpoint import check_safetensors
+from harness.tasks.qa.tables import listed_ids
+from harness.tasks.refer.plain_pickle import read_plain_pickle
+from harness.tasks.video_qa.subtitles import srt
 from harness.types import AnswerForm, Query, Sample, query_id
 from harness.video import video_file
 
@@ -68,6 +72,10 @@ READERS = {
     "json": read_json,
     "large json": lambda path: list(JsonFile(path).items()),
     "lines": lambda path: list(read_lines(path)),
+    "weights": check_safetensors,
+    "subtitles": srt,
+    "ids": listed_ids,
+    "pickle": read_plain_pickle,
     "mask": lambda path: read_mask_image(path, f"mask {path}"),
     **{
         f"predictions {name}": lambda path, name=name: read_format(name, path, asked())
@@ -81,7 +89,7 @@ def test_every_reader_names_what_it_was_given_instead(tmp_path, reader):
     path = tmp_path / "my file.jpg"
     for name, (data, found, fix) in STRANGERS.items():
         path.write_bytes(data)
-        with pytest.raises(DataError) as error:
+        with pytest.raises((DataError, ModelError)) as error:
             READERS[reader](path)
         assert found in str(error.value) and fix in str(error.value), (name, error.value)
         assert "my file.jpg" in str(error.value)
