@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.errors import MediaError
+from harness.foreign import listed
 
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -19,15 +20,12 @@ FIX = "Name the frames by one number, such as 00000.jpg, 00001.jpg, …"
 
 
 def frames_in(folder: Path) -> list[Path]:
-    """Return the frames of a clip's folder in order; hidden files are none.
+    """Return the frames of a clip's folder in order, without leftovers of other programs.
 
     Raises:
         MediaError: there is no image, or their names do not say in which order they are.
     """
-    listed = folder.iterdir() if folder.is_dir() else ()
-    images = [
-        path for path in listed if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
-    ]
+    images = [path for path in listed(folder) if path.suffix.lower() in SUFFIXES]
     if not images:
         raise MediaError(f"folder {folder}", expected="images, one a frame", found="none")
     return in_order(images, f"frames in {folder}")

@@ -27,6 +27,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from harness.errors import MaskError, MediaError, raised_as
 from harness.files import open_regular
+from harness.foreign import HEAD, reading, recognise
 from harness.masks import check_size
 
 Frame = NDArray[np.uint8]
@@ -141,7 +142,7 @@ def read_header(source: Path | io.BytesIO, name: str) -> Header:
     what, fix = f"image {name}", "`harness list tasks NAME` says where a benchmark's data is had."
     with (
         raised_as(MediaError, what, "a PNG or JPEG file", OSError, SyntaxError, ValueError),
-        raised_as(MediaError, what, "a file", FileNotFoundError, fix=fix),
+        reading(Path(name), MediaError, what, "a file", FileNotFoundError, fix=fix),
     ):
         try:
             with _file(source) as file, Image.open(file, formats=FORMATS) as found:
@@ -152,6 +153,10 @@ def read_header(source: Path | io.BytesIO, name: str) -> Header:
         except MaskError as error:
             raise MediaError(str(error)) from error
         except UnidentifiedImageError as error:
+            if stranger := recognise(_head(source), Path(name).name):
+                raise MediaError(
+                    what, expected="an image", found=stranger.found, fix=stranger.fix
+                ) from error
             raise OSError("a file that is not an image") from error
 
 
@@ -190,6 +195,12 @@ def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
         image = ImageOps.exif_transpose(found)
         image.format = found.format  # of a copy it is not known
         yield image
+
+
+def _head(source: Path | io.BytesIO) -> bytes:
+    with _file(source) as file:
+        file.seek(0)
+        return file.read(HEAD)
 
 
 def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:

@@ -90,11 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(typed: Sequence[str]) -> int:
     parser = build_parser(typed[0] if typed else None)
-    parsed = parser.parse_args(typed)
-    if not hasattr(parsed, "function"):
-        parser.print_help()
-        return UsageError.exit_code
     try:
+        parsed = parser.parse_args(typed)
+        if not hasattr(parsed, "function"):
+            parser.print_help()
+            return UsageError.exit_code
         if typed[0] not in LIGHT:
             check_address_space()
         if getattr(parsed, "config", None):

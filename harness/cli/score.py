@@ -24,6 +24,8 @@ from harness.run.judging import TaskSource, verdicts_of
 from harness.run.score import Submission, Tree, rescore, score_file
 from harness.spec import parse_list
 
+SCORED = ("mask-tree", "coco")
+"""Formats with probabilities, of which those above a threshold count."""
 TREES = ("png-tree", "label-tree", "mask-tree")
 THRESHOLD = 0.5
 READER = "qwen_vl(backend=stored)"
@@ -62,6 +64,7 @@ def score(arguments: Namespace) -> int:
             tree=tree,
             allow_missing=arguments.allow_missing,
             threshold=threshold,
+            note=partial(print, file=sys.stderr),
         )
         folder = None
         if arguments.out is not None:
@@ -94,13 +97,13 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
 
 
 def _threshold(arguments: Namespace) -> float | None:
-    """Return the probability above which a pixel is foreground; None where the format has none."""
+    """Return the probability above which something counts; None where the format has none."""
     given: float | None = arguments.threshold
-    if arguments.format != "mask-tree":
+    if arguments.format not in SCORED:
         if given is not None:
             raise UsageError(
                 "--threshold",
-                expected="--format mask-tree beside it",
+                expected=f"--format {' or '.join(SCORED)} beside it",
                 found=f"--format {arguments.format}",
             )
         return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError, raised_as
 from harness.files import read_bytes, refuse_other
+from harness.foreign import in_place_of, reading, refuse_foreign
 from harness.responses import NUMBERS, refuse_duplicate_keys
 
 if TYPE_CHECKING:
@@ -51,12 +52,9 @@ def folder(path: Path, *, fix: str) -> Path:
 def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
     """Return `path` if it is a file; else raise a DataError that says how to obtain the data."""
     if not path.is_file():
-        raise DataError(
-            f"file {path}",
-            expected=expected,
-            found="a folder" if path.is_dir() else "something else" if path.exists() else "none",
-            fix=fix,
-        )
+        found = "a folder" if path.is_dir() else "something else" if path.exists() else "none"
+        found, fix = in_place_of(path) or (found, fix)
+        raise DataError(f"file {path}", expected=expected, found=found, fix=fix)
     return path
 
 
@@ -139,11 +137,13 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
             text = raw.decode(encoding)
             break
     else:
+        refuse_foreign(path, DataError, what, expected)
         raise DataError(what, expected=f"text in {' or '.join(encodings)}", found="other bytes")
     with raised_as(DataError, what, expected, ValueError):
         try:
             return parse(text.removeprefix("\ufeff"))
         except json.JSONDecodeError as error:
+            refuse_foreign(path, DataError, what, expected)
             raise DataError(
                 what,
                 expected=expected,
@@ -172,7 +172,7 @@ def parse(text: str) -> Any:
 
 def readable(path: Path) -> AbstractContextManager[None]:
     """Turn an OSError into the DataError of a file that cannot be read."""
-    return raised_as(DataError, f"file {path}", "a readable file", OSError)
+    return reading(path, DataError, f"file {path}", "a readable file", OSError)
 
 
 @overload
@@ -279,7 +279,7 @@ def rows(
     from pyarrow import ArrowException, parquet
 
     unfit = (ArrowException, OSError, UnicodeDecodeError)
-    with raised_as(DataError, f"file {path}", "a complete Parquet file", *unfit):
+    with reading(path, DataError, f"file {path}", "a complete Parquet file", *unfit):
         refuse_other(path, DataError, f"file {path}")
         with parquet.ParquetFile(path) as file:
             names = set(file.schema_arrow.names)

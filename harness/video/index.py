@@ -18,8 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harness.errors import MaskError, MediaError, MissingDependency, raised_as
+from harness.errors import MaskError, MediaError, MissingDependency
 from harness.files import refuse_other
+from harness.foreign import reading
 from harness.masks import check_size
 from harness.video.boxes import Tables, extent
 
@@ -78,7 +79,7 @@ def index_of(path: Path) -> Index:
         MissingDependency: the package av is not installed.
     """
     fix = "`harness list tasks NAME` says where a benchmark's data is had."
-    with raised_as(MediaError, f"video {path}", "a file", OSError, fix=fix):
+    with reading(path, MediaError, f"video {path}", "a file", OSError, fix=fix):
         found = path.stat()
     return _index(path, found.st_size, found.st_mtime_ns)
 
@@ -118,7 +119,7 @@ def _conversions(frame: "VideoFrame") -> Iterator[str]:
 def faults(path: Path) -> Iterator[None]:
     """Turn an error of FFmpeg about a file into a MediaError that names the file."""
     unfit = (OSError, ValueError, EOFError, library().error.FFmpegError)
-    with raised_as(MediaError, f"video {path}", "a complete video file", *unfit, fix=FIX):
+    with reading(path, MediaError, f"video {path}", "a complete video file", *unfit, fix=FIX):
         try:
             yield
         except MaskError as error:

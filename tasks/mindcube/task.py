@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from harness.foreign import listed
 from harness.metrics.letter_readers import mindcube_choice
 from harness.task import Task
 from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
@@ -41,7 +42,7 @@ def mindcube(
     """One sample a question; `protocol` is `mindcube/official` or `mindcube/strict`."""
     read: Callable[..., Question | None] = FIELDS.read_record
     place, files = data / "mindcube" / split, "combined-*.parquet"
-    if not any(place.glob(files)) and (data / "mindcube" / "data" / LINES[split]).is_file():
+    if not listed(place, files) and (data / "mindcube" / "data" / LINES[split]).is_file():
         place, files, read = data / "mindcube" / "data", LINES[split], _authors_question
     return table_task(
         "mindcube", place, files, FIELDS, PROTOCOLS, split, protocol, read=read, version=2

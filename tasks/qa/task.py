@@ -7,6 +7,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.layout import folder
 from harness.media import Media
 from harness.spec import Spec
@@ -347,8 +348,8 @@ def parts(place: Path, pattern: str, name: str, *, fix: str = "") -> tuple[Path,
         DataError: there is none.
     """
     fix = fix or f"`harness list tasks {name}` says where the data is had."
-    every = sorted(folder(place, fix=fix).glob(pattern))
-    found = tuple(one for one in every if one.suffix in SUFFIXES)
+    every = listed(folder(place, fix=fix), pattern)
+    found = tuple(one for one in every if one.suffix.lower() in SUFFIXES)
     if not found:
         raise DataError(f"folder {place}", expected=pattern, found="no such file", fix=fix)
     return found

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.layout import LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
@@ -76,7 +77,7 @@ def _labels(layout: VideoList, key: str) -> list[Path]:
         DataError: there is none.
     """
     place = path_inside(layout.place / "Annotations", key)
-    found = sorted(place.glob("*.png"))
+    found = listed(place, "*.png")
     if not found:
         raise DataError(f"folder {place}", expected="masks, <frame>.png", found="none", fix=FIX)
     return found

@@ -12,6 +12,7 @@ from glob import escape
 from pathlib import Path
 from typing import Literal
 
+from harness.foreign import listed
 from harness.metrics.letter_readers import view_spatial_choice
 from harness.task import Task
 from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
@@ -39,7 +40,7 @@ def view_spatial(
 ) -> Task:
     """One sample a question; `protocol` is `viewspatial/official` or `viewspatial/strict`."""
     place, files, fields = data / "view_spatial", TABLES, FIELDS
-    copies = [] if any(place.glob(TABLES)) else sorted(place.rglob(JSON))
+    copies = [] if listed(place, TABLES) else listed(place, f"**/{JSON}")
     if copies:
         first = min(copies, key=lambda path: len(path.parts)).relative_to(place)
         files, fields = escape(first.as_posix()), replace(FIELDS, images=("image_path",))

@@ -16,8 +16,11 @@ FORMATS = (
     *LOGS,
     "video-mme",
     "tempcompass",
+    "blink",
     "sti",
     "vsi",
+    "coco",
+    "sa2va",
     "png-tree",
     "label-tree",
     "mask-tree",
@@ -129,7 +132,10 @@ def add_score(commands: Commands) -> None:
     parser.option("--predictions FILE", "JSON lines, or what --format says")
     about = f"of FILE: {', '.join(FORMATS)} (default: %(default)s)"
     parser.option("--format NAME", about, default="jsonl", choices=FORMATS)
-    about = "of --format mask-tree: a probability above it is foreground (default 0.5)"
+    about = (
+        "of --format mask-tree: a probability above it is foreground; of --format coco: where one "
+        "mask is asked, detections with a score above it make it (default 0.5)"
+    )
     parser.option("--threshold P", about)
     about = 'reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)'
     parser.option("--model SPEC", about)

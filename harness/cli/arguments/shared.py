@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from harness.errors import UsageError
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The commands of a parser, or the actions of a command, as `add_subparsers` returns them."""
 KINDS: Mapping[str, type] = {
@@ -54,6 +56,8 @@ class Options:
         typed, _, word = name.partition(" ")
         usual = str if default is None else type(default)
         kind = kind or KINDS.get(word.partition(".")[0], usual)
+        if choices is not None:
+            kind = one_of(typed, choices)
         added = self.parser.add_argument(
             typed,
             action="append" if repeated else "store",
@@ -146,6 +150,17 @@ def whole(text: str) -> int:
     if (number := int(text)).bit_length() > 63:
         raise ValueError(text)
     return number
+
+
+def one_of(option: str, choices: Iterable[str]) -> Callable[[str], str]:
+    """Return a type of `add_argument` that raises UsageError, with the values that there are."""
+
+    def kind(text: str) -> str:
+        if text not in choices:
+            raise UsageError(option, expected=f"one of {', '.join(choices)}", found=text)
+        return text
+
+    return kind
 
 
 def count(text: str) -> int:

@@ -23,6 +23,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular, read_text
+from harness.foreign import listed
 from harness.image_file import header_size
 from harness.layout import field, read_json
 from harness.masks import BoolArray
@@ -109,7 +110,7 @@ def read_scannet(
 def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
     room = read_room(folder)
     numbers = sorted(
-        int(path.stem) for path in (folder / "color").glob("*.jpg") if path.stem.isdigit()
+        int(path.stem) for path in listed(folder / "color", "*.jpg") if path.stem.isdigit()
     )[::step]
     if not numbers:
         raise DataError(
