@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from harness.errors import ParseError
 
@@ -27,13 +27,20 @@ MAX_NUMBER = 1e9
 one to 32 bits does not overflow."""
 
 
-def tag_text(response: str, tag: str) -> str | None:
-    """The stripped text of the first `<tag>…</tag>`, or None. The first match always wins.
+Which: TypeAlias = Literal["first", "last"]
+"""The one of several answers that counts."""
+
+
+def tag_text(response: str, tag: str, *, which: Which = "first") -> str | None:
+    """The stripped text of the first `<tag>…</tag>`, or of the last one; None without any.
 
     >>> tag_text("<answer> 1 </answer><answer>2</answer>", "answer")
     '1'
     """
-    return _text_between(response[:MAX_TEXT], f"<{tag}>", f"</{tag}>")
+    text, opening, closing = response[:MAX_TEXT], f"<{tag}>", f"</{tag}>"
+    if which == "last":
+        text = text[max(0, text.rfind(opening, 0, max(0, text.rfind(closing)))) :]
+    return _text_between(text, opening, closing)
 
 
 def _text_between(text: str, opening: str, closing: str) -> str | None:
@@ -78,8 +85,9 @@ def loads_lenient(text: str) -> tuple[object, tuple[str, ...]]:
     r"""Parse JSON, with known repairs; return the value and the repairs that were made.
 
     Repairs, one after another until the text parses: the text of a ```json fence, `_` for `\_`,
-    no commas before a closing bracket, double quotes for single ones (in a text without double
-    ones).
+    no commas before a closing bracket, straight quotes for curly ones, double quotes for single
+    ones (in a text without double ones), quotes around keys, brackets for the parentheses of
+    numbers.
 
     Raises:
         ParseError: no repair helps; it is the error of the text as it was.
@@ -103,6 +111,9 @@ def loads_lenient(text: str) -> tuple[object, tuple[str, ...]]:
     raise unrepaired
 
 
+CURLY = str.maketrans("“”„‘’", '"""\'\'')
+
+
 def _unfence(text: str) -> str:
     inside = _text_between(text, "```", "```")
     return text if inside is None else inside.removeprefix("json").strip()
@@ -112,7 +123,10 @@ REPAIRS = (
     (_unfence, "code fence"),
     (lambda text: text.replace("\\_", "_"), "escaped underscore"),
     (lambda text: re.sub(r",\s*([\]}])", r"\1", text), "trailing comma"),
+    (lambda text: text.translate(CURLY), "curly quotes"),
     (lambda text: text.replace("'", '"') if '"' not in text else text, "single quotes"),
+    (lambda text: re.sub(r"(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)", r'\1"\2"', text), "bare keys"),
+    (lambda text: re.sub(r"\(([-+.,\s\d]*)\)", r"[\1]", text), "parentheses"),
 )
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from harness.errors import ParseError
 from harness.models.grammar import loads, read_box
 from harness.responses import MAX_TEXT
+from harness.thoughts import after_thought
 from harness.types import Box
 
 THINK, PLAN, TWIN, EXECUTE, RESULTS, TASK, ANSWER = (
@@ -92,11 +93,13 @@ class Layout:
     """Closed blocks, in order; one within another is not a block of its own."""
     fault: str = ""
     """The first thing that is not in the grammar; empty: nothing."""
+    said: tuple[Block, ...] = ()
+    """The network's own closed blocks after the last thought of each turn."""
 
     def last(self, tag: str) -> str | None:
-        """Return the text of the network's last block of a tag, stripped; None: there is none."""
-        found = [one.text for one in self.blocks if one.tag == tag and not one.injected]
-        return found[-1].strip() if found else None
+        """Return the text of the last block of a tag after a thought, stripped; None: none."""
+        texts = [block.text for block in self.said if block.tag == tag]
+        return texts[-1].strip() if texts else None
 
 
 def read_layout(spans: Sequence[Span]) -> Layout:
@@ -109,6 +112,7 @@ def read_layout(spans: Sequence[Span]) -> Layout:
     'the order think, task'
     """
     blocks: list[Block] = []
+    said: list[Block] = []
     faults: list[str] = []
     for span in spans:
         if span.injected:
@@ -116,12 +120,13 @@ def read_layout(spans: Sequence[Span]) -> Layout:
             blocks.append(Block(_name(tag[2]) if tag else "", span.text, injected=True))
         else:
             blocks += _blocks(span.text[:MAX_TEXT], faults)
+            said += _blocks(after_thought(span.text), [])
     letters = "".join(
         LETTERS[one.tag] if one.injected == (one.tag in INJECTED) else "!" for one in blocks
     )
     if not faults and ORDER.fullmatch(letters) is None:
         faults.append(f"the order {', '.join(one.tag for one in blocks[:12]) or 'of no tags'}")
-    return Layout(tuple(blocks), faults[0] if faults else "")
+    return Layout(tuple(blocks), faults[0] if faults else "", tuple(said))
 
 
 def _blocks(text: str, faults: list[str]) -> list[Block]:

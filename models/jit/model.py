@@ -23,6 +23,7 @@ from harness.models.prompts import fill, text_of
 from harness.models.rollout import Turn
 from harness.options import GIVEN, Only, with_options
 from harness.responses import tag_text
+from harness.thoughts import after_thought
 from harness.types import Answer, Call, Prediction, Query
 
 CLOSED = "</dt_plan>"
@@ -149,10 +150,11 @@ def plan_of(response: str) -> str:
     >>> plan_of('Sure. <dt_plan>{"SAM2": []}')
     '{"SAM2": []}'
     """
-    inside = tag_text(response, "dt_plan")
+    said = after_thought(response)
+    inside = tag_text(said, "dt_plan")
     if inside is None:
-        _, opened, rest = response.rpartition("<dt_plan>")
-        inside = rest if opened else response.rpartition("</think>")[2]
+        _, opened, rest = said.rpartition("<dt_plan>")
+        inside = rest if opened else said
     return inside.strip()
 
 

@@ -28,6 +28,7 @@ from harness.node import (
     instances_of,
 )
 from harness.spec import Spec
+from harness.thoughts import after_thought
 
 MARGIN = 0.15  # of the box's sides: surroundings that help to name a thing
 MIN_SIDE = 56  # pixels; a smaller crop takes more of its surroundings
@@ -100,7 +101,7 @@ class SemanticAnalysis(Node):
                 max_new_tokens=self.max_new_tokens,
             )
             requests.append(request)
-        lines = [_line(response.text) for response in self.chat.generate(requests)]
+        lines = [_line(after_thought(response.text)) for response in self.chat.generate(requests)]
         frames = dict(zip(indices, lines, strict=False))
         named = dict(zip(shown, map(_named, lines[len(indices) :]), strict=False))
         if media.is_video:

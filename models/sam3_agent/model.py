@@ -25,7 +25,7 @@ from harness.model import (
 from harness.models.answers import MASKED, combine_answers, objects_answer
 from harness.models.composition import Composition
 from harness.models.default_parts import missing_parts
-from harness.models.grammar import Item, frame_tag, reasoning
+from harness.models.grammar import Item, frame_tag
 from harness.models.multi_turn import ConversationScheduler, ConversingModel
 from harness.models.response_writer import key_frame_of
 from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
@@ -33,6 +33,7 @@ from harness.models.tracks import carried_masks, extent
 from harness.options import with_options
 from harness.responses import storable
 from harness.spec import Spec
+from harness.thoughts import reasoning
 from harness.types import (
     Answer,
     AnswerForm,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.errors import UsageError
 from harness.model import AdaptationContext, ChatRequest, ChatResponse, Update
 from harness.models.factory import at_least
-from harness.models.grammar import reasoning
 from harness.models.test_time.consensus import Group, Label
 from harness.models.visionreasoner.scoring import BASE, Semantics, Thresholds
+from harness.thoughts import reasoning
 from harness.types import AdaptationStep
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 Xu et al., "VideoSeg-R1: Reasoning Video Object Segmentation via Reinforcement Learning" (2025).
 The answer's keys are those of the paper's appendix C. The paper prints no prompt for the reasoner,
 and its official repository holds no code: here VisionReasoner's is asked for both kinds of points.
-The 840 × 840 canvas is VisionReasoner's too. The first `<answer>` wins; `[]` says that nothing is
-meant.
+The 840 × 840 canvas is VisionReasoner's too. The first `<answer>` after the thought wins; `[]` says
+that nothing is meant.
 """
 
 import json

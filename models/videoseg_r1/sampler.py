@@ -26,7 +26,8 @@ from typing import Annotated, Literal, TypeAlias
 from harness.errors import ParseError, UsageError
 from harness.models.tracks import nearest_place
 from harness.options import Carried, Only
-from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, tag_text
+from harness.responses import finite_numbers, loads_lenient, tag_text
+from harness.thoughts import after_thought
 
 Average: TypeAlias = Literal["mean", "median"]
 Target: TypeAlias = Literal["inside", "literal"]
@@ -203,9 +204,10 @@ def read_percentage(response: str) -> float | None:
 
 
 def _object(response: str) -> Mapping[str, object]:
-    """The first object in braces of `<answer>`, or of the whole response."""
-    text = tag_text(response, "answer")
-    text = response[:MAX_TEXT] if text is None else text
+    """The first object in braces of `<answer>`, or of all that follows the thought."""
+    said = after_thought(response)
+    text = tag_text(said, "answer")
+    text = said if text is None else text
     start = text.find("{")
     end = text.find("}", start) if start >= 0 else -1
     if end < 0:

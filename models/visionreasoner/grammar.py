@@ -2,7 +2,8 @@
 
 Liu et al., "VisionReasoner" (2025); the wording, the parser's rules and the 840 × 840 canvas are
 those of the official code (`dvlab-research/Seg-Zero` and `dvlab-research/VisionReasoner`). The
-first `<answer>` wins; `[]` says that nothing is meant.
+first `<answer>` after the thought wins (the official code searches the thought too, and so does its
+reward); `[]` says that nothing is meant.
 """
 
 import json

@@ -13,15 +13,16 @@ from dataclasses import replace
 from harness.responses import tag_text
 from harness.scores import Scores
 from harness.task import Protocol
+from harness.thoughts import after_thought
 from harness.types import Answer, Prediction, Sample
 
 
 def answer_text(prediction: Prediction) -> str | None:
     """Return the last response of a prediction that counts; None if there is none.
 
-    The text in `<answer>…</answer>`, else the text after `</think>`, else the whole response, with
-    its blanks, which some scorers count. A response that the model's parser could not read counts
-    too.
+    The last `<answer>…</answer>` after its thought, else all that follows the thought; a response
+    without a thought is whole, with its blanks, which some scorers count. One that the model's
+    parser could not read counts too.
 
     >>> from harness.types import Answer
     >>> told = ("<think>A or B?</think><answer> B. </answer>",)
@@ -32,11 +33,11 @@ def answer_text(prediction: Prediction) -> str | None:
     """
     if prediction.responses:
         response = prediction.responses[-1]
-        answer = tag_text(response, "answer")
+        said = after_thought(response)
+        answer = tag_text(said, "answer", which="last")
         if answer is not None:
             return answer
-        _, thought, rest = response.rpartition("</think>")
-        return rest.strip() if thought else response
+        return said if said == response else said.strip()
     return None if prediction.answer is None else correct_text(prediction.answer)
 
 

@@ -18,7 +18,7 @@ from harness.models.dt_r1.grammar import (
     reasoning_of,
     shortened,
 )
-from harness.models.grammar import reasoning
+from harness.thoughts import reasoning
 from harness.types import Box
 
 FUZZED = 10_000

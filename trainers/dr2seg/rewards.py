@@ -12,7 +12,7 @@ from typing import Annotated, Protocol
 
 from harness.errors import UsageError
 from harness.models.dr2seg.grammar import TAGS, Form, description, reasoning_text
-from harness.models.grammar import split_frame, well_formed
+from harness.models.grammar import frame_tag, split_frame, take_apart, well_formed
 from harness.models.visionreasoner.scoring import (
     BOX,
     Semantics,
@@ -21,6 +21,7 @@ from harness.models.visionreasoner.scoring import (
     non_repeat,
 )
 from harness.options import Only
+from harness.thoughts import after_thought
 from harness.trainers.dr2seg.second_pass import LONGEST, description_of
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.visionreasoner.objects import target_objects
@@ -47,9 +48,9 @@ class LocationAccuracy:
     def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
         """Three parts and their sum, one mapping a response."""
         target = target_objects(group.sample)
-        found = [
-            location_accuracy(group, text, target, semantics=self.semantics) for text in responses
-        ]
+        parts = map(take_apart, responses)
+        said = [f"{frame_tag(one.frame)}{one.said}" for one in parts]
+        found = [location_accuracy(group, text, target, semantics=self.semantics) for text in said]
         return [{**right._asdict(), "accuracy": right.total} for right in found]
 
 
@@ -63,13 +64,13 @@ def format_terms(response: str, *, form: Form = "sam2") -> dict[str, float]:
     >>> format_terms("<think>a</think><description>b</description><answer>[]</answer>")
     {'thinking_format': 1.0, 'answer_format': 0.0}
     """
-    whole = float(well_formed(response, TAGS[form]))
+    whole, said = float(well_formed(response, TAGS[form])), after_thought(response)
     if form == "sam2":
-        return {"thinking_format": whole, "answer_format": answer_format(response)}
+        return {"thinking_format": whole, "answer_format": answer_format(said)}
     return {
         "thinking_format": whole,
-        "description_format": float(bool(description(response, form=form))),
-        "answer_format": box_format(response),
+        "description_format": float(bool(description(said, form=form))),
+        "answer_format": box_format(said),
     }
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from harness.errors import ModelError, ParseError, Unavailable
 from harness.models.backends.sampling import uniforms
 from harness.models.canvas import Canvas
-from harness.models.grammar import ParseResult, reasoning
+from harness.models.grammar import ParseResult
 from harness.models.pipeline import LOCATED
 from harness.plugins import plugin_errors
 from harness.responses import storable
+from harness.thoughts import reasoning
 from harness.trainer import Curve
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
 

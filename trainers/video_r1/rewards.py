@@ -3,7 +3,8 @@
 Semantics of `src/r1-v/src/open_r1/grpo.py` and `trainer/grpo_trainer.py` (tulerfeng/Video-R1,
 commit 59d65c3). The paper asks that the share of right answers with frames in order be above mu
 times the share with frames shuffled; the code has `>=` and mu = 0.8 on mean accuracies, and so do
-we. SpaceR shares all but the accuracy.
+we. SpaceR shares all but the accuracy. Both score the first `<answer>` of the whole response, the
+thought included, as their code does.
 """
 
 import math

@@ -16,6 +16,7 @@ from harness.errors import ParseError
 from harness.frames import uniform
 from harness.models.video_str.grammar import Graph, graph
 from harness.options import Only
+from harness.thoughts import after_thought
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.video_str.answers import REWARDS, answer_reward, format_reward
 from harness.trainers.video_str.graphs import graphs_of
@@ -64,7 +65,7 @@ class VideoStrReward:
     def _terms(
         self, group: Group, rollout: Rollout, ground_truth: Sequence[FrameGraph]
     ) -> RewardComponents:
-        r_ans = answer_reward(group, rollout.text)
+        r_ans = answer_reward(group, after_thought(rollout.text))
         r_n, r_e = self.graph_terms(rollout.text, ground_truth)
         terms = {
             "R_format": format_reward(rollout.text),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ParseError, UsageError
 from harness.masks import BoolArray
-from harness.models.grammar import MAX_OBJECTS, split_frame
+from harness.models.grammar import MAX_OBJECTS, split_frame, take_apart
 from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
 from harness.models.videoseg_r1.negatives import boxes_filled
 from harness.models.visionreasoner.grammar import CANVAS
@@ -210,12 +210,12 @@ class VideoSegR1Reward:
     ) -> RewardComponents:
         """The terms of one response."""
         response = split_frame(text)[1]
-        frame = target_of(group)
-        predicted = parse_objects(response)
+        frame, said = target_of(group), take_apart(text).said
+        predicted = parse_objects(said)
         right = self._accuracy(group, predicted, targets, frame)
         terms = {
             "thinking_format": thinking_format(response) if self.think else 0.0,
-            "answer_format": answer_format(response, negative=self.negative_points),
+            "answer_format": answer_format(said, negative=self.negative_points),
             **right._asdict(),
             "accuracy": right.total,
             "negative_points": self._negative_accuracy(group, predicted, beside, frame),
