@@ -24,6 +24,7 @@ class Settings(TrainingSettings):
         **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
     }
     ASIDE = (*TrainingSettings.ASIDE, "generation_micro_batch_size", "keep_rollouts")
+    FREE = (*TrainingSettings.FREE, "generation_micro_batch_size", "keep_rollouts")
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
     num_generations: int = 8
