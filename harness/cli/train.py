@@ -2,6 +2,7 @@
 
 import inspect
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -320,9 +321,10 @@ class CheckpointEvaluator:
 
 
 def _progress(given: Namespace, *, main: bool) -> AbstractContextManager[TrainingProgress]:
-    if not main or given.quiet or given.json:
-        quiet: TrainingProgress = TrainingLines(speaking=main)
-        return nullcontext(quiet)
+    quiet = given.quiet or given.json
+    if not main or quiet or not sys.stderr.isatty():
+        lines: TrainingProgress = TrainingLines(speaking=main, quiet=quiet)
+        return nullcontext(lines)
     return StepBars()
 
 

@@ -277,13 +277,25 @@ def test_a_judge_may_stand_in_the_configuration_and_is_refused_where_nothing_nee
     assert "judged" in capsys.readouterr().err
 
 
-def test_a_used_folder_is_refused_and_going_on_needs_the_same_settings(line, capsys, tmp_path):
-    assert main(line) == 0
+def test_the_same_command_goes_on_and_only_what_alters_the_result_is_refused(line, capsys):
+    assert main([*line, "--keep-state"]) == 0
     assert "steps 3" in capsys.readouterr().out
-    assert main(line) == 2
-    assert "--resume" in capsys.readouterr().err
-    assert main([*line, "--resume", "--set", "learning_rate=1e-3"]) == 5
-    assert "learning_rate: 1e-05 → 0.001" in capsys.readouterr().err
+    assert main(line) == 0
+    assert "finished already" in capsys.readouterr().err
+    assert main([*line, "--set", "learning_rate=1e-3,save_steps=7"]) == 5
+    error = capsys.readouterr().err
+    assert "learning_rate: 1e-05 → 0.001" in error and "save_steps" not in error
+    assert main([*line, "--set", "max_steps=2"]) == 5
+    assert "max_steps: 3 → 2" in capsys.readouterr().err
+    assert main([*line, "--set", "max_steps=4,save_steps=7", "--json"]) == 0
+    output = said(capsys)
+    assert output["result"]["steps"] == 4
+    manifest = Training.open(Path(output["out"])).manifest
+    assert {(one["setting"], one["from"], one["to"]) for one in manifest["changed"]} == {
+        ("max_steps", 3, 4),
+        ("save_steps", 100, 7),
+    }
+    line = [*line, "--set", "max_steps=4,save_steps=7"]
     assert main([*line, "--resume", "--json"]) == 0
     assert said(capsys)["result"]["steps"] == 3
 

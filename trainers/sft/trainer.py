@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from harness.options import Only, with_options
 from harness.task import Task
 from harness.trainer import Trainer, TrainingRun
-from harness.trainers.network import trainable, training_facts
+from harness.trainers.network import memory_note, trainable, training_facts
 from harness.trainers.settings import Range, TrainingSettings
 from harness.trainers.sft.descriptions import (
     DATASET,
@@ -73,6 +73,10 @@ class Sft(Trainer):
     """Settings of such a method, for the record."""
     name: str = "sft"
 
+    def may_change(self, name: str, old: object, new: object) -> bool:
+        """Return True for settings that do not alter what is learned, and for larger totals."""
+        return self.settings.may_change(name, old, new)
+
     def describe(self) -> Mapping[str, object]:
         """Return every setting."""
         return {"descriptions": self.descriptions, **self.settings.describe(), **self.own}
@@ -93,7 +97,7 @@ class Sft(Trainer):
         model, chat = trainable("sft", run.model)
         chosen = self.settings
         # Before anything is loaded: it says whether there are several processes or devices.
-        accelerator = accelerator_of(chosen, chat.device)
+        accelerator = accelerator_of(chosen, chat)
         examples, dropped = prepare_examples(
             model,
             chat.processor,
@@ -106,6 +110,8 @@ class Sft(Trainer):
             chat, chosen, accelerator, seed=run.seed, lora_dropout=chosen.lora_dropout
         )
         session = Session(run, learner.export, report_to=chosen.report_to, settings=self.describe())
+        computes = accelerator.mixed_precision == "bf16"
+        run.progress.note(memory_note(learner.network, computes_bf16=computes, reference=False))
         facts = train(learner, examples, session)
         return {
             **facts,

@@ -36,7 +36,7 @@ def add_train(commands: Commands) -> None:
     parser.option("--every N", "evaluate while training too, every N steps")
     parser.flag("--strict-split", "refuse if some of --eval-tasks would be trained on")
     parser.judge()
-    parser.flag("--resume", "go on with the training in DIR")
+    parser.flag("--resume", "as without it: the same command goes on with the training in DIR")
     parser.option("--seed", "of everything that is drawn (default 0)", int)
     parser.flag("--keep-state", "keep the optimiser's state when finished")
     parser.rehearse()
