@@ -110,7 +110,7 @@ def test_what_is_in_its_own_place_is_no_stranger(head):
 @pytest.mark.parametrize(
     ("beside", "fix"),
     [
-        ("x.JPG", "mv x.JPG x.jpg"),
+        ("x.JPG", 'for f in *.JPG; do mv "$f" "${f%JPG}jpg"; done'),
         ("x.jpg.part", "unfinished download"),
         ("x.jpg.gz", "gunzip x.jpg.gz"),
         ("x.jpg.dvc", "dvc pull"),
