@@ -23,7 +23,7 @@ from harness.files import lines_of, open_regular
 from harness.foreign import refuse_foreign
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
-from harness.responses import finite_numbers, refuse_duplicate_keys, storable
+from harness.responses import STRICT, finite_numbers, storable
 from harness.types import (
     Adaptation,
     Answer,
@@ -175,7 +175,7 @@ def _row(line: bytes, where: str) -> Row:
         )
     with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         text = line.decode("utf-8")
-        plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
+        plain = json.loads(text, **STRICT)
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
         raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
     if plain["id"] != storable(plain["id"]):
@@ -198,10 +198,6 @@ def _row(line: bytes, where: str) -> Row:
         except ParseError as error:
             raise DataError(str(error)) from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
@@ -449,6 +445,8 @@ def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
             one["key"] = call.key
         if call.response is not None:
             one["response"] = storable(call.response)
+        if call.model:
+            one["model"] = storable(call.model)
         plain.append(one)
     return plain
 
@@ -461,7 +459,12 @@ def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
             requests[request] if isinstance(request, int) else from_plain(Request, request)
         )
     return tuple(
-        Call(request=request, key=one.get("key", ""), response=one.get("response"))
+        Call(
+            request=request,
+            key=one.get("key", ""),
+            response=one.get("response"),
+            model=one.get("model", ""),
+        )
         for request, one in zip(requests, plain, strict=True)
     )
 

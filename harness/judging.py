@@ -20,6 +20,7 @@ from harness.errors import DataError, ModelError, UsageError, raised_as
 from harness.model import Judge, Verdict
 from harness.plain import from_plain
 from harness.responses import storable
+from harness.thoughts import after_thought
 
 FOLDER = Path(__file__).parent / "rubrics"
 MARKS = " \t\r\n.*'\"`"
@@ -127,8 +128,8 @@ class Rubric:
         return self.scale
 
     def read_grade(self, response: str) -> int | None:
-        """Return the grade that a response gives, or None: the whole response must be a grade or
-        its word.
+        """Return the grade that a response gives, or None: all that it says after its thought must
+        be a grade or its word.
 
         >>> graded = rubric("graded")
         >>> [graded.read_grade(response) for response in (" 2.", "2 of 3", "4", "")]
@@ -136,7 +137,7 @@ class Rubric:
         >>> rubric("same_meaning").read_grade("Yes.")
         1
         """
-        scale, text = self.grade_scale(), response.strip(MARKS).lower()
+        scale, text = self.grade_scale(), after_thought(response).strip(MARKS).lower()
         if text in scale.words:
             return scale.words[text]
         # The limits keep int() from reading what no judge was asked to write.
@@ -184,7 +185,7 @@ class Judgement(NamedTuple):
     readable: bool
     """True if the judge's response was a grade. If not, the rubric's `unreadable` counts."""
     text: str = ""
-    """Response of the judge, for a scorer that reads it by a rule of its own."""
+    """What the judge says after its thought, for a scorer that reads it by a rule of its own."""
 
 
 def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
@@ -209,7 +210,8 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
             found=repr(given.score),
             fix="A judge returns `rubric.verdict(response)`.",
         )
-    return Judgement(score, grade >= scale.correct_from, "judge", text is not None, given.text)
+    said = after_thought(given.text)
+    return Judgement(score, grade >= scale.correct_from, "judge", text is not None, said)
 
 
 def cases_to_judge(by: Rubric, cases: Iterable[Case]) -> list[Case]:
@@ -256,7 +258,7 @@ def rubric(reference: str) -> Rubric:
 @lru_cache(maxsize=64)
 def _load_rubric(path: Path, reference: str) -> Rubric:
     expected = "a TOML file with name, version and prompt, and a scale if it grades"
-    with raised_as(DataError, f"rubric {path}", expected, OSError, ValueError):
+    with raised_as(DataError, f"rubric {path}", expected, OSError, ValueError, RecursionError):
         plain = tomllib.loads(path.read_text("utf-8"))
         if "reference" in plain:
             raise ValueError("reference: its name, or the file's, is that")

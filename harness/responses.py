@@ -6,10 +6,12 @@ and duplicate keys, call `json.loads` within the same limits.
 """
 
 import json
+import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from harness.errors import ParseError
 
@@ -25,13 +27,20 @@ MAX_NUMBER = 1e9
 one to 32 bits does not overflow."""
 
 
-def tag_text(response: str, tag: str) -> str | None:
-    """The stripped text of the first `<tag>…</tag>`, or None. The first match always wins.
+Which: TypeAlias = Literal["first", "last"]
+"""The one of several answers that counts."""
+
+
+def tag_text(response: str, tag: str, *, which: Which = "first") -> str | None:
+    """The stripped text of the first `<tag>…</tag>`, or of the last one; None without any.
 
     >>> tag_text("<answer> 1 </answer><answer>2</answer>", "answer")
     '1'
     """
-    return _text_between(response[:MAX_TEXT], f"<{tag}>", f"</{tag}>")
+    text, opening, closing = response[:MAX_TEXT], f"<{tag}>", f"</{tag}>"
+    if which == "last":
+        text = text[max(0, text.rfind(opening, 0, max(0, text.rfind(closing)))) :]
+    return _text_between(text, opening, closing)
 
 
 def _text_between(text: str, opening: str, closing: str) -> str | None:
@@ -49,7 +58,7 @@ def _text_between(text: str, opening: str, closing: str) -> str | None:
 
 
 def loads_strict(text: str, limit: int = MAX_TEXT) -> object:
-    """Parse JSON: no NaN, no duplicate keys, no trailing text, bounded depth and size.
+    """Parse JSON: no NaN, no infinity, no duplicate keys, no trailing text, bounded depth, size.
 
     A run of more than MAX_DIGITS digits is refused wherever it stands, also in a string.
 
@@ -67,7 +76,7 @@ def loads_strict(text: str, limit: int = MAX_TEXT) -> object:
     if nesting_depth(text) > MAX_DEPTH:
         raise ParseError("JSON", expected=f"at most {MAX_DEPTH} levels", found="more")
     try:
-        return json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
+        return json.loads(text, **STRICT)
     except (ValueError, RecursionError) as error:
         raise ParseError("JSON", expected="one JSON value", found=str(error)) from error
 
@@ -76,8 +85,9 @@ def loads_lenient(text: str) -> tuple[object, tuple[str, ...]]:
     r"""Parse JSON, with known repairs; return the value and the repairs that were made.
 
     Repairs, one after another until the text parses: the text of a ```json fence, `_` for `\_`,
-    no commas before a closing bracket, double quotes for single ones (in a text without double
-    ones).
+    no commas before a closing bracket, straight quotes for curly ones, double quotes for single
+    ones (in a text without double ones), quotes around keys, brackets for the parentheses of
+    numbers.
 
     Raises:
         ParseError: no repair helps; it is the error of the text as it was.
@@ -101,6 +111,9 @@ def loads_lenient(text: str) -> tuple[object, tuple[str, ...]]:
     raise unrepaired
 
 
+CURLY = str.maketrans("“”„‘’", '"""\'\'')
+
+
 def _unfence(text: str) -> str:
     inside = _text_between(text, "```", "```")
     return text if inside is None else inside.removeprefix("json").strip()
@@ -110,7 +123,10 @@ REPAIRS = (
     (_unfence, "code fence"),
     (lambda text: text.replace("\\_", "_"), "escaped underscore"),
     (lambda text: re.sub(r",\s*([\]}])", r"\1", text), "trailing comma"),
+    (lambda text: text.translate(CURLY), "curly quotes"),
     (lambda text: text.replace("'", '"') if '"' not in text else text, "single quotes"),
+    (lambda text: re.sub(r"(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)", r'\1"\2"', text), "bare keys"),
+    (lambda text: re.sub(r"\(([-+.,\s\d]*)\)", r"[\1]", text), "parentheses"),
 )
 
 
@@ -200,6 +216,19 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits, more than {MAX_DIGITS}")
+    return int(digits)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if math.isinf(value):
+        raise ValueError(f"{number[:40]} is too large for a number")
+    return value
+
+
 def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the dictionary of a JSON object, as an `object_pairs_hook`.
 
@@ -211,3 +240,13 @@ def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key {key[:40]!r} twice")
     return plain
+
+
+NUMBERS: Mapping[str, Any] = {"parse_int": _whole, "parse_float": _finite}
+"""Arguments of `json.loads` by which a number that no float holds raises ValueError."""
+STRICT: Mapping[str, Any] = {
+    **NUMBERS,
+    "parse_constant": _refuse,
+    "object_pairs_hook": refuse_duplicate_keys,
+}
+"""Arguments by which NaN, infinity and a key that comes twice raise ValueError as well."""

@@ -8,7 +8,7 @@ from shlex import quote
 from urllib.parse import quote as quote_url
 from urllib.parse import urlencode
 
-from harness.errors import printable
+from harness.errors import one_line
 from harness.leaderboards import formatting
 from harness.leaderboards.board import key
 from harness.leaderboards.losses import false_alarms, limit
@@ -170,7 +170,7 @@ class GateReport:
             lines.extend(f"      {line}" for line in details(verdict, self))
         lines.extend(f"  – {name}: only in the candidate, not compared" for name in self.ignored)
         lines.append(power(self))
-        return "".join(f"{printable(line)}\n" for line in lines)
+        return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def sentence(report: GateReport) -> str:

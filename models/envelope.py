@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from harness.errors import HarnessError, ParseError
-from harness.models.grammar import Item, ParseResult, frame_tag, reasoning, split_frame
+from harness.models.grammar import Item, ParseResult, frame_tag, take_apart
 from harness.plugins import describe_error
 
 Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
@@ -18,16 +18,17 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
-        read: Is given what follows the frame, the reasoning included. Its ParseError is the
-            result's error.
+        read: Is given what follows the thought and the frame. Its ParseError is the result's
+            error.
 
     Raises:
         HarnessError: `read` raised something else, which is a fault of the method.
     """
-    frame, rest = split_frame(response)
-    think = reasoning(rest)
+    frame, think, said = take_apart(response)
     try:
-        items, notes = read(rest)
+        if think and not said.strip():
+            raise ParseError("response", expected="an answer", found="a thought alone")
+        items, notes = read(said)
     except ParseError as error:
         return ParseResult(think=think, frame=frame, error=str(error))
     except (HarnessError, ImportError, MemoryError):  # which are told as what they are

@@ -11,8 +11,15 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from harness.errors import ParseError
-from harness.models.prompts import text_of
-from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, loads_strict, tag_text
+from harness.models.prompts import fill, text_of
+from harness.responses import (
+    MAX_TEXT,
+    Which,
+    finite_numbers,
+    loads_lenient,
+    loads_strict,
+)
+from harness.thoughts import split_thought
 from harness.types import Box, Point
 
 MAX_OBJECTS = 120
@@ -120,18 +127,6 @@ class Prompt(Protocol):
         """
 
 
-def reasoning(response: str) -> str:
-    """Return the text of the first `<think>`; all that follows it if it was not closed.
-
-    Where it is closed but was never opened, a chat template outside the text has opened it.
-    """
-    before, ended, _ = response[:MAX_TEXT].partition("</think>")
-    if ended and "<think>" not in before:
-        return before.strip()
-    closed = tag_text(response, "think")
-    return response[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
-
-
 def well_formed(response: str, *between: str) -> bool:
     r"""Return True if the whole response is `<think>`, each tag of `between`, and `<answer>`.
 
@@ -166,6 +161,33 @@ def split_frame(response: str) -> tuple[int | None, str]:
     return (int(match[1]), response[match.end() :]) if match else (None, response)
 
 
+class ResponseParts(NamedTuple):
+    """A response taken apart, before its answer is read."""
+
+    frame: int | None
+    """The frame that it names before or after its thought."""
+    think: str
+    said: str
+    """All after the thought and the frame."""
+
+
+def take_apart(response: str) -> ResponseParts:
+    """Split a response into the frame that it names, its thought, and what it says after both.
+
+    >>> take_apart("<think>the third</think><frame>3</frame>[]")
+    ResponseParts(frame=3, think='the third', said='[]')
+    """
+    first, rest = split_frame(response)
+    think, after = split_thought(rest)
+    named, said = split_frame(after)
+    return ResponseParts(first if named is None else named, think, said)
+
+
+def several_answers(count: int, which: Which) -> tuple[str, ...]:
+    """Return the note that a response has several answers, and which of them counts."""
+    return (f"{count} answers: the {which} counts",) if count > 1 else ()
+
+
 def frame_tag(frame: int | None) -> str:
     """Return the tag that `split_frame` reads; empty for None."""
     return "" if frame is None else f"<frame>{frame}</frame>"
@@ -174,7 +196,7 @@ def frame_tag(frame: int | None) -> str:
 def ask_for_frame(numbered: Sequence[int]) -> str:
     """Return the words that request the name of one frame shown; empty if there are none."""
     listed, prefix = ", ".join(map(str, numbered)), text_of("harness.models", "numbered_frames.txt")
-    return prefix.strip().replace("{Numbers}", listed) + "\n" if numbered else ""
+    return fill(prefix.strip(), Numbers=listed) + "\n" if numbered else ""
 
 
 def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
@@ -200,6 +222,9 @@ def read_items(
 ) -> tuple[tuple[Item, ...], tuple[str, ...]]:
     """Read `[{"<one of keys>": [x1, y1, x2, y2], "<point>": [x, y]}, …]`; with notes.
 
+    Unless `strict`, one object stands for a list of it, and where no point is asked for, four
+    numbers stand for an object.
+
     One object that is wrong makes the whole response wrong, as in the official parsers: leaving it
     out would change a count without a word. A box needs x1 < x2 and y1 < y2, and is never
     swapped. `strict` is for rewards, which take any four numbers as a box.
@@ -207,15 +232,30 @@ def read_items(
     Raises:
         ParseError: it is something else; text, true, false and NaN are no numbers.
     """
+    notes: tuple[str, ...] = ()
+    if not strict:
+        value, notes = _as_objects(value, keys[0], point)
     if not isinstance(value, list):
         raise ParseError("answer", expected="a list of objects", found=_type_name(value))
-    over = len(value) > MAX_OBJECTS
-    notes = (f"only the first {MAX_OBJECTS} of {len(value)} objects are read",) if over else ()
+    if len(value) > MAX_OBJECTS:
+        notes = (*notes, f"only the first {MAX_OBJECTS} of {len(value)} objects are read")
     items = tuple(
         _item(entry, f"object {number}", keys=keys, point=point, strict=strict)
         for number, entry in enumerate(value[:MAX_OBJECTS], start=1)
     )
     return items, notes
+
+
+def _as_objects(value: object, key: str, point: str | None) -> tuple[object, tuple[str, ...]]:
+    """Return a list of objects in place of what is nearly one, with a note."""
+    notes: tuple[str, ...] = ()
+    is_row = isinstance(value, list) and bool(value) and not isinstance(value[0], (list, Mapping))
+    if (isinstance(value, Mapping) and value) or (is_row and point is None):
+        value, notes = [value], ("one object without a list",)
+    if isinstance(value, list) and point is None and any(isinstance(row, list) for row in value):
+        value = [{key: row} if isinstance(row, list) else row for row in value]
+        notes = notes or ("boxes without keys",)
+    return value, notes
 
 
 def read_box(value: object, what: str, *, strict: bool = False) -> Box:

@@ -27,9 +27,10 @@ from harness.model import (
 from harness.models.answers import MASKED, Pending, box_answer, combine_answers, objects_answer
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
+from harness.models.default_parts import missing_parts
 from harness.models.factory import at_least
 from harness.models.frame_selection import choose_frames, frames_shown, pixel_budget
-from harness.models.grammar import Item, ParseResult, Prompt, reasoning
+from harness.models.grammar import Item, ParseResult, Prompt, several_answers
 from harness.models.multi_turn import ConversingModel
 from harness.models.presets.preset import Preset
 from harness.models.response_writer import key_frame_of, objects_of
@@ -40,7 +41,8 @@ from harness.models.retry import (
     retry_unreadable,
 )
 from harness.models.tracks import joint_masks, prompts_of
-from harness.responses import storable
+from harness.responses import Which, storable
+from harness.thoughts import after_thought, reasoning
 from harness.types import (
     Answer,
     AnswerForm,
@@ -66,6 +68,9 @@ class AnswerPrompt(Protocol):
 
     @property
     def forms(self) -> frozenset[AnswerForm]: ...  # noqa: D102
+
+    @property
+    def counts(self) -> Which: ...  # noqa: D102
 
     def render(self, query: Query, form: AnswerForm) -> str: ...  # noqa: D102
 
@@ -141,6 +146,11 @@ class PromptedModel(ConversingModel[ChatResult]):
     def forms(self) -> frozenset[AnswerForm]:
         """Forms of answer that it can give."""
         return LOCATED | self.words.forms
+
+    @property
+    def missing_parts(self) -> Mapping[AnswerForm, str]:
+        """Forms with masks, without a segmenter or, of videos, a propagator."""
+        return missing_parts(self.segmenter, self.propagator)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -295,7 +305,9 @@ class PromptedModel(ConversingModel[ChatResult]):
             else:
                 parts.append(part)
                 parsed.append(read)
-                notes.extend(repairs)
+                which: Which = "first" if form in LOCATED else self.words.counts
+                answers = after_thought(text).count("<answer>")
+                notes.extend((*repairs, *several_answers(answers, which)))
         unread = len(problems) >= len(query.forms) or len(texts) != len(query.forms)
         failure = Failure(FailureKind.PARSE, "; ".join(problems)) if unread else None
         usage = self._usage(query, texts)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from harness.errors import ModelError, OutOfMemory
 from harness.model import Chat, ChatRequest, ChatResponse
-from harness.models.grammar import frame_tag, reasoning, split_frame
+from harness.models.grammar import frame_tag, split_frame
+from harness.thoughts import reasoning
 
 NAMED = re.compile(r"[^\d,:;<>]{0,80}")
 """Matches the first name in a reasoning: up to 80 characters before a digit, tag or , : ;"""

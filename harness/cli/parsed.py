@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from harness.leaderboards.images import describe_answer
-from harness.models.grammar import reasoning, split_frame
+from harness.models.grammar import split_frame
 from harness.responses import MAX_TEXT, tag_text
 from harness.run.predict import SAYS
+from harness.thoughts import reasoning
 from harness.types import Answer, Parsed, ParsedObject, Prediction
 
 TAG = re.compile(r"<([a-z_]{1,20})>")

@@ -9,8 +9,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from harness.errors import DataError
-from harness.responses import MAX_TEXT
+from harness.errors import DataError, ParseError
+from harness.stated.letters import stated_letter
 
 FIVE_LETTERS = "ABCDE"
 
@@ -59,8 +59,6 @@ STI_BENCH_FORMS = tuple(
         r"\b([A-E])[).]\s*$",
     )
 )
-
-_OPENS, _CLOSES = r"[\s*_`\"'(\[]*", r"[*_`\"')\]]*"
 
 
 def video_mme_choice(response: str) -> str | None:
@@ -145,12 +143,10 @@ def sti_bench_choice(response: str) -> str | None:
 
 
 def strict_choice(response: str, *, letters: str = "ABCD") -> str | None:
-    """The one letter that the response states as its answer, or None.
+    """The one letter that the response states as its answer, or None: `harness.stated.letters`.
 
-    A letter is stated where the response opens with it and a mark ("B. a cat", "(B)", "**B**: …"),
-    is nothing but it ("b"), or says so ("the answer is B", "Option B is right"). Two different
-    letters are no answer, and neither is a word that happens to begin with one ("A dog",
-    "Because").
+    Two different letters are no answer, and neither is a word that happens to begin with one ("A
+    dog", "Because").
 
     >>> [strict_choice(response) for response in ("(B) a cat", "b", "I think the answer is **D**.")]
     ['B', 'B', 'D']
@@ -158,18 +154,10 @@ def strict_choice(response: str, *, letters: str = "ABCD") -> str | None:
     >>> [strict_choice(response) for response in responses]
     [None, None, None, None, None]
     """
-    text = response[:MAX_TEXT].strip()
-    if len(bare := text.strip(" .*_`\"'()[]")) == 1:
-        return bare.upper() if bare.upper() in letters else None
-    one = f"([{re.escape(letters)}])(?!\\w)"
-    opening = re.match(rf"{_OPENS}{one}(?:{_CLOSES}\s*[.:)]|{_CLOSES}\s*$|[*_)\]]+\s)", text)
-    stated = re.findall(
-        rf"\b(?i:answer|option|choice)\b(?i:\s+(?:is|was))?\s*[:=]?{_OPENS}{one}{_CLOSES}"
-        r"(?=\s*(?:[.,:;!?\n]|$|(?:is|was|because|since|as)\b))",
-        text,
-    )
-    found = {*stated, *([opening[1]] if opening else [])}
-    return found.pop() if len(found) == 1 else None
+    try:
+        return stated_letter(response, letters)
+    except ParseError:
+        return None
 
 
 def _first_letter(response: str, phrases: Sequence[str], letters: str) -> str | None:

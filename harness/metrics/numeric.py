@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.errors import DataError
-from harness.responses import MAX_TEXT
+from harness.errors import DataError, ParseError
+from harness.stated.numbers import stated_number
 
 # 0.50, 0.55, …, 0.95 as the official code makes them, so that every bit is the same.
 CONFIDENCES = np.linspace(0.5, 0.95, 10)
@@ -17,11 +17,6 @@ TOLERANCES: tuple[float, ...] = tuple((1 - CONFIDENCES).tolist())
 
 _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 _WORDS = re.compile(r"[a-z]+")
-# A number is not part of a word, of another number, or of an exponent as in "m^2".
-_ANY = re.compile(
-    r"(?<![\w.^])[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)?(?:\.\d+|(?<=\d))(?:[eE][-+]?\d+)?",
-    re.ASCII,
-)
 _UNITS = (
     "zero",
     "one",
@@ -149,15 +144,16 @@ def _value(words: list[str]) -> int:
 
 
 def only_number(response: str) -> float | None:
-    """The number of a response that states exactly one, or None.
+    """The one number that a response states, or None: `harness.stated.numbers`.
 
-    For `strict` protocols: signs, thousands separators and exponents are read; digits inside a word
-    and the 2 of "m^2" are no numbers; "3 or 4" states none, "3 (3.0)" states 3.
+    For `strict` protocols: digits inside a word and the 2 of "m^2" are no numbers; "3 or 4" states
+    none, "3 (3.0)" states 3.
 
     >>> responses = "about 1,250.5 m^2", "-3m", "3 or 4", "3 (3.0)", "four"
     >>> [only_number(response) for response in responses]
-    [1250.5, -3.0, None, 3.0, None]
+    [1250.5, -3.0, None, 3.0, 4.0]
     """
-    found = {float(number[0].replace(",", "")) for number in _ANY.finditer(response[:MAX_TEXT])}
-    value = found.pop() if len(found) == 1 else math.nan
-    return value if math.isfinite(value) else None
+    try:
+        return stated_number(response)
+    except ParseError:
+        return None

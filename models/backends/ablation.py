@@ -22,8 +22,8 @@ from harness.media import Frame, Media, pixels
 from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.inputs import frames_shown
 from harness.models.factory import build_chat
-from harness.models.grammar import reasoning
 from harness.spec import Spec
+from harness.thoughts import reasoning
 
 GREY = 128
 CLOSED = "</think>"

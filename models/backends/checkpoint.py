@@ -99,6 +99,12 @@ def check(folder: Path) -> dict[str, object]:
             off, or pickles.
     """
     refuse_code(folder)
+    check_weights(folder)
+    return read_json(folder / "config.json")
+
+
+def check_weights(folder: Path) -> None:
+    """Raise ModelError unless all weights are there, whole, and safetensors without an adapter."""
     for path in weights(folder):
         check_safetensors(path)
     if (folder / ADAPTER).is_file():
@@ -109,7 +115,6 @@ def check(folder: Path) -> dict[str, object]:
             fix="Merge the adapter into the weights, or take its file away: which of them were "
             "used would depend on the packages that are installed.",
         )
-    return read_json(folder / "config.json")
 
 
 def refuse_code(folder: Path) -> None:

@@ -13,6 +13,12 @@ from harness.models.backends.stop_strings import until_stop
 from harness.responses import storable
 
 FILTERED = "content_filter"
+TEXTS = ("text", "output_text", "refusal")
+"""Types of parts of a message that are said."""
+REASONING = ("thinking", "reasoning", "reasoning_text", "summary_text", "redacted_thinking")
+"""Types of parts that are not."""
+KEYS = ("text", "thinking", "reasoning", "summary", "content", "refusal", "data")
+"""Keys that the text of a part stands under."""
 DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d|0\d\d)")
 UNNAMED = "@main"
 """The revision that `transformers serve` puts behind a name which has none."""
@@ -24,24 +30,31 @@ def read_answer(
 ) -> ChatResponse:
     """The response in a chat completion.
 
-    Reasoning that the server has taken out of the text is put back in `<think>` tags, which the
-    grammars read. No text at all is an empty response, which no grammar has.
+    Reasoning that the server has taken out of the text is put before it in `<think>` tags, which
+    every grammar cuts off. No text at all is an empty response, which no grammar has.
 
     Raises:
         RetryableError: it is no chat completion.
-        ModelError: a filter of the server has withheld the response, or the rest of it; or the
-            logits were no numbers.
+        ModelError: a filter of the server has withheld the response, or the rest of it; it is a
+            call of a tool, or holds something else than text; or a logit was NaN.
     """
     try:
         choice = answer["choices"][0]
         message = choice["message"]
-        text = message.get("content") or message.get("refusal") or ""
-        thoughts = message.get("reasoning_content") or message.get("reasoning") or ""
-        ended = choice.get("finish_reason")
-        if not (isinstance(text, str) and isinstance(thoughts, str)):
-            raise TypeError("content that is no text")
+        content, ended = message.get("content"), choice.get("finish_reason")
     except (LookupError, TypeError, AttributeError) as error:
         raise RetryableError(f"an answer without a message ({type(error).__name__})") from error
+    thought, said = _parts(content)
+    apart, _ = _parts([{"type": "thinking", "thinking": _reasoning(message)}])
+    text = said or _text(message.get("refusal"))
+    thoughts = "\n".join(filter(None, (apart, thought)))
+    if not text and (calls := message.get("tool_calls") or message.get("function_call")):
+        raise ModelError(
+            "response",
+            expected="text",
+            found=f"a call of a tool, {storable(str(calls), 200)}",
+            fix="No tool is offered: switch off the server's parser of tool calls.",
+        )
     if ended == FILTERED:
         raise ModelError(
             "response",
@@ -60,6 +73,56 @@ def read_answer(
         canvases=network.canvases(request),
     )
     return until_stop(response, request)
+
+
+def _reasoning(message: Mapping[str, Any]) -> object:
+    """Return the reasoning that a server hands beside the content, under whichever name."""
+    names = ("reasoning_content", "reasoning", "thinking")
+    return next((message[name] for name in names if message.get(name)), None)
+
+
+def _parts(content: object) -> tuple[str, str]:
+    """Return the reasoning and the text of a message's content: a text, or a list of typed parts.
+
+    Raises:
+        ModelError: a part is neither.
+    """
+    if content is None or isinstance(content, str):
+        return "", content or ""
+    thoughts: list[str] = []
+    texts: list[str] = []
+    for part in content if isinstance(content, list) else [content]:
+        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+        if kind in REASONING:
+            thoughts.append(_text(part))
+        elif kind in TEXTS:
+            texts.append(_text(part))
+        else:
+            raise ModelError(
+                "response",
+                expected=f"parts of the types {', '.join((*TEXTS, *REASONING))}",
+                found=f"one of the type {storable(str(kind), 60)}",
+                fix="Use a model that answers in text.",
+            )
+    return "\n".join(filter(None, thoughts)), "".join(texts)
+
+
+def _text(part: object) -> str:
+    """Return the text of a part, which may stand under one of several keys, or in a list.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if part is None or isinstance(part, str):
+        return part or ""
+    if isinstance(part, list):
+        return "".join(map(_text, part))
+    if isinstance(part, Mapping):
+        named = [part[key] for key in KEYS if part.get(key) is not None]
+        if named or any(key in part for key in KEYS):
+            return _text(named[0]) if named else ""
+    found = storable(str(part), 60)
+    raise ModelError("response", expected="text", found=f"content that holds {found}")
 
 
 def _counts(usage: object) -> tuple[int | None, int | None]:

@@ -21,12 +21,12 @@ from harness.models.grammar import (
     frame_tag,
     numerals,
     read_items,
-    reasoning,
-    split_frame,
+    take_apart,
 )
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner import grammar as visionreasoner
 from harness.responses import tag_text
+from harness.thoughts import after_thought
 
 Form: TypeAlias = Literal["sam2", "sam3"]
 
@@ -66,17 +66,17 @@ def build_prompt(
             if form == "sam2"
             else template("sam3_example_answer.txt")
         )
-    return fill_prompt(template(f"{form}.txt"), question=requested, answer=example)
+    return fill(template(f"{form}.txt"), Question=requested, Answer=example)
 
 
 def description(response: str, *, form: Form = "sam2") -> str:
-    """Return the stripped description of a response; empty where there is none, or it is not
-    closed.
+    """Return the stripped description after a response's thought; empty where there is none, or it
+    is not closed.
 
     >>> description("<think>…</think><description> the red cup </description>")
     'the red cup'
     """
-    return tag_text(response, TAGS[form]) or ""
+    return tag_text(after_thought(response), TAGS[form]) or ""
 
 
 def reasoning_text(response: str, *, form: Form = "sam2") -> str:
@@ -102,10 +102,10 @@ def parse(response: str, *, form: Form = "sam2", strict: bool = False) -> ParseR
     """
     if form == "sam2":
         return visionreasoner.parse(response, strict=strict)
-    frame, rest = split_frame(response)
-    phrase, think = description(rest, form=form), reasoning(rest)
+    frame, think, said = take_apart(response)
+    phrase = description(said, form=form)
     try:
-        value, notes = visionreasoner.answer_value(rest, strict=strict)
+        value, notes = visionreasoner.answer_value(said, strict=strict)
         items, dropped = valid_boxes(value)
         notes = (*notes, *dropped)
     except ParseError as error:

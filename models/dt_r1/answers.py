@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from harness.errors import ParseError
 from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task
-from harness.models.questions import Questions, number
+from harness.models.questions import Questions
 from harness.models.tracks import around, box_at, extent
+from harness.stated.numbers import stated_number
 from harness.types import Answer, AnswerForm, Box, Query
 
 WORDS = Questions()
@@ -36,7 +37,10 @@ def answer_for(query: Query, form: AnswerForm, found: ResolvedAnswer) -> Answer:
     if form in (AnswerForm.BOXES, AnswerForm.BOX_TRACK):
         return _boxes(query, form, found)
     if found.text is not None and form is AnswerForm.COUNT:
-        return Answer(count=round(number(found.text)))
+        count = stated_number(found.text)
+        if not count.is_integer() or count < 0:
+            raise ParseError("count", expected="a whole number", found=found.text[:60])
+        return Answer(count=int(count))
     if found.text is not None and form in WORDS.forms:
         return WORDS.read(query, form, found.text)
     raise ParseError("task", expected=f"one that is answered with {form}", found=str(found.task))

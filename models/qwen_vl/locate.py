@@ -7,6 +7,7 @@ pixels of the canvas that the network saw, which is what the network was trained
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from harness.errors import ParseError
@@ -20,8 +21,9 @@ from harness.models.grammar import (
     loads,
     numerals,
     read_items,
+    several_answers,
 )
-from harness.models.prompts import text_of
+from harness.models.prompts import fill, text_of
 
 LABEL = "target"
 
@@ -29,27 +31,32 @@ LABEL = "target"
 def parse(response: str, *, strict: bool = False) -> ParseResult:
     """Read a response; never raises.
 
-    The list is the inside of the first fence, or what lies from the first `[` to the last `]`.
+    The list is the inside of the first fence, or what lies from the first `[` to the last `]`, of
+    what follows the thought. A note says where there are more fences.
     Boxes stand under `bbox_2d` or `bbox`; points and labels are not read, as in the official
     baseline.
     """
 
     def read_list(rest: str) -> Read:
-        value, repairs = loads(_list_text(rest), strict=strict)
+        value, repairs = _value(rest, strict=strict)
         items, notes = read_items(value, keys=("bbox_2d", "bbox"), strict=strict)
-        return items, (*repairs, *notes)
+        fences = several_answers(rest.count("```") // 2, "first")
+        return items, (*repairs, *notes, *fences)
 
     return read_response(response, read_list)
 
 
-def _list_text(response: str) -> str:
-    text = fenced(response)
-    if text is not None:
-        return text
+def _value(response: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
+    if fenced(response) is not None:
+        return loads(fenced(response) or "", strict=strict)
     start, end = response.find("["), response.rfind("]")
+    brace = response.find("{")
+    if 0 <= brace < start and not strict:  # an object without a list
+        with suppress(ParseError):
+            return loads(response[brace : response.rfind("}") + 1], strict=strict)
     if not 0 <= start < end:
         raise ParseError("response", expected="a JSON list", found=repr(response[:60]))
-    return response[start : end + 1]
+    return loads(response[start : end + 1], strict=strict)
 
 
 def write(items: Sequence[Item], *, frame: int | None = None) -> str:
@@ -69,7 +76,7 @@ class Locate:
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The request; the question is put into it as it is."""
         template = text_of("harness.models.qwen_vl", "locate.txt")
-        return ask_for_frame(numbered) + template.replace("{Question}", text)
+        return ask_for_frame(numbered) + fill(template, Question=text)
 
     parse = staticmethod(parse)
     write = staticmethod(write)

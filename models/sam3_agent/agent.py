@@ -22,9 +22,11 @@ from harness.errors import ParseError
 from harness.media import Media
 from harness.model import ChatRequest, ChatResponse, Conversation, Instance
 from harness.models.chat_result import ChatResult
-from harness.models.grammar import split_frame
+from harness.models.grammar import split_frame, take_apart
+from harness.models.prompts import fill
 from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
-from harness.responses import MAX_TEXT, loads_strict, storable
+from harness.responses import loads_strict, storable
+from harness.thoughts import after_thought
 from harness.types import Call, EarlierTurn, Query
 
 ROUNDS = 100
@@ -52,10 +54,7 @@ def texts() -> dict[str, str]:
 
 def say(name: str, **given: object) -> str:
     """Return a text with its places filled; what is filled in is not looked at again."""
-    text = texts()[name]
-    for key, value in sorted(given.items(), key=lambda one: one[0] == "Query"):
-        text = text.replace(f"{{{key}}}", str(value))
-    return text
+    return fill(texts()[name], **given) if given else texts()[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class ToolCall:
 
 
 def read_call(response: str, *, first: bool) -> ToolCall:
-    """Read the call in a response: the JSON before the first `</tool>`.
+    """Read the call in a response: the JSON before the first `</tool>` after its thought.
 
     Args:
         response: Without what follows the call.
@@ -77,7 +76,7 @@ def read_call(response: str, *, first: bool) -> ToolCall:
     Raises:
         ParseError: there is none, or one that no tool has.
     """
-    text = response[:MAX_TEXT].partition(CLOSED)[0].rpartition("<tool>")[2].strip()
+    text = after_thought(response).partition(CLOSED)[0].rpartition("<tool>")[2].strip()
     call = loads_strict(text.replace("}}}", "}}"))
     name = call.get("name") if isinstance(call, dict) else None
     if not isinstance(call, dict) or not isinstance(name, str) or name not in PARAMETERS:
@@ -103,7 +102,7 @@ def read_verdict(response: str) -> bool:
     Raises:
         ParseError: it is neither accepted nor rejected, or both.
     """
-    verdict = response[:MAX_TEXT].rpartition("<verdict>")[2].partition("</verdict>")[0]
+    verdict = after_thought(response).rpartition("<verdict>")[2].partition("</verdict>")[0]
     if ("Accept" in verdict) == ("Reject" in verdict):
         raise ParseError("verdict", expected="Accept or Reject", found=repr(verdict.strip()[:60]))
     return "Accept" in verdict
@@ -197,7 +196,8 @@ class Agent(ABC):
             request = self.request(run, results)
             request = replace(request, key=f"{request.key}/round{number}")
             (response,) = yield from self._ask(run, [request])
-            named, text = split_frame(response) if number == 0 else (None, response)
+            named = take_apart(response).frame if number == 0 else None
+            text = split_frame(response)[1] if number == 0 else response
             if named is not None:
                 if named >= len(run.query.media[0]):
                     raise ParseError("frame", expected="one of the video", found=str(named))

@@ -1,8 +1,9 @@
 """Seg-Zero: `<think>…</think><answer>{"bbox": […], "points_1": […], "points_2": […]}</answer>`.
 
 Liu et al., "Seg-Zero" (2025); the wording and the rules of reading are those of the official code
-(`dvlab-research/Seg-Zero`): one object, and the first `{…}` of the whole response is the answer.
-Which keys and values are taken is a matter of `Semantics`, as in its two rewards.
+(`dvlab-research/Seg-Zero`): one object, and the first `{…}` is the answer; here of what follows the
+thought, which the official code searches too, and so does its reward. Which keys and values are
+taken is a matter of `Semantics`, as in its two rewards.
 """
 
 import json
@@ -12,8 +13,16 @@ from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
-from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals, read_box
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    ask_for_frame,
+    loads,
+    numerals,
+    read_box,
+    several_answers,
+)
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import MAX_TEXT, finite_numbers
 from harness.types import Point
@@ -53,7 +62,7 @@ def build_prompt(text: str, *, wording: Wording = "paper") -> str:
     """The prompt for a question, the official one or one in few words."""
     if wording == "short":
         return asked_briefly(question(text))
-    return fill_prompt(template(), question=question(text), answer=template("example_answer.txt"))
+    return fill(template(), Question=question(text), Answer=template("example_answer.txt"))
 
 
 def first_braces(response: str) -> str | None:
@@ -89,7 +98,8 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
                 "response", expected="{…}", found=repr(rest[:60]) if rest else "nothing"
             )
         value, repairs = loads(found, strict=semantics == "strict")
-        return (_item(value, semantics),), repairs
+        more = first_braces(rest[rest.find(found) + len(found) :]) is not None
+        return (_item(value, semantics),), (*repairs, *several_answers(1 + more, "first"))
 
     return read_response(response, read_json)
 

@@ -2,29 +2,22 @@
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.questions import answer_in_words, answer_part
-from harness.models.questions import interval as json_interval
 from harness.models.video_str.grammar import answer_response, literal
 from harness.models.video_str.objects import Source, objects_of
 from harness.models.video_str.templates import Templates, templates
-from harness.responses import finite_numbers
-from harness.types import Answer, AnswerForm, Box3D, Interval, Query
+from harness.responses import Which, finite_numbers
+from harness.types import Answer, AnswerForm, Box3D, Query
 
 Aid: TypeAlias = Literal["listed", "named", "vsi", "off"]
 """Objects that a graph or map prompt lists: those that the query lists beside its text; without
 any, those that its text names (none: no such prompt); SpaceR's list for VSI-Bench; or no such
 prompt ever."""
-
-TO = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*s?\w*\s*(?:to|and|-|–)\s*(\d+(?:\.\d+)?)")
-"""Pattern of a range. It is possessive, and starts only where a number starts: otherwise a long row
-of digits takes cubic time."""
-LOOKED_AT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +29,8 @@ class AnswerPrompts:
     package: str = "harness.models.video_str"
     file: str = "prompt.toml"
     aid: Aid = "named"
+    counts: ClassVar[Which] = "first"
+    """The one of several `<answer>` tags that is read, as in the official code of these methods."""
 
     @property
     def templates(self) -> Templates:
@@ -77,10 +72,10 @@ class AnswerPrompts:
             UsageError: this form cannot be asked for.
         """
         self.templates.wording(form, listed=bool(query.options))
-        text = answer_part(response, aid=self.templates.tag)
+        text = answer_part(response, aid=self.templates.tag, which=self.counts)
         if form is AnswerForm.BOX_3D:
             return Answer(boxes_3d=boxes_3d(text))
-        return answer_in_words(query, form, text, interval)
+        return answer_in_words(query, form, text)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
         """Return the response for `answer`, without reasoning.
@@ -104,24 +99,6 @@ class AnswerPrompts:
         if form is AnswerForm.TEXT and answer.text is not None:
             return answer.text
         raise ParseError("answer to write", expected=f"one for {form}", found="none")
-
-
-def interval(text: str) -> Interval:
-    """`[s, e]`, `{"start": s, "end": e}`, or `s to e`, in seconds, start before end.
-
-    >>> interval("12.54 to 17.83"), interval("[1, 2.5]")
-    (Interval(start=12.54, end=17.83), Interval(start=1.0, end=2.5))
-    """
-    try:
-        return json_interval(text)
-    except ParseError:
-        match = TO.search(text[:LOOKED_AT])
-        if match is None:
-            raise
-        start, end = finite_numbers([float(match[1]), float(match[2])], 2, "interval")
-        if end < start:
-            raise ParseError("interval", expected="start ≤ end", found=text[:60]) from None
-        return Interval(start, end)
 
 
 def boxes_3d(text: str) -> tuple[Box3D, ...]:

@@ -3,8 +3,8 @@
 Xu et al., "VideoSeg-R1: Reasoning Video Object Segmentation via Reinforcement Learning" (2025).
 The answer's keys are those of the paper's appendix C. The paper prints no prompt for the reasoner,
 and its official repository holds no code: here VisionReasoner's is asked for both kinds of points.
-The 840 × 840 canvas is VisionReasoner's too. The first `<answer>` wins; `[]` says that nothing is
-meant.
+The 840 × 840 canvas is VisionReasoner's too. The first `<answer>` after the thought wins; `[]` says
+that nothing is meant.
 """
 
 import json
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, numerals, read_items
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.responses import finite_numbers
 from harness.types import Point
@@ -39,7 +39,7 @@ def build_prompt(text: str, *, think: bool = True, wording: Wording = "paper") -
     if wording == "short":
         return asked_briefly(question(text))
     whole = template("prompt.txt" if think else "prompt_direct.txt")
-    return fill_prompt(whole, question=question(text), answer=template("example_answer.txt"))
+    return fill(whole, Question=question(text), Answer=template("example_answer.txt"))
 
 
 def parse(response: str, *, strict: bool = False) -> ParseResult:

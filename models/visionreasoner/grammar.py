@@ -2,7 +2,8 @@
 
 Liu et al., "VisionReasoner" (2025); the wording, the parser's rules and the 840 × 840 canvas are
 those of the official code (`dvlab-research/Seg-Zero` and `dvlab-research/VisionReasoner`). The
-first `<answer>` wins; `[]` says that nothing is meant.
+first `<answer>` after the thought wins (the official code searches the thought too, and so does its
+reward); `[]` says that nothing is meant.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals, read_items
-from harness.models.prompts import fill_prompt, text_of
+from harness.models.prompts import fill, text_of
 from harness.responses import tag_text
 
 CANVAS = (840, 840)
@@ -37,7 +38,7 @@ def question(text: str) -> str:
 def build_prompt(text: str, *, answer: str | None = None) -> str:
     """The official prompt for a question; `answer` replaces the example response in it."""
     example = template("example_answer.txt") if answer is None else answer
-    return fill_prompt(template(), question=question(text), answer=example)
+    return fill(template(), Question=question(text), Answer=example)
 
 
 def answer_value(response: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:

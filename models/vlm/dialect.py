@@ -36,12 +36,15 @@ from harness.models.grammar import (
     numerals,
     read_box,
 )
+from harness.models.prompts import fill
 from harness.responses import MAX_TEXT
 from harness.types import Box, Point
 
 FOLDER = files("harness.models.vlm").joinpath("dialects")
 NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?)"
 COMMA = r"\s{0,9},\s{0,9}"
+LEFT_OVER = re.compile(r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}")
+"""What is left of a place that is not in its form: leaving it out would change the number."""
 BOX, POINT = 4, 2  # numbers of each
 
 
@@ -74,10 +77,10 @@ class Dialect:
         while any(mark in text for mark in self.marks):  # what is left may be a mark again
             for mark in self.marks:
                 text = text.replace(mark, "")
-        return ask_for_frame(numbered) + self.request.replace("{Question}", text)
+        return ask_for_frame(numbered) + fill(self.request, Question=text)
 
     def parse(self, response: str) -> ParseResult:
-        """Read a response; never raises. Reasoning before `</think>` is not searched."""
+        """Read a response; never raises."""
         return read_response(response[:MAX_TEXT], self._read)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
@@ -95,15 +98,17 @@ class Dialect:
         places = item.bounds if self.object.groups == BOX else item.place
         return self.each.format(*numerals(places), n=number)
 
-    def _read(self, rest: str) -> Read:
-        _, closed, after = rest.rpartition("</think>")
-        answer = after if closed else rest.partition("<think>")[0]
+    def _read(self, answer: str) -> Read:
         if self.none is not None and self.none.fullmatch(answer.strip()):
             return (), ()
         items: list[Item] = []
         within = self.within
         parts = [answer] if within is None else (one[1] for one in within.finditer(answer))
         for part in parts:
+            if LEFT_OVER.search(self.object.sub("", part)):
+                raise ParseError(
+                    "response", expected="each place in one form", found=repr(part[:60])
+                )
             for found in self.object.finditer(part):
                 numbers = [float(number) for number in found.groups()]
                 is_point = len(numbers) == POINT

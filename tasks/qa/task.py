@@ -286,6 +286,7 @@ def table_task(
     problems: Callable[[Question], Iterable[Problem]] = image_problems,
     arguments: Mapping[str, object] | None = None,
     fix: str = "",
+    version: int = 1,
 ) -> Task:
     """The task of a benchmark whose questions stand in tables or lists, one a record.
 
@@ -305,6 +306,7 @@ def table_task(
         problems: Yields the faults of a question's images, all of which `open` shows.
         arguments: Further arguments of the task, for the record; by default the choice of frames.
         fix: How the files are had; by default the command that says so of tasks with a card.
+        version: Raised when samples, question text or scoring change.
 
     Raises:
         DataError: there are no files.
@@ -329,7 +331,13 @@ def table_task(
         problems=videos.problems if videos else problems,
     )
     return question_task(
-        layout, name, protocol=scoring, split=split, forms=forms, arguments=arguments
+        layout,
+        name,
+        protocol=scoring,
+        split=split,
+        forms=forms,
+        arguments=arguments,
+        version=version,
     )
 
 

@@ -17,9 +17,10 @@ from typing import Literal
 
 from harness.errors import DataError
 from harness.foreign import in_place_of
+from harness.image_file import header_size
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
-from harness.media import Media, header_size, image_or_placeholder
+from harness.media import Media, image_or_placeholder
 from harness.metrics.polygons import FillVersion, rasterise
 from harness.task import Problem, Task, choose, lost_media
 from harness.tasks.reason_seg.hub import copied_task

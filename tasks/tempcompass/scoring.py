@@ -13,6 +13,7 @@ from harness.task import Ceiling, Protocol
 from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.options import LETTERED
 from harness.tasks.tempcompass.records import Record
+from harness.thoughts import after_thought
 from harness.types import Prediction, Sample
 
 RUBRIC = "tempcompass_caption"
@@ -133,9 +134,8 @@ class Scoring:
         if self.judge is None:
             raise unjudged(RUBRIC)
         verdict = self.judge.judge(RUBRIC, question, tempcompass.strip_marks(text), answer)
-        return tempcompass.captioning(verdict.text, answer) is True, tempcompass.chooses(
-            verdict.text
-        )
+        said = after_thought(verdict.text)
+        return tempcompass.captioning(said, answer) is True, tempcompass.chooses(said)
 
 
 def _record(sample: Sample) -> Record:

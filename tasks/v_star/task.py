@@ -80,7 +80,7 @@ def v_star(
     form = AnswerForm.BOX_TRACK if where == "track" else AnswerForm.TEXT
     return Task(
         name="v_star",
-        version=2,
+        version=3,
         split=split,
         forms=tuple(dict.fromkeys((AnswerForm.TEXT, AnswerForm.INTERVAL, form))),
         protocol=scoring,

@@ -15,7 +15,7 @@ from typing import Literal
 from harness.foreign import listed
 from harness.metrics.letter_readers import view_spatial_choice
 from harness.task import Task
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import table_task
 
@@ -30,7 +30,8 @@ FIELDS = Fields(
 TABLES = "**/test-*.parquet"
 JSON = "ViewSpatial-Bench.json"
 PROTOCOLS = letter_protocols(
-    "viewspatial", view_spatial_choice, official="the first A to D, alone, in the last line"
+    "viewspatial",
+    official=Reading(any_letters(view_spatial_choice), "the first A to D, alone, in the last line"),
 )
 
 

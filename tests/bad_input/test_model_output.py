@@ -74,10 +74,25 @@ def test_an_answer_without_its_tags_is_a_failure(read, response, words):
     is_failure(read, response, words)
 
 
-@case("two `<answer>` tags", "the first counts", code=0)
+@case("two `<answer>` tags", "the first counts, with a note", code=0)
 def test_of_two_answers_the_first_counts(read):
-    prediction, failures = read(said("[]") + said(f"[{ITEM}]"))
+    prediction, failures = read(said("[]") + f"<answer>[{ITEM}]</answer>")
     assert failures == 0 and prediction["answer"]["count"] == 0
+    assert prediction["notes"] == ["2 answers: the first counts"]
+
+
+@case("a thought without an answer, or that is not closed", "a failed sample", code=0)
+@pytest.mark.parametrize("thought", ["<think>{}</think>", "<think>{}", "{}</think>", "◁think▷{}"])
+def test_a_thought_alone_is_a_failure(read, thought):
+    is_failure(read, thought.format(f"<answer>[{ITEM}]</answer> or not"), "a thought alone")
+
+
+@case("a thought that names another answer", "it is cut off", code=0)
+def test_a_thought_is_not_searched(read):
+    prediction, failures = read(
+        "<think>in [0, 1] or <answer>[]</answer></think>" + said(f"[{ITEM}]")
+    )
+    assert failures == 0 and prediction["answer"]["count"] == 1
 
 
 @case(
@@ -273,7 +288,7 @@ def test_a_stored_response_that_is_missing_is_no_fault_of_the_model(harness, rea
     path = harness.folder / "stored.jsonl"
     path.write_text(json.dumps({"id": "val_00000", "response": said(f"[{ITEM}]")}))
     model = f"qwen_vl(backend=stored(file={path}),segmenter=box)"
-    found = harness.eval(model=model).task("reason_seg")
+    found = harness.eval("--infrastructure-limit", 1, model=model).task("reason_seg")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 7
 
 

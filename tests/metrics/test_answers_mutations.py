@@ -22,6 +22,8 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (
     "averages",
     "boxes",
+    "letters",
+    "numbers",
     "choices",
     "numeric",
     "intervals",
@@ -34,10 +36,12 @@ ORDER = (
     "detection",
     "scoring",
 )
-ROOMS = {"scoring": "models.visionreasoner"}
+ROOMS = {"scoring": "models.visionreasoner", "letters": "stated", "numbers": "stated"}
 """Packages of modules that are not metrics."""
 ASKED = {
     "averages": ("vsi official totals", "spar totals", "worked"),
+    "letters": ("worked",),
+    "numbers": ("worked",),
     "choices": ("video_mme", "longvideobench", "longvideobench totals", "sti_bench", "worked"),
     "numeric": ("vsi official", "vsi lmms2026", "vsi numbers", "spar", "worked"),
     "intervals": ("vstar intervals", "worked"),
@@ -90,9 +94,10 @@ MUTATIONS = {
         "for form in STI_BENCH_FORMS[::-1]:",
     ),
     "choices: draw of the whole alphabet": ("choices", "% len(letters)]", "% 2]"),
-    "strict: two answers": ("choices", "if len(found) == 1 else None", "if found else None"),
-    "strict: word with a letter": ("choices", '(?!\\\\w)"', '"'),
-    "strict: case of a bare letter": ("choices", "return bare.upper() if", "return bare if"),
+    "strict: two answers": ("letters", "if len(found) != 1:", "if not found:"),
+    "strict: word with a letter": ("letters", "(?!{_WORD}|['’]\\w)", ""),
+    "strict: case of a bare letter": ("letters", "return {bare.upper()} if", "return {bare} if"),
+    "strict: what is rejected": ("letters", 'by.rejected.sub(" ", text)', "text"),
     "MRA: below the threshold": ("numeric", "error <= tolerance", "error < tolerance"),
     "MRA: nine thresholds": ("numeric", "np.linspace(0.5, 0.95, 10)", "np.linspace(0.5, 0.9, 9)"),
     "MRA: relative to the prediction": (
@@ -130,12 +135,8 @@ MUTATIONS = {
         "total + max(below, 1) * 1000, 0",
         "total + max(below, 1) * 1000, below",
     ),
-    "only number: several": (
-        "numeric",
-        "if len(found) == 1 else math.nan",
-        "if found else math.nan",
-    ),
-    "only number: exponent": ("numeric", "(?<![\\w.^])", "(?<![\\w.])"),
+    "only number: several": ("numbers", "if len(values) != 1 or", "if not values or"),
+    "only number: exponent": ("numbers", r"|\^\{?\Z", ""),
     "interval: union for hull": (
         "intervals",
         "hull = max(ground_truth.end, predicted.end) - min(",
@@ -363,6 +364,7 @@ def worked(m):
     yield [strict(x) for x in ("A. The answer is B", "The answer is Bob", "", "E")], [None] * 4
     yield strict("The answer is **E**.", letters="ABCDE"), "E"
     yield strict("Answer: Das Auto"), None
+    yield strict("Option A is wrong. The answer is B."), "B"
     yield [m.choices.seeded_choice(f"video_{n}", "ABCD") for n in range(6)], [*"ABAADB"]
     yield [m.numeric.relative_accuracy(x, -4) for x in (-4, -3, -8.5, 4)], [1, 0.75, 0, 0]
     yield m.numeric.relative_accuracy(5, 4), 0.75

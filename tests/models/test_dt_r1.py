@@ -14,9 +14,11 @@ from harness import plugins
 from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, UsageError
 from harness.masks import Rle, Track
 from harness.models.dt_r1 import environment
+from harness.models.dt_r1.catalog import catalog
 from harness.models.dt_r1.code import _canonical, _masks
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
+from harness.models.dt_r1.plan import parse_plan
 from harness.models.jit.model import JiT, plan_of
 from harness.models.jit.smoothing import smoothed
 from harness.models.multi_turn import converse
@@ -468,7 +470,7 @@ def test_plans_are_taken_from_tags_fences_or_all_of_a_response():
         f"a <dt_plan>{plan}",
         f"x ```json\n{plan}\n```",
     ):
-        assert plan_of(text) == plan
+        assert parse_plan(plan_of(text), catalog()).nodes == {"SAM2": ()}
 
 
 def test_masks_are_smoothed_over_a_window_of_frames():

@@ -59,15 +59,19 @@ def test_a_card_says_what_it_is_where_it_is_from_and_how_responses_fail(name):
 
 
 WORDS = [
-    (AnswerForm.CHOICE, "<answer>B</answer><answer>A</answer>", READ, {"choice": "B"}),
+    (AnswerForm.CHOICE, "<answer>A</answer><think>A?</think> B", READ, {"choice": "B"}),
+    (AnswerForm.CHOICE, "<think>A</think>", FAILS, {}),
+    (AnswerForm.CHOICE, "<think>the answer is A", FAILS, {}),
     (AnswerForm.CHOICE, "<think>A?</think> B", READ, {"choice": "B"}),
     (AnswerForm.CHOICE, "The answer is B.", READ, {"choice": "B"}),
     (AnswerForm.CHOICE, said("the dog"), READ, {"choice": "B"}),
     (AnswerForm.CHOICE, said("D"), FAILS, {}),
     (AnswerForm.CHOICE, said("a bird"), FAILS, {}),
     (AnswerForm.CHOICE, "", FAILS, {}),
-    (AnswerForm.NUMBER, said("about 3.5 m, or 4"), READ, {"number": 3.5}),
-    (AnswerForm.NUMBER, said("three"), FAILS, {}),
+    (AnswerForm.NUMBER, said("about 3.5 m"), READ, {"number": 3.5}),
+    (AnswerForm.NUMBER, said("about 3.5 m, or 4"), FAILS, {}),
+    (AnswerForm.NUMBER, said("three"), READ, {"number": 3}),
+    (AnswerForm.NUMBER, said("a few"), FAILS, {}),
     (AnswerForm.INTERVAL, said("[4, 2]"), FAILS, {}),
     (AnswerForm.INTERVAL, said("soon"), FAILS, {}),
     (AnswerForm.TEXT, said(""), FAILS, {}),
@@ -81,6 +85,20 @@ def test_responses_in_words(ask, name, form, response, expected, fields):
     assert found == expected
     for field, value in fields.items():
         assert getattr(answer, field) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "letter", "note"),
+    [
+        *((name, "B", "2 answers: the first counts") for name in SPOKEN),
+        ("qwen_vl", "A", "2 answers: the last counts"),
+    ],
+)
+def test_of_several_answers_one_counts_and_a_note_says_which(ask, name, letter, note):
+    model = plugins.build("models", parse(f"{name}(backend=stored)"))
+    query = ask(AnswerForm.CHOICE, options=("the cat", "the dog"))
+    prediction = model.read(query, ["<answer>B</answer><answer>A</answer>"])
+    assert prediction.answer.choice == letter and note in prediction.notes
 
 
 SPOKEN_ROWS = [
@@ -125,7 +143,8 @@ OBJECTS = [
     ("<think>so</think><answer>" + json.dumps([BOX]), FAILS),
     ("<answer>" + json.dumps([BOX]) + "</answer>", READ),
     ("<think>so<answer>" + json.dumps([BOX]) + "</answer>", READ),
-    (said([BOX]) + said([]), READ),
+    (said([BOX]) + said([]), NOTHING),
+    (said([BOX]) + "<answer>[]</answer>", NOTED),
     (said(str([BOX])), NOTED),
     (said("```json\n" + json.dumps([BOX]) + "\n```"), NOTED),
     (said([BOX, {"point_2d": [1, 2]}]), FAILS),
@@ -183,8 +202,9 @@ def test_qwens_own_grounding(ask, response, expected):
 ONE = [
     ("no", FAILS, FAILS),
     ("{}", FAILS, FAILS),
-    (said(ZERO) + said({"bbox": 1}), READ, READ),
-    (f"<think>{{1}}</think><answer>{json.dumps(ZERO)}</answer>", FAILS, FAILS),
+    (said(ZERO) + json.dumps({"bbox": 1}), NOTED, NOTED),
+    (said(ZERO) + said({"bbox": 1}), FAILS, FAILS),
+    (f"<think>{{1}}</think><answer>{json.dumps(ZERO)}</answer>", READ, READ),
     (json.dumps(ZERO), READ, READ),
     (said(str(ZERO)), NOTED, FAILS),
     (said({"BBox_2d": [1, 2, 30, 40], "Points_a": [3, 4], "points_b": [5, 6]}), READ, FAILS),
@@ -193,7 +213,7 @@ ONE = [
     (said({**ZERO, "bbox": [1, 2, 1, 4]}), FAILS, FAILS),
     (said({**ZERO, "at": {"x": 1}}), FAILS, FAILS),
     (said({**ZERO, "bbox": [10, 20, 9999, 120]}), READ, READ),
-    (said([ZERO, ZERO]), READ, READ),
+    (said([ZERO, ZERO]), NOTED, NOTED),
     (said([]), FAILS, FAILS),
 ]
 
@@ -206,19 +226,25 @@ def test_seg_zeros_one_object(ask, response, soft, strict):
 
 
 PHRASE = "<target_desc>the dog</target_desc>"
+
+
+def described(value):
+    return said(value).replace("<answer>", f"{PHRASE}<answer>")
+
+
 SAM3 = [
     (said([BOX]), AnswerForm.BOXES, READ),
-    (PHRASE + said([BOX, {}]), AnswerForm.BOXES, NOTED),
-    (PHRASE + said([BOX, FLAT]), AnswerForm.BOXES, NOTED),
+    (described([BOX, {}]), AnswerForm.BOXES, NOTED),
+    (described([BOX, FLAT]), AnswerForm.BOXES, NOTED),
     (said([BOX, FLAT]), AnswerForm.BOXES, NOTED),
     (said([FLAT]), AnswerForm.BOXES, FAILS),
     ("no", AnswerForm.BOXES, FAILS),
     (PHRASE + "no", AnswerForm.BOXES, FAILS),
-    (PHRASE + said([]), AnswerForm.BOXES, FAILS),
+    (described([]), AnswerForm.BOXES, FAILS),
     (said([]), AnswerForm.BOXES, NOTHING),
     (PHRASE + "no", AnswerForm.MASK, NOTED),
-    (PHRASE + said([]), AnswerForm.MASK, NOTED),
-    (PHRASE + said([BOX] * 121), AnswerForm.BOXES, NOTED),
+    (described([]), AnswerForm.MASK, NOTED),
+    (described([BOX] * 121), AnswerForm.BOXES, NOTED),
 ]
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import plugins
-from harness.errors import ParseError, UsageError
+from harness.errors import UsageError
 from harness.models import questions
 from harness.models.grammar import Item
 from harness.models.qwen_vl import locate
@@ -15,13 +15,14 @@ from harness.spec import parse as parse_spec
 from harness.types import Answer, AnswerForm, Box, FailureKind, Interval
 
 FORM = AnswerForm
+CLASSICAL = {"segmenter": parse_spec("grabcut"), "propagator": parse_spec("flow")}
 FENCED = '```json\n[\n\t{"bbox_2d": [10, 20, 30, 40], "label": "dog"}\n]\n```'
 
 
 @pytest.fixture(scope="module")
 def reader():
     """Reads responses without a network."""
-    return qwen_vl(backend=parse_spec("stored"))
+    return qwen_vl(**CLASSICAL, backend=parse_spec("stored"))
 
 
 def test_the_request_to_locate_is_the_official_one():
@@ -104,7 +105,7 @@ OPTIONS = ("the cat", "the dog", "none of them")
     ("response", "letter"),
     [
         ("B", "B"),
-        (" b. ", None),
+        (" b. ", "B"),
         ("B.", "B"),
         ("(B) the dog", "B"),
         ("**B**", "B"),
@@ -147,34 +148,15 @@ def test_a_choice_is_asked_for_with_lettered_lines(ask):
         ("-1.5 m", -1.5),
         ("About 1,234.5 of them", 1234.5),
         ("<answer> 4 </answer> 5", 4),
-        ("1/2", 1),
+        ("1/2", None),
         ("none", None),
         ("9" * 100_000, None),
         ("", None),
     ],
 )
-def test_a_number_is_the_first_one_of_the_response(ask, reader, response, number):
+def test_a_number_is_the_one_that_the_response_states(ask, reader, response, number):
     output = reader.read(ask(FORM.NUMBER), [response])
     assert (None if output.answer is None else output.answer.number) == number
-
-
-@pytest.mark.parametrize(
-    ("response", "interval"),
-    [
-        ('{"start": 1, "end": 2.5}', Interval(1, 2.5)),
-        ("```json\n[1, 2]\n```", Interval(1, 2)),
-        ("[2, 1]", None),
-        ('{"start": 1}', None),
-        ('{"start": true, "end": 2}', None),
-        ("from 1 to 2", None),
-    ],
-)
-def test_an_interval_is_two_numbers_in_order(response, interval):
-    if interval is None:
-        with pytest.raises(ParseError):
-            questions.interval(response)
-    else:
-        assert questions.interval(response) == interval
 
 
 @given(
@@ -253,12 +235,14 @@ def test_a_checkpoint_answers_every_form_or_fails_to_parse(prompt, network, requ
         assert made.read(query, one.responses).answer == one.answer
     assert [one.usage.frames for one in output] == [1] * 7 + [4]
     text = output[5].answer
-    assert text is not None
-    assert re.sub(r"\s", "", text.text)
+    if network == "tiny_qwen35":  # whose template opens a thought that 24 tokens do not end
+        assert "a thought alone" in output[5].failure.message
+    else:
+        assert re.sub(r"\s", "", text.text)
 
 
 def test_a_response_on_the_networks_canvas_becomes_a_mask_of_the_original(tiny_qwen, ask):
-    made = qwen_vl(checkpoint=str(tiny_qwen), prompt="locate")
+    made = qwen_vl(**CLASSICAL, checkpoint=str(tiny_qwen), prompt="locate")
     requested = ask(FORM.MASK, size=(240, 180))
     (request,) = made.requests(requested)
     assert made.chat.canvas(request) == (112, 84)

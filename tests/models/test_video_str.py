@@ -15,13 +15,14 @@ from harness.model import ResponseReader
 from harness.models.grammar import Item, well_formed
 from harness.models.questions import answer_part
 from harness.models.spacer.grammar import grid_map
-from harness.models.video_str.answer_prompts import AnswerPrompts, boxes_3d, digits, interval
+from harness.models.video_str.answer_prompts import AnswerPrompts, boxes_3d, digits
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.composed import policy_of
 from harness.models.video_str.grammar import graph
 from harness.models.video_str.objects import named_in
 from harness.run.verify import verify
 from harness.spec import parse as spec
+from harness.stated.numbers import stated_interval
 from harness.types import Answer, AnswerForm, Box, Box3D, Interval
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -356,18 +357,18 @@ def test_the_first_graph_and_the_first_answer_count(ask):
     ],
 )
 def test_times_are_read_in_every_usual_form(said, expected):
-    assert interval(said) == Interval(*expected)
+    assert stated_interval(said) == expected
 
 
 @pytest.mark.parametrize("said", ["", "5", "9 to 3", "[3]", "soon"])
 def test_what_is_no_time_is_an_error(said):
     with pytest.raises(ParseError):
-        interval(said)
+        stated_interval(said)
 
 
 def test_a_long_row_of_digits_is_no_interval_and_is_read_at_once():
     with pytest.raises(ParseError):
-        interval("7" * 50_000)  # half an hour, if digits could be shared out in every way
+        stated_interval("7" * 50_000)  # half an hour, if digits could be shared out in every way
 
 
 def test_a_resolution_of_nothing_is_none():

@@ -77,7 +77,7 @@ MALFORMED = {
     "think only": "<think>hm</think>",
     "unclosed": f"<think>hm</think><answer>[{GOOD}]",
     "closed before it opens": f"</answer>[{GOOD}]<answer>",
-    "first of two answers is bad": said("oops") + said(f"[{GOOD}]"),
+    "first of two answers is bad": said("oops") + f"<answer>[{GOOD}]</answer>",
     "NaN": said('[{"bbox_2d": [NaN, 1, 2, 3], "point_2d": [1, 2]}]'),
     "Infinity": said('[{"bbox_2d": [0, 1, Infinity, 3], "point_2d": [1, 2]}]'),
     "infinity by exponent": said('[{"bbox_2d": [0, 1, 1e999, 3], "point_2d": [1, 2]}]'),
@@ -95,7 +95,7 @@ MALFORMED = {
     "no point": said('[{"bbox_2d": [1, 2, 3, 4]}]'),
     "no box": said('[{"point_2d": [3, 4]}]'),
     "three numbers": said('[{"bbox_2d": [1, 2, 3], "point_2d": [1, 2]}]'),
-    "an object": said(GOOD),
+    "an object without keys": said('{"label": 1}'),
     "a number": said("3"),
     "null answer": said("null"),
     "list of lists": said("[[1, 2, 3, 4]]"),
@@ -127,8 +127,9 @@ def test_one_wrong_object_makes_the_response_wrong():
 
 
 def test_the_first_answer_wins():
-    second = said(f"[{GOOD}, {GOOD}]")
+    second = f"<answer>[{GOOD}, {GOOD}]</answer>"
     assert len(grammar.parse(said(f"[{GOOD}]") + second).items) == 1
+    assert len(grammar.parse(said(f"[{GOOD}]") + said("") + second).items) == 0
 
 
 def test_objects_beyond_the_limit_are_left_out_and_reported():
@@ -220,7 +221,7 @@ def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):
     (request,) = model.requests(ask(text="Which DISC is it?"))
     assert request.text == grammar.build_prompt("which disc is it")
     assert (request.resize, request.max_new_tokens) == ((840, 840), 2048)
-    assert model.describe()["segmenter"]["name"] == "grabcut"
+    assert model.describe()["segmenter"]["name"] == "none", "SAM 2 is not here"
     small = plugins.build("models", parse("visionreasoner(backend=stored,canvas=168)"))
     assert small.requests(ask())[0].resize == (168, 168)
 

@@ -18,13 +18,14 @@ from harness.errors import DataError, ParseError, UsageError
 from harness.leaderboards import figure
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.dr2seg.grammar import description
-from harness.models.grammar import reasoning, well_formed
+from harness.models.grammar import well_formed
 from harness.models.pocket import FOLDER
 from harness.models.video_str.grammar import graph
 from harness.responses import tag_text
 from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.testing import make_shapes
+from harness.thoughts import reasoning
 from harness.trainers import network as networks
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import fill_description, with_descriptions

@@ -2,8 +2,9 @@
 
 Liu et al., "Seg-Zero" (2025), with the semantics of the official code (`dvlab-research/Seg-Zero`,
 `seg.py` soft, `seg_restrict.py` strict). Pure functions of whatever a network writes; numbers are
-pixels of the 840 × 840 frame. The answer is the first `{…}` of the whole response. `soft` takes
-keys that contain `bbox` and `point`; `strict` takes `bbox`, `points_1` and `points_2`, all lists.
+pixels of the 840 × 840 frame. As in that code the answer is the first `{…}` of the whole response,
+the thought included, which a prediction's grammar passes over. `soft` takes keys that contain
+`bbox` and `point`; `strict` takes `bbox`, `points_1` and `points_2`, all lists.
 """
 
 import json

@@ -19,21 +19,16 @@ from harness.errors import DataError, ParseError, UsageError
 from harness.metrics.boxes import box_iou
 from harness.metrics.boxes3d import box_iou_3d
 from harness.metrics.intervals import temporal_iou
-from harness.metrics.numeric import relative_accuracy
+from harness.metrics.numeric import only_number, relative_accuracy
 from harness.models.grammar import well_formed
-from harness.models.video_str.answer_prompts import boxes_3d, interval
+from harness.models.video_str.answer_prompts import boxes_3d
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.responses import tag_text
+from harness.stated.numbers import stated_interval
 from harness.trainers.grpo.method import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 
-NUMBER = re.compile(
-    r"([-+]?(?:\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:[eE][-+]?\d{1,3})?)"
-    r"(?:\s*[^\d\s][^\d]{0,40}[23]?)?\s*"
-)
-"""A number, and perhaps a unit such as `m`, `%` or `m^2` after it."""
 TOKEN = re.compile(r"[a-z0-9]+")
-NO_TIME = re.compile(r"\w{65}")
 LONGEST_TEXT = 2_000  # tokens of a text that are compared
 
 
@@ -59,23 +54,15 @@ def choice_reward(response: str, ground_truth: str) -> float:
 
 
 def number_reward(response: str, ground_truth: float) -> float:
-    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; commas and a unit are removed before parsing.
+    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)` of the one number that the answer begins
+    with; a unit may follow.
 
     >>> number_reward("<answer>1,500 mm</answer>", 2000.0)
     0.75
     """
-    return relative_accuracy(number(answer(response)), ground_truth)
-
-
-def number(predicted: str) -> float | None:
-    """Return the number in a text, without its unit; None where it is something else.
-
-    >>> number("3.5 m^2"), number("about 3"), number("-2")
-    (3.5, None, -2.0)
-    """
-    match = NUMBER.fullmatch(predicted[:400].replace(",", ""))
-    value = float(match[1]) if match else math.nan
-    return value if math.isfinite(value) else None
+    predicted = answer(response)
+    begins = re.match(r"[-+−]?\.?\d", predicted) is not None
+    return relative_accuracy(only_number(predicted) if begins else None, ground_truth)
 
 
 def boxes_reward(
@@ -102,11 +89,9 @@ def boxes_reward(
 
 def interval_reward(response: str, ground_truth: Interval) -> float:
     """R_IoU of a stretch of time."""
-    predicted = answer(response)
-    if NO_TIME.search(predicted):  # `s to e` is searched for in cubic time of the longest word
-        return 0.0
     try:
-        return temporal_iou(ground_truth, interval(predicted))
+        predicted = Interval(*stated_interval(answer(response)))
+        return temporal_iou(ground_truth, predicted)
     except (ParseError, DataError):
         return 0.0
 

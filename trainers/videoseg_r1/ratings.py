@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from harness.errors import DataError, ParseError, raised_as
-from harness.responses import MAX_TEXT, finite_numbers, loads_lenient
+from harness.responses import finite_numbers, loads_lenient
 from harness.store.atomic import writing
+from harness.thoughts import after_thought
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
 
 ASPECTS = ("scene", "segmentation", "temporal", "motion", "language")
@@ -51,13 +52,14 @@ class RatedSample:
 def read_rating(response: str) -> Rating | None:
     """The five ratings of a response; None if one is missing or out of range.
 
-    The last object in braces that holds all of them counts: what stands before may be an example.
+    The last object in braces after the thought that holds all of them counts: what stands before
+    may be an example.
 
     >>> said = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
     >>> read_rating(said).score
     5.0
     """
-    text = response[:MAX_TEXT]
+    text = after_thought(response)
     start = len(text)
     while start > 0:
         after, start = start, text.rfind("{", 0, start)

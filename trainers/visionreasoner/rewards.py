@@ -1,7 +1,8 @@
 """VisionReasoner's reward: the scores of a response against the objects that are meant.
 
 The scores are those of `harness.models.visionreasoner.scoring`; README.md says how they differ from
-the paper's text.
+the paper's text. As in the official code the first `<answer>` of the whole response is scored, one
+in the thought too, which a prediction's grammar passes over.
 """
 
 from dataclasses import dataclass

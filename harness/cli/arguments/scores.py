@@ -39,6 +39,7 @@ def add_eval(commands: Commands) -> None:
         usage=EVALUATION,
     )
     _evaluation(parser)
+    parser.rehearse()
 
 
 def add_sweep(commands: Commands) -> None:
@@ -71,6 +72,10 @@ def _evaluation(parser: Options) -> None:
     what.flag("--strict-split", about)
     about = "count samples with missing or damaged images as failed and go on"
     what.flag("--allow-missing", about)
+    about = "of samples that servers, nodes or files may lose (default %(default)s); with more lost"
+    what.option(
+        "--infrastructure-limit SHARE", f"{about} there is no score, and code 6", default=0.05
+    )
     what.config()
     where = parser.group("results")
     where.option("--out DIR", "required: where run folders go")

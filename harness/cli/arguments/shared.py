@@ -55,13 +55,14 @@ class Options:
         """
         typed, _, word = name.partition(" ")
         usual = str if default is None else type(default)
+        kind = kind or KINDS.get(word.partition(".")[0], usual)
         if choices is not None:
             kind = one_of(typed, choices)
         added = self.parser.add_argument(
             typed,
             action="append" if repeated else "store",
             metavar=word or None,
-            type=kind or KINDS.get(word.partition(".")[0], usual),
+            type=whole if kind is int else kind,
             default=default,
             nargs=nargs,
             choices=choices,
@@ -72,6 +73,11 @@ class Options:
     def flag(self, name: str, about: str) -> None:
         """Add an option without a value."""
         self.parser.add_argument(name, action="store_true", help=about)
+
+    def rehearse(self) -> None:
+        """Add `--rehearse`: the command with stand-ins of its networks, servers and data."""
+        about = "run the command with tiny stand-ins of its networks, servers and data"
+        self.flag("--rehearse", f"{about} (docs/rehearsal.md)")
 
     def json(self) -> None:
         """Add `--json`, for commands that can print their result for a program."""
@@ -139,6 +145,13 @@ def command(
     return Options(parser)
 
 
+def whole(text: str) -> int:
+    """A whole number that 64 bits hold, as a type of `add_argument`."""
+    if (number := int(text)).bit_length() > 63:
+        raise ValueError(text)
+    return number
+
+
 def one_of(option: str, choices: Iterable[str]) -> Callable[[str], str]:
     """Return a type of `add_argument` that raises UsageError, with the values that there are."""
 
@@ -152,7 +165,7 @@ def one_of(option: str, choices: Iterable[str]) -> Callable[[str], str]:
 
 def count(text: str) -> int:
     """A number of things, from 1 on, as a type of `add_argument`."""
-    if (number := int(text)) < 1:
+    if (number := whole(text)) < 1:
         raise ValueError(text)
     return number
 

@@ -1,0 +1,186 @@
+r"""The letter of the option that a response states.
+
+Read: a letter alone ("b", "**(B)**", also as its last line), one that the response opens with
+("B. the cat"), and one that it says is the answer ("the answer is B", "B is correct", "I choose B",
+`\boxed{B}`, `{"answer": "B"}`, "答案是B"). Letters that it rejects ("not A", "option A is wrong")
+and what it takes back do not count. Two letters are a failure, and so is a doubt.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from string import ascii_uppercase
+from typing import NamedTuple
+
+from harness.errors import ParseError
+from harness.stated.corrections import after_correction
+
+_WIDE = str.maketrans(
+    {0xFF21 + place: ord("A") + place for place in range(26)}
+    | {0xFF41 + place: ord("a") + place for place in range(26)}
+    | {ord("。"): ". "}
+    | dict(zip(map(ord, "（）．：，；！［］"), "().:,;![]", strict=True))
+)
+_MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")
+_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,60}>")
+_WORD = r"[^\W\u3000-\u9fff\uac00-\ud7af]"  # of a script with blanks between words
+_MARKS = " \t\r\n.*_`\"'()[]{}$:"
+_DOUBT = re.compile(
+    r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
+    r"|initially|neither)\b|n['’]t\b|不)"
+)
+_LEADS = re.compile(r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?)")
+_GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
+_CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
+
+
+class _Patterns(NamedTuple):
+    """How a letter of some options is stated and rejected."""
+
+    rejected: re.Pattern[str]
+    opening: re.Pattern[str]
+    stated: re.Pattern[str]
+    verdict: re.Pattern[str]
+    line: re.Pattern[str]
+    listed: re.Pattern[str]
+    letter: re.Pattern[str]
+
+
+_BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
+_KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
+_WRONG = (
+    r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:wrong|incorrect|false|not\b|out\b"
+    r"|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too\b|inaccurate))"
+)
+_IS_NOT = (
+    r"(?i:(?:(?:isn|aren|wasn|weren|can|doesn|don|won|couldn|wouldn)['’]t|cannot|does not|do not)\b"
+    r"(?:\s+(?:be\s+)?(?:right|correct|true|it\b|the\s+(?:\w+\s+)?(?:answer|option|choice)))?)"
+)
+_REJECTS = (
+    r"(?:(?i:\b(?:not|never|neither|nor|except|unlike|excluding|eliminat(?:e[sd]?|ing)"
+    r"|rul(?:es?|ed|ing) out|reject(?:s|ed)?|rather than|instead of|as opposed to)|n['’]t)"
+    r"(?i:\s+(?:be|to|that))?|不是|不选|不可能是|并非|排除)"
+)
+_INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
+_IS_REJECTED = (
+    r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
+    rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
+    rf"|[:–—-]\s*{_WRONG}|是错|不对|错误|不正确)"
+)
+_SAYS = (
+    r"(?:(?i:\b(?:answer|option|choice|selection|pick|correct(?:\s+\w+)?|best\s+\w+)\b"
+    r"[*_`]{0,3}(?:\s*(?:is|was|should be|would be|must be|=|:)){0,2}"
+    r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
+    r"|\b(?:i|we)(?:['’](?:d|ll)| would| will)?(?: \w+)?"
+    r" (?:choose|chose|pick|select|go with|say))"
+    r"|(?:答案|选项|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?)"
+)
+_IS_RIGHT = (
+    r"(?:(?i:is|seems|looks|would be)\s+(?i:(?:\w+\s+){0,2})"
+    r"(?i:correct|right|best|true|answer|option|choice)\b|是正确|正确|是对的)"
+)
+_NAMES_ONE = re.compile(r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])")
+
+
+@lru_cache
+def _patterns(letters: str) -> _Patterns:
+    letter = rf"(?<!{_WORD})[{re.escape(letters)}](?!{_WORD})"
+    one = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
+    mention = rf"(?:{_KIND}?{one})"
+    several = rf"{mention}(?:\s*(?:,\s*(?:and|or)|,|/|&|\b(?:and|or|nor)\b)\s*{mention}){{0,8}}"
+    rejected = (
+        rf"{_REJECTS}\s*{several}{_INSTEAD}"
+        rf"|{several}\s*(?:(?i:are|were|seem|look)\s+{_WRONG}|{_IS_NOT})"
+        rf"|{mention}\s*{_IS_REJECTED}"
+    )
+    stated = (
+        rf"(?P<says>{_SAYS}\s*(?P<letters>{several})(?P<next>.{{0,12}}))"
+        rf"|\\boxed\s*\{{\s*(?P<boxed>{several})(?:[.:)][^{{}}]{{0,200}})?\}}"
+        rf"|[\"'](?i:(?:final_?)?answer|choice|option|letter|prediction|result)[\"']\s*:\s*"
+        rf"(?P<json>{several})(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
+    )
+    opening = rf"\s*(?P<letters>{several})(?:(?<=[*_)\]])\s|\s*[.:)]|\s*$|\s*,\s|\s*[-–—]\s|\n)"
+    return _Patterns(
+        rejected=re.compile(rejected),
+        opening=re.compile(opening),
+        stated=re.compile(stated),
+        verdict=re.compile(rf"(?P<letters>{several})\s*{_IS_RIGHT}"),
+        line=re.compile(
+            rf"^[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$", re.MULTILINE
+        ),
+        listed=re.compile(rf"^[^\S\n]{{0,20}}([{re.escape(letters)}])[.:)]\s", re.MULTILINE),
+        letter=re.compile(letter),
+    )
+
+
+def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] = ()) -> str:
+    """Return the one letter that a response states as its answer.
+
+    Args:
+        response: What was said after the thought.
+        letters: Capital letters of the options.
+        options: Their texts: a response that is one of them states its letter.
+
+    Raises:
+        ParseError: it states none of these letters, or several.
+
+    >>> said = "B. the dog", "I think the answer is **D**.", "Option A is wrong. It is C, so C."
+    >>> [stated_letter(response) for response in said]
+    ['B', 'D', 'C']
+    """
+    text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE))
+    text = _TAG.sub(" ", text).strip()
+    found = _bare(text, letters) or _spelt_out(text, options) or _stated(text, letters)
+    if len(found) != 1:
+        seen = repr(response.strip()[:60])
+        raise ParseError("response", expected="the letter of one option", found=seen)
+    return found.pop()
+
+
+def _bare(text: str, letters: str) -> set[str]:
+    bare = text.strip(_MARKS)
+    return {bare.upper()} if len(bare) == 1 and bare.upper() in letters else set()
+
+
+def _spelt_out(text: str, options: Sequence[str]) -> set[str]:
+    plain = text.strip(" .").casefold()
+    same = [place for place, option in enumerate(options) if option.strip(" .").casefold() == plain]
+    return {ascii_uppercase[place] for place in same if plain and place < len(ascii_uppercase)}
+
+
+def _stated(text: str, letters: str) -> set[str]:
+    by = _patterns(letters)
+    text = by.rejected.sub(" ", text).strip(" .,;:\n")
+    found = _bare(text, letters)
+    for statement in by.stated.finditer(text):
+        if not statement["says"] or _is_sure(text, statement, by):
+            said = statement["letters"] or statement["boxed"] or statement["json"]
+            found |= set(by.letter.findall(said))
+    for verdict in by.verdict.finditer(text):
+        if not _DOUBT.search(_clause_before(text, verdict.start())):
+            found |= set(by.letter.findall(verdict["letters"]))
+    for line in by.line.finditer(text):
+        found |= set(by.letter.findall(line[1]))
+    opening, listed = by.opening.match(text), set(by.listed.findall(text))
+    if opening and by.opening.match(text, opening.end()):
+        return set()  # a list of options
+    if opening and (len(listed) < 2 or not found):
+        found |= listed | set(by.letter.findall(opening["letters"]))
+    return found
+
+
+def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
+    """Return True if a statement is no question, no doubt, and not about "A dog" or "I"."""
+    before, rest = _clause_before(text, statement.start()), statement["next"]
+    if _DOUBT.search(before) or rest.lstrip().startswith("?"):
+        return False
+    if _NAMES_ONE.match(statement[0]) and not _LEADS.fullmatch(before.strip()):
+        return False
+    is_word = by.letter.findall(statement["letters"]) in (["A"], ["I"])
+    if not is_word or statement["letters"].rstrip()[-1] not in "AI":
+        return True
+    return _GOES_ON.match(rest) is not None
+
+
+def _clause_before(text: str, place: int) -> str:
+    return _CLAUSE.split(text[max(0, place - 120) : place])[-1]

@@ -1,0 +1,88 @@
+"""The thought of a response, and what is said after it: the only place that knows families' marks.
+
+Every grammar, reader, reward and judge of ours reads `after_thought(response)`. A protocol or a
+reward that repeats official code keeps that code's rule, and says so.
+"""
+
+import re
+
+from harness.responses import MAX_TEXT
+
+_NAMES = "(?:seed:)?(?:think|thinking|thought|reasoning|analysis)"
+# Most families; Kimi-VL; Magistral; Command A; Sky-T1; Gemma 4; gpt-oss, last without its tokens.
+_OPENS = (
+    rf"(?i:<{_NAMES}>)|◁think▷|\[THINK\]|<\|(?:START_THINKING|begin_of_thought)\|>"
+    r"|<\|channel>thought\b|<\|channel\|>(?:analysis|commentary)\b(?:<\|message\|>)?"
+    r"|\Aanalysis(?=[A-Z])"
+)
+_CLOSES = (
+    rf"(?i:</{_NAMES}>)|◁/think▷|\[/THINK\]|<\|(?:END_THINKING|end_of_thought)\|>"
+    r"|<channel\|>|<\|channel\|>final\b[^<]{0,80}(?:<\|constrain\|>[^<]{0,80})?<\|message\|>"
+    r"|assistantfinal"
+)
+_MARK = re.compile(rf"(?P<close>{_CLOSES})|{_OPENS}")
+_STARTS = ("<|START_RESPONSE|>", "<|begin_of_solution|>")
+_ENDS = ("<|return|>", "<|end|>", "<|END_RESPONSE|>", "<|end_of_solution|>")
+_ANSWER, _ANSWER_ENDS = "<answer>", "</answer>"
+
+
+def split_thought(response: str) -> tuple[str, str]:
+    """Return the thought of a response, stripped, and what is said after its last end.
+
+    A thought that a chat template opened begins the response. One that is not closed has no end:
+    what is said is what stands before it, or the `<answer>…</answer>` that ends the response.
+    Thoughts within thoughts and several of them are one thought, a line each. A response without
+    any mark is said as it is, with its blanks.
+
+    >>> split_thought("<think>A or B?</think> B")
+    ('A or B?', ' B')
+    >>> split_thought("so far</think>4"), split_thought("<think>perhaps [1, 2]")
+    (('so far', '4'), ('perhaps [1, 2]', ''))
+    """
+    text = response[:MAX_TEXT]
+    thoughts: list[str] = []
+    begin: int | None = None
+    said = 0
+    opened = 0
+    for mark in _MARK.finditer(text):
+        if mark["close"]:
+            thoughts.append(text[said if begin is None else begin : mark.start()])
+            said, begin = mark.end(), None
+        elif begin is None:
+            opened, begin = mark.start(), mark.end()
+    if begin is None:
+        after = text[said:]
+    else:
+        final = _final_answer(text[begin:])
+        thoughts.append(text[begin : len(text) - len(final)])
+        after = final or text[said:opened]
+    for start, end in zip(_STARTS * 2, _ENDS, strict=True) if thoughts else ():
+        if after.rstrip().endswith(end):
+            after = after.rstrip().removesuffix(end)
+        if after.lstrip().startswith(start):
+            after = after.lstrip().removeprefix(start)
+    return "\n".join(filter(None, map(str.strip, thoughts))), after
+
+
+def after_thought(response: str) -> str:
+    """Return what a response says after the last end of its thought; blank if it says nothing.
+
+    >>> after_thought("◁think▷in [0, 1000]◁/think▷[[1, 2, 3, 4]]")
+    '[[1, 2, 3, 4]]'
+    >>> after_thought("<|channel|>analysis<|message|>A?<|channel|>final<|message|>B<|return|>")
+    'B'
+    """
+    return split_thought(response)[1]
+
+
+def reasoning(response: str) -> str:
+    """Return the thought of a response without its marks; empty if there is none."""
+    return split_thought(response)[0]
+
+
+def _final_answer(text: str) -> str:
+    """Return the last `<answer>…</answer>` if it ends an unclosed thought, else nothing."""
+    if not text.rstrip().endswith(_ANSWER_ENDS):
+        return ""
+    start = text.rfind(_ANSWER)
+    return text[start:] if start >= 0 else ""
