@@ -133,7 +133,9 @@ def _beside(path: Path) -> Stranger | None:
     for suffix in {path.suffix.upper(), path.suffix.lower(), path.suffix.capitalize()}:
         other = path.with_suffix(suffix) if path.suffix else path
         if other.name != path.name and other.is_file():
-            fix = f"Names are told apart by case: `mv {quote(other.name)} {quote(path.name)}`."
+            wrong, right = suffix[1:], path.suffix[1:]
+            command = f'for f in *.{wrong}; do mv "$f" "${{f%{wrong}}}{right}"; done'
+            fix = f"Capitals are other names: `{command}` in its folder renames them."
             return Stranger(f"none, but {other.name}", fix)
     for suffix in UNFINISHED:
         if path.with_name(path.name + suffix).is_file():

@@ -19,6 +19,10 @@ LMMS_FIELDS = frozenset(
 )
 """Fields of a sample that are no metric; every metric stands beside them under its own name."""
 NONE = type(None)
+FAILED = ("ERROR_CALL_API", "None")
+"""What STI-Bench's script writes where the server gave no answer, or null."""
+ANSWER_FORMATS = ("multi-choice", "yes_no", "caption_matching", "captioning")
+"""TempCompass' formats, by which its files are named."""
 MARKED = re.compile(r"\([A-Z]\)")
 
 
@@ -140,14 +144,15 @@ def video_mme(path: Path) -> Iterator[Entry]:
 def sti(path: Path) -> Iterator[Entry]:
     """Yield entries of STI-Bench's scripts: video, number and times identify a question.
 
-    `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response.
+    `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response, or the
+    text that stands for none (commit 43ddebe).
     """
     keys = ("id", "id_file", "time_s", "time_e")
     for number, one in enumerate(objects_in(path)):
         where = f"{path}, record {number}"
         name = "|".join(str(field(one, key, object, where)) for key in keys)
         response = field(one, "model_out", (str, NONE), where)
-        yield Entry(where=where, response=response, ids=(name,))
+        yield Entry(where=where, response=None if response in FAILED else response, ids=(name,))
 
 
 def blink(path: Path) -> Iterator[Entry]:
@@ -175,14 +180,14 @@ def blink(path: Path) -> Iterator[Entry]:
 def tempcompass(path: Path) -> Iterator[Entry]:
     """TempCompass' predictions: by video and aspect, with the question of each.
 
-    The file is named after the format: `multi-choice.json`. The field of the response is
-    "prediction" or "response", as its eval_multi-choice.py and its siblings have it; null is a
+    The file is named after the format, `multi-choice.json`, or otherwise. The field of the response
+    is "prediction" or "response", as its eval_multi-choice.py and its siblings have it; null is a
     refusal of the model there, which is wrong.
 
     Raises:
         DataError: both are there and differ.
     """
-    plain = read_json(path)
+    plain, kind = read_json(path), path.stem if path.stem in ANSWER_FORMATS else ""
     for video, aspects in _objects(plain, f"predictions {path}").items():
         for aspect, value in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
@@ -197,7 +202,7 @@ def tempcompass(path: Path) -> Iterator[Entry]:
                     response=given[0],
                     video=video,
                     question=text_in([fields], "question"),
-                    categories={"format": path.stem, "aspect": aspect},
+                    categories={"aspect": aspect, **({"format": kind} if kind else {})},
                     ground_truth=text_in([fields], "answer"),
                 )
 

@@ -25,7 +25,7 @@ from harness.types import AnswerForm, Sample
 
 BLANKS = re.compile(r"\s+")
 PIECES = re.compile(r"(?<=[.?!:])\s+|\n")
-ENDS = tuple(".?!:;>)]\"'”’»")
+ENDS = tuple(".?!:;>)]|*#•–—-\"'”’»`")
 """Last characters of a word after which another sentence may begin."""
 DIGITS = re.compile(r"\d+")
 VIDEOS = (".mp4", ".webm", ".mkv", ".avi", ".mov")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import MediaError
+from harness.foreign import in_place_of
 from harness.frame_folder import frames_in
 from harness.frames import frame_policy
 from harness.layout import path_inside
@@ -95,12 +96,13 @@ def find(folders: Iterable[Path], name: str, *, patterns: Sequence[str] = ("{}",
                 return path
             if path.with_suffix("").is_dir():
                 return path.with_suffix("")
-        tried.append(str(path_inside(folder, patterns[0].format(name))))
+        tried.append(path_inside(folder, patterns[0].format(name)))
+    beside = next(filter(None, map(in_place_of, tried)), None)
     raise MediaError(
         f"video {name}",
-        expected=f"{' or '.join(tried)}, or a folder of its frames",
-        found="none",
-        fix="Unpack the benchmark's archive of videos.",
+        expected=f"{' or '.join(map(str, tried))}, or a folder of its frames",
+        found=beside.found if beside else "none",
+        fix=beside.fix if beside else "Unpack the benchmark's archive of videos.",
     )
 
 

@@ -17,7 +17,7 @@ from harness.formats import read_format
 from harness.formats.mask_tree import mask_tree
 from harness.layout import JsonFile, file, read_json, read_lines, rows
 from harness.layout.mask_image import read_mask_image
-from harness.media import header_size, image_bytes, open_image
+from harness.media import image_bytes, open_image
 from harness.media import pixels as as_media
 from harness.models.backends.checkpoint import check_safetensors
 from harness.tasks.qa.tables import listed_ids
@@ -65,9 +65,9 @@ def asked(name="x"):
 
 
 READERS = {
-    "image": lambda path: header_size(path),
+    "image": open_image,
     "image of a table": lambda path: image_bytes(path.read_bytes(), str(path)),
-    "video": lambda path: video_file(path),
+    "video": video_file,
     "parquet": lambda path: list(rows(path, ["a"])),
     "json": read_json,
     "large json": lambda path: list(JsonFile(path).items()),
@@ -110,7 +110,7 @@ def test_what_is_in_its_own_place_is_no_stranger(head):
 @pytest.mark.parametrize(
     ("beside", "fix"),
     [
-        ("x.JPG", "mv x.JPG x.jpg"),
+        ("x.JPG", 'for f in *.JPG; do mv "$f" "${f%JPG}jpg"; done'),
         ("x.jpg.part", "unfinished download"),
         ("x.jpg.gz", "gunzip x.jpg.gz"),
         ("x.jpg.dvc", "dvc pull"),

@@ -198,6 +198,8 @@ def test_tempcompass_predictions_by_video_aspect_and_question(tmp_path, key):
     path.write_text(json.dumps({"v": {"action": info}}))
     found = read_format("tempcompass", path, samples)
     assert said(found) == {"yes_no/v/action/0": "yes"} and len(found.unmatched) == 1
+    renamed = path.rename(tmp_path / "gemini, yes_no.json")
+    assert said(read_format("tempcompass", renamed, samples)) == said(found)
     path.write_text(json.dumps({"v": {"action": [{key: "yes"}], "order": [{key: "no"}]}}))
     found = read_format("tempcompass", path, samples)
     assert said(found) == {"yes_no/v/order/0": "no"}, "the only question on that aspect"
@@ -455,6 +457,11 @@ def test_a_question_that_is_asked_twice_with_other_answers_is_told_apart_by_them
     [
         ("tempcompass", "yes_no.json", {"v": {"action": [{"question": SHORT, "response": None}]}}),
         ("sti", "x.json", [{"id": "v", "id_file": 1, "time_s": 0, "time_e": 2, "model_out": None}]),
+        (
+            "sti",
+            "x.json",
+            [{"id": "v", "id_file": 1, "time_s": 0, "time_e": 2, "model_out": "ERROR_CALL_API"}],
+        ),
         ("video-mme", "x.json", [{"questions": [{"question_id": "v|1|0|2", "response": None}]}]),
         ("vsi", "x.json", {"logs": [{"doc": {"id": "v|1|0|2"}, "resps": [[None]]}]}),
         ("blink", "x.json", {"v|1|0|2": None}),
