@@ -22,7 +22,9 @@ from harness.models.dt_r1.plan import parse_plan
 from harness.models.nodes.semantic_analysis import SemanticAnalysis
 from harness.models.nodes.u2netp import U2NetP
 from harness.node import Detections, Instance, Instances, Node, check_output
+from harness.papers import deviations
 from harness.spec import Spec, parse
+from harness.types import AnswerForm
 
 NETWORKS = runpy.run_path(str(Path(__file__).parent / "sam2_networks.py"))
 WORDS = ("cat", "dog", "a", "photo", "of")
@@ -315,6 +317,38 @@ def test_u2netp_refuses_what_is_no_network(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
     with pytest.raises(ModelError, match=r"bad\.onnx"):
         built(f"u2netp(weights={tmp_path / 'bad.onnx'})").prepare()
+
+
+def test_the_papers_nodes_load_by_their_names_and_build_a_twin_by_the_question(
+    folders: Path, tiny_qwen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by the hub's name, with random weights of its class in the hub's layout."""
+    sam2, _ = NETWORKS["save"](tmp_path, seed=1)
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    here = {
+        "facebook/sam2-hiera-large": sam2,
+        "google/owlv2-large-patch14-ensemble": folders / "owl",
+        "depth-anything/Depth-Anything-V2-Large-hf": folders / "depth",
+        "facebook/dinov2-large": folders / "dinov2",
+        "Qwen/Qwen2.5-VL-7B-Instruct": tiny_qwen,
+    }
+    for name, folder in here.items():
+        kept = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
+        (kept / "refs").mkdir(parents=True)
+        (kept / "refs" / "main").write_text("0" * 40)
+        (kept / "snapshots").mkdir()
+        (kept / "snapshots" / ("0" * 40)).symlink_to(folder, target_is_directory=True)
+    builder = TwinBuilder("paper", frames=1)
+    builder.prepare()
+    plan = {"OWLv2": [], "SAM2": ["OWLv2"], "DepthAnything2": [], "DINOv2": ["SAM2"]}
+    plan |= {"DepthStats": ["SAM2", "DepthAnything2"], "Qwen2.5-VL": ["SAM2"], "OpenCV": []}
+    twin = builder.build(
+        video(frames=1), parse_plan(json.dumps(plan), builder.catalog), ("dog", "cat")
+    )
+    assert not twin.faults
+    found = deviations("jit", {"perception": builder.describe()}, [AnswerForm.MASK])
+    assert found == []
 
 
 def test_the_papers_nodes_are_its_own() -> None:

@@ -10,7 +10,6 @@ from harness.models.composition import Composition
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.models.visionreasoner import grammar
 from harness.models.visionreasoner.model import with_sam2
-from harness.spec import Spec
 from harness.types import Box, Point
 
 GOOD = '{"bbox_2d": [10, 20, 30, 40], "point_2d": [15, 25]}'
@@ -232,5 +231,3 @@ def test_sam_2_segments_where_its_weights_are_given():
     assert str(with_sam2(given, "facebook/sam2-hiera-large").segmenter) == (
         "sam2(checkpoint=facebook/sam2-hiera-large)"
     )
-    own = Composition(segmenter=Spec("box"))
-    assert with_sam2(own, "facebook/sam2-hiera-large") == own
