@@ -250,9 +250,9 @@ def _ways(
     device: Device,
     changes: Sequence[Mapping[str, object]],
 ) -> tuple[str, ...]:
-    """Return the settings with which a command fits a device, and the devices that it fits as is.
+    """Return the changes with which a command fits a device, and the devices that it fits as is.
 
-    Nothing where it fits; settings that are not the paper's are not told apart from those that are.
+    Nothing where it fits.
     """
     if estimated(settings, device=device).memory <= device.memory:
         return ()
