@@ -10,7 +10,6 @@ from pathlib import Path
 
 from harness.errors import MediaError
 from harness.foreign import listed
-from harness.foreign import listed
 
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}
