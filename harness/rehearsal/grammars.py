@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
+from string import ascii_uppercase
 
 from harness.errors import ParseError
 from harness.judging import FOLDER, rubric
@@ -18,7 +19,7 @@ from harness.models.dr2seg import grammar as dr2seg
 from harness.models.grammar import Prompt
 from harness.models.one_thinker import grammar as one_thinker
 from harness.models.prompts import text_of
-from harness.models.questions import answer_part, interval, letter, number, templates
+from harness.models.questions import answer_part, templates
 from harness.models.qwen_vl.locate import Locate
 from harness.models.seg_zero import grammar as seg_zero
 from harness.models.video_str import answer_prompts, boxes
@@ -32,6 +33,8 @@ from harness.models.vlm.dialect import dialect
 from harness.rehearsal import drawn
 from harness.rehearsal.conversations import CONVERSATIONS
 from harness.rehearsal.wording import Asked, Grammar, pattern_of
+from harness.stated.letters import stated_letter
+from harness.stated.numbers import stated_interval, stated_number
 from harness.trainers.videoseg_r1.ratings import ASPECTS, read_rating
 from harness.types import AnswerForm
 
@@ -175,7 +178,6 @@ def _number(draw: random.Random) -> str:
 def _reads_spoken(
     method: str, kind: str, aid: str, asked: Asked, filled: Filled, text: str
 ) -> bool:
-    part = answer_part(text, aid=aid)
     if method == "one_thinker" and kind in ("mask", "mask_track"):
         return _reads(one_thinker.read_prompt, text)
     if method == "one_thinker" and kind == "box_track":
@@ -184,7 +186,7 @@ def _reads_spoken(
         return _reads(one_thinker.fields_of, text)
     if kind == "boxes":
         return boxes.parse(text, aid=aid).ok
-    return _reads(_PARTS[kind], part)
+    return _reads(lambda whole: _PARTS[kind](answer_part(whole, aid=aid)), text)
 
 
 def _text(part: str) -> str:
@@ -194,9 +196,9 @@ def _text(part: str) -> str:
 
 
 _PARTS: Mapping[str, Callable[[str], object]] = {
-    "choice": lambda part: letter(part, ()),
-    "number": number,
-    "interval": answer_prompts.interval,
+    "choice": lambda part: stated_letter(part, ascii_uppercase),
+    "number": stated_number,
+    "interval": stated_interval,
     "box_3d": answer_prompts.boxes_3d,
     "text": _text,
 }
@@ -236,8 +238,7 @@ def _write_plain(form: str, tagged: bool, asked: Asked, filled: Filled, draw: ra
 
 
 def _reads_plain(form: str, asked: Asked, filled: Filled, text: str) -> bool:
-    read = interval if form == AnswerForm.INTERVAL else _PARTS[form]
-    return _reads(read, answer_part(text))
+    return _reads(lambda whole: _PARTS[form](answer_part(whole)), text)
 
 
 def _descriptions() -> Iterator[Grammar]:
