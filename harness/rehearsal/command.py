@@ -19,6 +19,7 @@ from pathlib import Path
 
 from harness.cli import reproduce as tables
 from harness.cli.main import build_parser
+from harness.cli.servers import Package
 from harness.errors import UsageError
 from harness.leaderboards.definitions import BoardRow, Definition, definitions, find
 from harness.leaderboards.estimate import device_of
@@ -164,6 +165,8 @@ class TablePlan:
         self.only = frozenset(rows or ())
         self.stages: dict[tuple[str, ...], Stage] = {}
         self.rows: list[tuple[Definition, BoardRow, list[Stage]]] = []
+        self.missing: dict[str, str] = {}
+        """Packages that stages need and that are not installed, by the stages' names."""
         self.definitions: list[Definition] = []
         self.replaced: list[str] = []
         device = device_of("CPU")
@@ -198,6 +201,9 @@ class TablePlan:
             if command not in self.stages:
                 name = f"eval {len(self.stages)}"
                 self.stages[command] = Stage(name=name, arguments=command, after=tuple(trained))
+                packages = [one for one in step.needs if isinstance(one, Package)]
+                if absent := [str(one) for one in packages if not one.is_given]:
+                    self.missing[name] = "; ".join(absent)
             yield self.stages[command]
 
     def _training(self, step: tables.Step, before: Sequence[str]) -> Stage:
@@ -220,7 +226,8 @@ class TablePlan:
         """Run every stage, then build the boards; return a line a row."""
         warm_up()
         children = Children(partial(play, replacing), self.out / "logs", at_once=_cores())
-        outcomes = children.play(list(self.stages.values()), _show)
+        stages = [stage for stage in self.stages.values() if stage.name not in self.missing]
+        outcomes = children.play(stages, _show)
         last = [
             Stage(name=f"{step.name} {one.paper} {one.table}", arguments=step.command)
             for one in self.definitions
@@ -231,7 +238,10 @@ class TablePlan:
 
     def _lines(self, outcomes: Mapping[str, Outcome]) -> Iterator[RehearsedRow]:
         for definition, row, stages in self.rows:
-            if row.model:
+            absent = [self.missing[stage.name] for stage in stages if stage.name in self.missing]
+            if absent:
+                yield report.left_out(definition, row, f"needs {absent[0]}")
+            elif row.model:
                 own = [(stage, outcomes[stage.name]) for stage in dict.fromkeys(stages)]
                 yield report.rehearsed(definition, row, own)
             else:

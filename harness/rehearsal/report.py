@@ -44,9 +44,9 @@ class RehearsedRow:
         return ", ".join(f"{stage.name} {outcome.seconds:.0f} s" for stage, outcome in self.stages)
 
 
-def left_out(definition: Definition, row: BoardRow) -> RehearsedRow:
-    """Return the line of a row that has no model; `undeclared` if no reason is on record."""
-    reason = _reasons().get(row.row.partition(" [")[0], "")
+def left_out(definition: Definition, row: BoardRow, reason: str = "") -> RehearsedRow:
+    """Return the line of a row that is not run; `undeclared` if no reason is given or on record."""
+    reason = reason or _reasons().get(row.row.partition(" [")[0], "")
     return RehearsedRow(
         paper=definition.paper,
         table=definition.table,
