@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, get_type_hints
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, get_type_hints
 
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
@@ -33,6 +33,8 @@ class RecordedLedger(TypedDict):
     enough: int | None
     if_wrong: dict[str, float | None] | None
     if_right: dict[str, float | None] | None
+    served: NotRequired[dict[str, int]]
+    """Number of responses by the name under which a server gave them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
