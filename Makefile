@@ -100,6 +100,7 @@ core-without-torch: $(CORE)/.core
 docs: $(VENV)/.dev
 	$(BIN)/python tests/golden/conformance.py
 	$(BIN)/python tests/docs/agents.py
+	$(BIN)/python tests/docs/reading.py
 	$(BIN)/python examples/learning/results_page.py
 
 dist: $(VENV)/.dev

@@ -5,6 +5,7 @@ reward that repeats official code keeps that code's rule, and says so.
 """
 
 import re
+from typing import NamedTuple
 
 from harness.responses import MAX_TEXT
 
@@ -26,42 +27,59 @@ _ENDS = ("<|return|>", "<|end|>", "<|END_RESPONSE|>", "<|end_of_solution|>")
 _ANSWER, _ANSWER_ENDS = "<answer>", "</answer>"
 
 
-def split_thought(response: str) -> tuple[str, str]:
-    """Return the thought of a response, stripped, and what is said after its last end.
+class Parts(NamedTuple):
+    """A response taken apart at the marks of its thoughts."""
+
+    thoughts: tuple[str, ...]
+    before: tuple[str, ...]
+    """What stands before each thought, outside of all of them."""
+    said: str
+    """What follows the last one."""
+
+
+def parts_of(response: str) -> Parts:
+    """Take a response apart.
 
     A thought that a chat template opened begins the response. One that is not closed has no end:
     what is said is what stands before it, or the `<answer>…</answer>` that ends the response.
-    Thoughts within thoughts and several of them are one thought, a line each. A response without
-    any mark is said as it is, with its blanks.
+    Thoughts within a thought are part of it. A response without any mark is said as it is, with its
+    blanks.
+    """
+    text = response[:MAX_TEXT]
+    thoughts: list[str] = []
+    before: list[str] = []
+    begin: int | None = None
+    said = 0
+    for mark in _MARK.finditer(text):
+        if mark["close"]:
+            thoughts.append(text[said if begin is None else begin : mark.start()])
+            said, begin = mark.end(), None
+        elif begin is None:
+            before.append(text[said : mark.start()])
+            begin = mark.end()
+    after = text[said:]
+    if begin is not None:
+        final = _final_answer(text[begin:])
+        thoughts.append(text[begin : len(text) - len(final)])
+        after = final or before[-1]
+    for start, end in zip(_STARTS * 2, _ENDS, strict=True) if thoughts else ():
+        if after.rstrip().endswith(end):
+            after = after.rstrip().removesuffix(end)
+        if after.lstrip().startswith(start):
+            after = after.lstrip().removeprefix(start)
+    return Parts(tuple(thoughts), tuple(before), after)
+
+
+def split_thought(response: str) -> tuple[str, str]:
+    """Return the thought of a response, several of them a line each, and what is said after it.
 
     >>> split_thought("<think>A or B?</think> B")
     ('A or B?', ' B')
     >>> split_thought("so far</think>4"), split_thought("<think>perhaps [1, 2]")
     (('so far', '4'), ('perhaps [1, 2]', ''))
     """
-    text = response[:MAX_TEXT]
-    thoughts: list[str] = []
-    begin: int | None = None
-    said = 0
-    opened = 0
-    for mark in _MARK.finditer(text):
-        if mark["close"]:
-            thoughts.append(text[said if begin is None else begin : mark.start()])
-            said, begin = mark.end(), None
-        elif begin is None:
-            opened, begin = mark.start(), mark.end()
-    if begin is None:
-        after = text[said:]
-    else:
-        final = _final_answer(text[begin:])
-        thoughts.append(text[begin : len(text) - len(final)])
-        after = final or text[said:opened]
-    for start, end in zip(_STARTS * 2, _ENDS, strict=True) if thoughts else ():
-        if after.rstrip().endswith(end):
-            after = after.rstrip().removesuffix(end)
-        if after.lstrip().startswith(start):
-            after = after.lstrip().removeprefix(start)
-    return "\n".join(filter(None, map(str.strip, thoughts))), after
+    parts = parts_of(response)
+    return "\n".join(filter(None, map(str.strip, parts.thoughts))), parts.said
 
 
 def after_thought(response: str) -> str:

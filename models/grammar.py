@@ -12,14 +12,8 @@ from typing import NamedTuple, Protocol
 
 from harness.errors import ParseError
 from harness.models.prompts import fill, text_of
-from harness.responses import (
-    MAX_TEXT,
-    Which,
-    finite_numbers,
-    loads_lenient,
-    loads_strict,
-)
-from harness.thoughts import split_thought
+from harness.responses import MAX_TEXT, Which, finite_numbers, loads_lenient, loads_strict
+from harness.thoughts import parts_of, split_thought
 from harness.types import Box, Point
 
 MAX_OBJECTS = 120
@@ -177,10 +171,12 @@ def take_apart(response: str) -> ResponseParts:
     >>> take_apart("<think>the third</think><frame>3</frame>[]")
     ResponseParts(frame=3, think='the third', said='[]')
     """
-    first, rest = split_frame(response)
-    think, after = split_thought(rest)
-    named, said = split_frame(after)
-    return ResponseParts(first if named is None else named, think, said)
+    parts = parts_of(response)
+    named, said = split_frame(parts.said)
+    if named is None:
+        first = (split_frame(text)[0] for text in reversed(parts.before))
+        named = next((frame for frame in first if frame is not None), None)
+    return ResponseParts(named, split_thought(response)[0], said)
 
 
 def several_answers(count: int, which: Which) -> tuple[str, ...]:
@@ -234,7 +230,7 @@ def read_items(
     """
     notes: tuple[str, ...] = ()
     if not strict:
-        value, notes = _as_objects(value, keys[0], point)
+        value, notes = as_objects(value, keys[0], point)
     if not isinstance(value, list):
         raise ParseError("answer", expected="a list of objects", found=_type_name(value))
     if len(value) > MAX_OBJECTS:
@@ -246,7 +242,7 @@ def read_items(
     return items, notes
 
 
-def _as_objects(value: object, key: str, point: str | None) -> tuple[object, tuple[str, ...]]:
+def as_objects(value: object, key: str, point: str | None = None) -> tuple[object, tuple[str, ...]]:
     """Return a list of objects in place of what is nearly one, with a note."""
     notes: tuple[str, ...] = ()
     is_row = isinstance(value, list) and bool(value) and not isinstance(value[0], (list, Mapping))

@@ -200,7 +200,10 @@ class TablePlan:
             command = (*step.command, "--json")
             if command not in self.stages:
                 name = f"eval {len(self.stages)}"
-                self.stages[command] = Stage(name=name, arguments=command, after=tuple(trained))
+                model = command[command.index("--model") + 1]
+                self.stages[command] = Stage(
+                    name=name, arguments=command, after=tuple(trained), alone=model
+                )
                 packages = [one for one in step.needs if isinstance(one, Package)]
                 if absent := [str(one) for one in packages if not one.is_given]:
                     self.missing[name] = "; ".join(absent)

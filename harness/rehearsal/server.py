@@ -25,6 +25,7 @@ MAX_REQUEST = 256 * 2**20
 CHARACTERS = 4
 """Characters that count as a token."""
 ROUTE = "/v1"
+"""Beginning of its addresses; a request that was meant for another server may have any other."""
 
 
 @dataclass
@@ -66,10 +67,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """List the models."""
-        if self.path.rstrip("/") == f"{ROUTE}/models":
+        if self.path.rstrip("/").endswith("/models"):
             self._send(200, self._answering.listed())
         else:
             self._send(404, _error(f"there is no {self.path}"))
+
+    def _is_chat(self) -> bool:
+        return self.path.rstrip("/").endswith("/chat/completions")
 
     def do_POST(self) -> None:
         """Answer a chat completion."""
@@ -78,11 +82,11 @@ class _Handler(BaseHTTPRequestHandler):
             if not 0 <= length <= MAX_REQUEST:
                 raise ValueError(f"a request of {length} bytes")
             body = json.loads(self.rfile.read(length))
-            if self.path.rstrip("/") != f"{ROUTE}/chat/completions":
+            if not self._is_chat():
                 raise LookupError(f"there is no {self.path}")
             self._send(200, self._answering.completion(body))
         except LookupError as error:
-            self._refuse(404 if self.path != f"{ROUTE}/chat/completions" else 400, error)
+            self._refuse(400 if self._is_chat() else 404, error)
         except (ValueError, TypeError, AttributeError, OSError) as error:
             self._refuse(400, error)
 

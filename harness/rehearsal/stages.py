@@ -48,6 +48,8 @@ class Stage:
     processes: int = 1
     after: tuple[str, ...] = ()
     """Names of other stages."""
+    alone: str = ""
+    """Stages with the same text write to the same folders, and run one after the other."""
 
     @property
     def line(self) -> str:
@@ -115,7 +117,7 @@ class Children:
                         failed = next(name for name in stage.after if outcomes[name].code != 0)
                         outcomes[stage.name] = Outcome(code=None, reason=f"{failed} failed")
                         ended(stage, outcomes[stage.name])
-                    elif None not in earlier and self._has_room(stage):
+                    elif None not in earlier and self._may_start(stage):
                         waiting.remove(stage)
                         self._start(stage)
                 for stage, outcome in self._reap():
@@ -126,9 +128,11 @@ class Children:
             self._kill(list(self._running))
         return outcomes
 
-    def _has_room(self, stage: Stage) -> bool:
+    def _may_start(self, stage: Stage) -> bool:
+        """Return True if there is room, and nothing runs that writes to the same folders."""
         free = self.at_once - len(self._running)
-        return not self._running or free >= stage.processes
+        beside = {other.alone for other, _, _ in self._running.values() if other.alone}
+        return stage.alone not in beside and (not self._running or free >= stage.processes)
 
     def _start(self, stage: Stage) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)

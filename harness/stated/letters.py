@@ -65,10 +65,10 @@ _INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
 _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
-    rf"|[:–—-]\s*{_WRONG}|是错|不对|错误|不正确)"
+    rf"|[:–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确)"
 )
 _SAYS = (
-    r"(?:(?i:\b(?:answer|option|choice|selection|pick|correct(?:\s+\w+)?|best\s+\w+)\b"
+    r"(?:(?i:(?<![a-z])(?:ans|answer|option|choice|selection|pick|correct(?:\s+\w+)?|best\s+\w+)\b"
     r"[*_`]{0,3}(?:\s*(?:is|was|should be|would be|must be|=|:)){0,2}"
     r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
     r"|\b(?:i|we)(?:['’](?:d|ll)| would| will)?(?: \w+)?"
@@ -99,7 +99,10 @@ def _patterns(letters: str) -> _Patterns:
         rf"|[\"'](?i:(?:final_?)?answer|choice|option|letter|prediction|result)[\"']\s*:\s*"
         rf"(?P<json>{several})(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
     )
-    opening = rf"\s*(?P<letters>{several})(?:(?<=[*_)\]])\s|\s*[.:)]|\s*$|\s*,\s|\s*[-–—]\s|\n)"
+    opening = (
+        rf"\s*(?P<letters>{several})"
+        r"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$|\s*,\s|\s*[-–—]\s|\n)"
+    )
     return _Patterns(
         rejected=re.compile(rejected),
         opening=re.compile(opening),
@@ -162,6 +165,8 @@ def _stated(text: str, letters: str) -> set[str]:
     for line in by.line.finditer(text):
         found |= set(by.letter.findall(line[1]))
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
+    if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
+        opening = None  # a mark that nothing opens, as in "A* search"
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
     if opening and (len(listed) < 2 or not found):

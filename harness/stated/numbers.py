@@ -50,7 +50,9 @@ _TOKEN = re.compile(
     rf"(?P<ten>\s?[×x*·]\s?10\s?(?:(?:\^|\*\*)\s?\{{?[+{_MINUS}]?\d+\}}?|[{_POWERS}]+))?"
     rf"(?P<power>[{_POWERS}]+|\s?(?:\^|\*\*)\s?\{{?[+{_MINUS}]?\d+\}}?)?"
     rf"(?P<suffix>[^\W\d_][^\W_]*)?"
-    rf"|(?P<words>(?i:{_SPELT}))|(?P<other>[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞二两三四五六七八九十百千万亿億萬만억]+))"
+    rf"|(?P<words>(?i:{_SPELT}))|(?P<other>\b(?i:couple|dozens?|pair|hundreds|thousands)\b"
+    r"|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
+    r"二两三四五六七八九十百千万亿億萬만억]+))"
 )
 _THOUSANDS = re.compile(rf"[1-9]\d{{0,2}}(?:([,'’_٬{_GAPS}])\d{{3}}(?:\1\d{{3}})*)(?:[.٫]\d+)?")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?")
@@ -59,6 +61,8 @@ _PLAIN = re.compile(r"\d*[.٫]?\d+")
 _COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")
 _CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,3}):([0-5]\d(?:\.\d+)?)")
 
+_LISTS = re.compile(r"\[[^\[\]\n]{0,200}\]|\([-+−.,\s\d]{0,200}\)")
+_BETWEEN = re.compile(r"(?<=\d),(?=[\d.])")  # in a list, where a comma parts numbers
 _TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"(?:st|nd|rd|th|D|d)\Z")  # 2nd, 3D
 _UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")
@@ -93,10 +97,12 @@ _STATED = re.compile(
 )
 _SENTENCE = re.compile(r"(?:[^\n;；。.!?]|[.!?](?!\s|\Z)){0,400}")
 _IN_BRACES = re.compile(r"[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*")
-_JSON_VALUE = re.compile(r"\s*(?:\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^,}\n]{0,400})")
+_JSON_VALUE = re.compile(
+    r"\s*(?:\"[^\"\n]{0,400}\"|\[[^\]\n]{0,400}\]|'[^'\n]{0,400}'|[^,}\n]{0,400})"
+)
 _OTHER_UNITS = re.compile(
     r"(?i:\d\s*(?:%|percent|m|h|min|mins|minutes?|hours?|hrs?|ms|milliseconds?|frames?|分|小时)(?![a-z])"
-    r"|\bframes?\b|\bminutes?\b|第\s*\d+\s*帧)"
+    r"|\bframes?\b|of (?:the|its) (?:video|clip|duration|length)|normali[sz]ed|\bminutes?\b|第\s*\d+\s*帧)"
 )
 
 
@@ -163,7 +169,7 @@ def _named_times(text: str) -> list[_Token]:
         if isinstance(value, dict):
             plain = {str(key).lower().removesuffix("_time"): item for key, item in value.items()}
             parts = [json.dumps(plain[key]) for key in ("start", "end") if key in plain]
-            found = [list(_tokens(part)) for part in parts]
+            found = [list(_tokens(part, stretch=True)) for part in parts]
             if len(found) == 2 and all(len(one) == 1 for one in found):
                 return [one[0] for one in found]
     return []
@@ -173,6 +179,7 @@ def _plain(response: str) -> str:
     """Return the text after the last correction, without markup that can join numbers."""
     text = after_correction(response)
     text = _TAG.sub(lambda tag: {"sup": "^", "sub": "_"}.get(tag[0][1:4].lower(), " "), text)
+    text = _LISTS.sub(lambda listed: _BETWEEN.sub(", ", listed[0]), text)
     for mark, plain in (
         ("{,}", ","),
         ("．", "."),

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
-from harness.models.grammar import Item, ParseResult, ask_for_frame, numerals, read_items
+from harness.models.grammar import (
+    Item,
+    ParseResult,
+    as_objects,
+    ask_for_frame,
+    numerals,
+    read_items,
+)
 from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.responses import finite_numbers
@@ -55,6 +62,9 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
 
     def read_objects(rest: str) -> Read:
         value, repairs = answer_value(rest, strict=strict)
+        if not strict:
+            value, nearly = as_objects(value, "bbox_2d")
+            repairs = (*repairs, *nearly)
         boxes, notes = read_items(value, keys=("bbox_2d",), strict=strict)
         placed: list[str] = []
         items = tuple(

@@ -38,6 +38,7 @@ from harness.models.grammar import (
 )
 from harness.models.prompts import fill
 from harness.responses import MAX_TEXT
+from harness.stated.corrections import LONGEST, after_correction
 from harness.types import Box, Point
 
 FOLDER = files("harness.models.vlm").joinpath("dialects")
@@ -45,6 +46,8 @@ NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?)"
 COMMA = r"\s{0,9},\s{0,9}"
 LEFT_OVER = re.compile(r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}")
 """What is left of a place that is not in its form: leaving it out would change the number."""
+PLACE = "\0"
+REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}")
 BOX, POINT = 4, 2  # numbers of each
 
 
@@ -101,11 +104,13 @@ class Dialect:
     def _read(self, answer: str) -> Read:
         if self.none is not None and self.none.fullmatch(answer.strip()):
             return (), ()
+        self._refuse_corrections(answer)
         items: list[Item] = []
         within = self.within
         parts = [answer] if within is None else (one[1] for one in within.finditer(answer))
         for part in parts:
-            if LEFT_OVER.search(self.object.sub("", part)):
+            left = self.object.sub("", part)
+            if LEFT_OVER.search(left) or left.count("[") != left.count("]"):
                 raise ParseError(
                     "response", expected="each place in one form", found=repr(part[:60])
                 )
@@ -123,6 +128,13 @@ class Dialect:
                 found=repr(answer.strip()[:60]),
             )
         return tuple(items), ()
+
+    def _refuse_corrections(self, answer: str) -> None:
+        """Raise ParseError where places are taken back, and others named in their stead."""
+        rest = (self.within or self.object).sub(PLACE, answer)
+        taken_back = len(rest) < LONGEST and PLACE in rest.removesuffix(after_correction(rest))
+        if taken_back or REJECTED.search(rest):
+            raise ParseError("response", expected="places without corrections", found=answer[:60])
 
 
 EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))

@@ -34,6 +34,10 @@ def run(arguments):
         case ["leave", pid_file]:
             child = subprocess.Popen(["sleep", "60"])
             Path(pid_file).write_text(str(child.pid))
+        case ["only", path]:
+            Path(path).mkdir()  # fails if another one is there
+            time.sleep(0.2)
+            Path(path).rmdir()
         case ["hang"]:
             time.sleep(60)
     return 0
@@ -111,3 +115,10 @@ def test_a_command_that_hangs_is_ended(play, monkeypatch):
     outcome = play(stage("a", "hang"))["a"]
     assert outcome.code == stages.TIMED_OUT
     assert outcome.reason == "still running after 0 s"
+
+
+def test_stages_that_write_to_one_folder_run_one_after_the_other(play, tmp_path):
+    outcomes = play(
+        *(stage(name, "only", str(tmp_path / "held"), alone="folder") for name in "abc"), at_once=3
+    )
+    assert [outcome.code for outcome in outcomes.values()] == [0, 0, 0]

@@ -1,0 +1,216 @@
+"""Writes docs/reading-responses.md: spellings of answers against every reader.
+
+    python tests/docs/reading.py
+
+The spellings are those of spellings.py; `tests/models/test_reading_laws.py` holds readers to them.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from textwrap import fill
+
+from harness import plugins
+from harness.errors import ModelError, ParseError, UsageError
+from harness.metrics import choices, letter_readers, numeric, spar, vsi, vstar
+from harness.models.dr2seg.grammar import DR2Seg
+from harness.models.grammar import Prompt
+from harness.models.pipeline import PromptedModel
+from harness.models.vlm.dialect import names
+from harness.spec import parse
+from harness.stated.letters import stated_letter
+from harness.stated.numbers import stated_interval, stated_number
+from harness.thoughts import after_thought
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # as it is where this file is run
+
+import spellings  # noqa: E402
+
+PAGE = HERE.parents[1] / "docs" / "reading-responses.md"
+OPTIONS = ("the cat", "the dog", "the cow", "the pig")
+HEAD = """<!-- Written by `python tests/docs/reading.py`. -->
+# Reading responses
+
+How a response becomes an answer, by model and by protocol.
+
+1. **The thought is cut off.** What follows its last end is read, by every grammar, reader, judge
+   and reward of ours. A thought without an answer is a failed sample. Official code that reads the
+   whole response keeps its rule: the rewards of `visionreasoner`, `seg_zero`, `video_r1`, `spacer`.
+2. **`<answer>…</answer>`** is the answer where there is one. Of several after the thought the first
+   counts for methods whose official code takes the first (VisionReasoner, Seg-Zero and what is
+   built on them, Video-R1, VideoChat-R1, SpaceR, Video-STR, OneThinker), the last for everybody
+   else, and in protocols; a note says so.
+3. **The value or a failure.** A spelling that a reader of ours does not know, or that can be read
+   in two ways, fails; it never becomes another value. Negations and corrections are understood, or
+   fail. Units are passed over, not converted.
+
+The tables show, for a spelling, what it says, what every reader of ours gives, and beside it what
+official readers give, which are another rule each. – is a failure. **Bold** is another value.
+"""
+THOUGHTS = """
+## Thoughts
+
+| written by | form | `B` after it | nothing after it | not closed |
+| --- | --- | --- | --- | --- |"""
+NUMBERS = """
+## Numbers
+
+One reader, of `…/strict` protocols and of the models
+{models}.
+Two numbers, ranges, bounds and fractions fail. `1,500` is one thousand and five hundred, `1,5` is
+one and a half.
+
+| response | says | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
+| --- | --- | --- | --- | --- | --- |"""
+LETTERS = """
+## Options
+
+One reader, of the same models and of `…/strict` protocols. The options are A. the cat, B. the dog,
+C. the cow, D. the pig; strict protocols do not take an option's text for its letter.
+
+| response | says | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` |
+| --- | --- | --- | --- | --- | --- | --- |"""
+TIMES = """
+## Stretches of time
+
+One reader, in seconds; `one_thinker` reads its own `{"time": [s, e]}` alone.
+
+| response | says | ours | `vstar/official` |
+| --- | --- | --- | --- |"""
+PLACES = """
+## Boxes and points
+
+Numbers stand as they are written: what they mean is a matter of the model's coordinates. Each
+grammar has its own form; one wrong object makes the whole response wrong.
+
+| response | says | read by |
+| --- | --- | --- |"""
+
+
+def models() -> Iterator[tuple[str, PromptedModel]]:
+    """Yield every registered model that reads a network's text, of `vlm` each dialect."""
+    for name in plugins.installed_plugins("models"):
+        if not plugins.accepts("models", name, "backend"):
+            continue
+        for dialect in names() if plugins.accepts("models", name, "dialect") else [""]:
+            given = f",dialect={dialect}" if dialect else ""
+            try:
+                model = plugins.build("models", parse(f"{name}(backend=stored{given})"))
+            except (ModelError, UsageError):
+                continue  # it wants checkpoints; none of these has a grammar of its own
+            if isinstance(model, PromptedModel):
+                yield f"{name}:{dialect}" if dialect else name, model
+
+
+def prompts() -> dict[str, Prompt]:
+    """Return every grammar of places, by the model that has it."""
+    grammars: dict[str, Prompt] = {name: model.prompt for name, model in models()}
+    grammars["dr2seg:sam3"] = DR2Seg(form="sam3")
+    located = plugins.build("models", parse("qwen_vl(backend=stored,prompt=locate)"))
+    return {**grammars, "qwen_vl:locate": located.prompt}
+
+
+def code(text: str) -> str:
+    """Return a text as code in a cell of a table."""
+    if not text:
+        return "(nothing)"
+    return f"<code>{escape(text).replace('|', '&#124;').replace(chr(10), '⏎')}</code>"
+
+
+def shown(value: object) -> str:
+    """Return a value as a cell shows it."""
+    if value is None:
+        return "–"
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(map(shown, value)) + "]"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def of(read: Callable[[str], object], text: str) -> object:
+    """Return what a reader of ours gives; None for a failure."""
+    try:
+        return read(text)
+    except ParseError:
+        return None
+
+
+def rows(
+    table: Mapping[str, object],
+    ours: Callable[[str], object],
+    official: Sequence[Callable[[str], object]],
+) -> Iterator[str]:
+    """Yield a row of a table for each spelling."""
+    for text, says in table.items():
+        cells = [shown(of(ours, text))]
+        for read in official:
+            value = read(text)
+            known = value is None or value == says
+            cells.append(shown(value) if known else f"**{shown(value)}**")
+        yield f"| {code(text)} | {shown(says)} | {' | '.join(cells)} |"
+
+
+def _spar_number(text: str) -> float | None:
+    found = spar.read_official(text, task="depth_prediction_oc")
+    return None if found is None else float(str(found))
+
+
+def _interval(text: str) -> tuple[float, ...] | None:
+    found = vstar.interval_in(text)
+    return None if found is None else tuple(found)
+
+
+def _thoughts() -> Iterator[str]:
+    for who, (form, note) in spellings.THOUGHTS.items():
+        opening = form.partition("{}")[0]
+        whole = form.replace("{}", "A?")
+        said = [
+            after_thought(text).strip() or None for text in (f"{whole}B", whole, f"{opening}A?")
+        ]
+        about = f" ({note})" if note else ""
+        yield f"| {who} | {code(form.replace('{}', '…'))}{about} | {' | '.join(map(shown, said))} |"
+
+
+def _places() -> Iterator[str]:
+    grammars = prompts()
+    for table, field in ((spellings.BOXES, "box"), (spellings.POINTS, "point")):
+        for text, says in table.items():
+            readers = []
+            for name, grammar in grammars.items():
+                found = [getattr(item, field) for item in grammar.parse(text).items]
+                if found and None not in found:
+                    readers.append(f"`{name}`")
+            yield f"| {code(text)} | {shown(says)} | {', '.join(readers) or '–'} |"
+
+
+def page() -> str:
+    """Return the text of the page."""
+    numbers: Iterable[str] = (
+        f"`{name}`" for name, model in models() if "number" in model.forms and ":" not in name
+    )
+    official = (vsi.leading_number, numeric.first_number, _spar_number)
+    letters = (
+        choices.video_mme_choice,
+        choices.longvideobench_choice,
+        choices.sti_bench_choice,
+        lambda text: letter_readers.mcq_choice(text, "ABCD"),
+    )
+    lines = [
+        HEAD.rstrip(),
+        THOUGHTS,
+        *_thoughts(),
+        NUMBERS.replace("{models}", fill(", ".join(numbers), 100)),
+        *rows(spellings.NUMBERS, stated_number, official),
+        LETTERS,
+        *rows(spellings.LETTERS, lambda text: stated_letter(text, "ABCD", OPTIONS), letters),
+        TIMES,
+        *rows(spellings.TIMES, stated_interval, (_interval,)),
+        PLACES,
+        *_places(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,182 @@
+"""Laws of every registered reader: a value or a failure, and a thought changes nothing."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.errors import ParseError
+from harness.judging import rubric
+from harness.metrics.choices import strict_choice
+from harness.metrics.numeric import only_number
+from harness.models.dt_r1.grammar import ANSWER, TASK, Span, read_layout
+from harness.models.grammar import Item
+from harness.models.jit.model import plan_of
+from harness.models.pipeline import LOCATED
+from harness.models.sam3_agent.agent import read_call
+from harness.models.videoseg_r1.sampler import read_interval, read_percentage
+from harness.tasks.qa.answer_text import answer_text
+from harness.thoughts import after_thought, split_thought
+from harness.types import Answer, AnswerForm, Box, Point, Prediction
+
+HERE = Path(__file__).resolve()
+FORM = AnswerForm
+OPTIONS = ("the cat", "the dog", "the cow", "the pig")
+
+
+def _reading():
+    file = HERE.parents[1] / "docs" / "reading.py"
+    spec = importlib.util.spec_from_file_location("reading", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+READING = _reading()
+SPELLINGS = READING.spellings
+FAMILIES = [form for form, _ in SPELLINGS.THOUGHTS.values()]
+MODELS = dict(READING.models())
+PROMPTS = READING.prompts()
+
+
+def test_the_page_is_the_one_that_is_generated():
+    assert READING.PAGE.read_text(encoding="utf-8") == READING.page(), "run `make docs`"
+
+
+def test_the_models_are_those_that_are_registered():
+    assert {"qwen_vl", "pocket", "visionreasoner", "seg_zero", "one_thinker"} <= set(MODELS)
+    assert len(MODELS) >= 14 and len(PROMPTS) >= 16
+
+
+def test_at_least_eighty_spellings():
+    tables = (SPELLINGS.NUMBERS, SPELLINGS.LETTERS, SPELLINGS.TIMES, SPELLINGS.BOXES)
+    assert sum(map(len, tables)) > 150 and len(SPELLINGS.THOUGHTS) >= 10
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_spelt_is_read_or_a_failure(ask, name):
+    model = MODELS[name]
+    tables = (
+        (FORM.NUMBER, SPELLINGS.NUMBERS, lambda answer: answer.number),
+        (FORM.CHOICE, SPELLINGS.LETTERS, lambda answer: answer.choice),
+        (FORM.INTERVAL, SPELLINGS.TIMES, lambda answer: tuple(answer.interval)),
+    )
+    for form, table, value in tables:
+        if form not in model.forms:
+            continue
+        query = ask(form, options=OPTIONS if form is FORM.CHOICE else ())
+        for text, meant in table.items():
+            answer = model.read(query, [text]).answer
+            assert answer is None or value(answer) == meant, (text, answer)
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_places_that_are_spelt_are_read_or_a_failure(name):
+    for text, meant in SPELLINGS.BOXES.items():
+        result = PROMPTS[name].parse(text)
+        boxes = [list(item.box) for item in result.items if item.box is not None]
+        assert result.error or result.phrase or boxes == meant, (text, boxes)
+    for text, meant in SPELLINGS.POINTS.items():
+        result = PROMPTS[name].parse(text)
+        points = [list(item.point) for item in result.items if item.point is not None]
+        assert result.error or result.phrase or points == meant, (text, points)
+
+
+def test_strict_readers_read_the_value_or_nothing():
+    for text, meant in SPELLINGS.NUMBERS.items():
+        assert only_number(text) in (None, meant), text
+    for text, meant in SPELLINGS.LETTERS.items():
+        assert strict_choice(text) in (None, meant), text
+
+
+MARKS = st.sampled_from(
+    [
+        *("<think>", "</think>", "<answer>", "</answer>", "◁think▷", "◁/think▷", "[THINK]"),
+        *("<|channel|>final<|message|>", "<|channel|>analysis", "</seed:think>", "<thinking>"),
+        *("[0, 1000]", '[{"bbox_2d": [1, 2, 3, 4]}]', '<answer>{"bbox": [1]}</answer>', "```json"),
+        *("the answer is A", "[[1, 2, 3, 4]]", "<loc0001>", "<frame>1</frame>", "3", "{", "\n"),
+    ]
+)
+thoughts = st.lists(MARKS | st.text(max_size=8), max_size=8).map("".join)
+
+
+@st.composite
+def thinking(draw):
+    """A thought of one or more families, perhaps opened by a chat template, perhaps nested."""
+    parts = draw(st.lists(st.tuples(st.sampled_from(FAMILIES), thoughts), min_size=1, max_size=3))
+    text = "".join(form.replace("{}", thought) for form, thought in parts)
+    if draw(st.booleans()):
+        form = draw(st.sampled_from([one for one in FAMILIES if not one.startswith("analysis")]))
+        text = form.replace("{}", text)
+    if draw(st.booleans()):  # a frame before a thought is the response's own, opened or not
+        text = text.removeprefix("<think>").replace("<frame>", "")
+    return text
+
+
+def places(prompt):
+    box = Item(box=Box(*SPELLINGS.BOX), point=Point(20, 30), negative=Point(1, 1))
+    return [prompt.write([box]), prompt.write([box], frame=3), "nothing of the kind"]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(thinking())
+def test_a_thought_changes_no_place(thought):
+    for prompt in PROMPTS.values():
+        for answer in places(prompt):
+            plain, after = prompt.parse(answer), prompt.parse(thought + answer)
+            assert (after.items, after.phrase, after.frame, after.ok) == (
+                plain.items,
+                plain.phrase,
+                plain.frame,
+                plain.ok,
+            )
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(thinking(), st.sampled_from(["B", "12.5", "[1, 2.5]", "a red car", "no idea"]))
+def test_a_thought_changes_no_answer_in_words(ask, thought, answer):
+    for model in MODELS.values():
+        for form in (FORM.CHOICE, FORM.NUMBER, FORM.INTERVAL, FORM.TEXT):
+            if form in model.forms - LOCATED:
+                query = ask(form, options=OPTIONS if form is FORM.CHOICE else ())
+                plain, after = (model.read(query, [text]) for text in (answer, thought + answer))
+                assert after.answer == plain.answer
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(thinking())
+def test_a_thought_changes_nothing_for_the_other_readers(thought):
+    turn = "<think></think><task>vqa</task><answer>3</answer>"
+    layout = read_layout([Span(thought + turn)])
+    assert (layout.last(TASK), layout.last(ANSWER)) == ("vqa", "3")
+    assert plan_of(thought + '{"SAM2": []}') == '{"SAM2": []}'
+    call = '<tool>{"name": "report_no_mask", "parameters": {}}</tool>'
+    assert read_call(thought + call, first=True) == read_call(call, first=True)
+    assert read_interval(thought + '{"start": 2, "end": 3.5}') == (2.0, 3.5)
+    assert read_percentage(thought + '{"percent": 30}') == 30
+    assert rubric("graded").read_grade(f"{thought}2") == 2
+    assert (
+        answer_text(Prediction(query_id="q", answer=Answer(choice="B"), responses=(f"{thought}B",)))
+        == "B"
+    )
+
+
+@pytest.mark.parametrize("form", FAMILIES)
+def test_a_thought_without_an_answer_says_nothing(form):
+    assert after_thought(form.replace("{}", "[1, 2] or B")).strip() == ""
+    opening = form.partition("{}")[0]
+    assert after_thought(f"{opening}[1, 2] or B").strip() == ""
+
+
+def test_a_thought_that_is_not_closed_ends_where_an_answer_ends_the_response():
+    text = "<think>or <answer>A</answer>, no: <answer>B</answer>\n"
+    assert split_thought(text) == ("or <answer>A</answer>, no:", "<answer>B</answer>\n")
+    assert after_thought("<think>or <answer>A</answer>, no: B") == ""
+
+
+def test_a_response_without_a_thought_is_left_as_it_is():
+    assert split_thought(" B. \n") == ("", " B. \n")
+    with pytest.raises(ParseError):
+        read_call("", first=True)
