@@ -25,6 +25,7 @@ texts that ends with the prediction."""
 MAX_DIGITS = 10  # of an index
 MAX_CELL = 2**24  # bytes
 MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
+MAX_TEXT = 2**28  # characters of all cells, of which many may share one text
 DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
@@ -124,11 +125,14 @@ def _sheet(path: Path) -> Iterator[dict[str, str]]:
         sheet.reset_dimensions()  # what it says of its size is not what it holds
         rows = sheet.iter_rows(values_only=True)
         names = [str(name) for name in next(rows, ())]
+        left = MAX_TEXT
         for row in rows:
-            yield {
-                name: "" if value is None else str(value)
-                for name, value in zip(names, row, strict=False)
-            }
+            cells = ["" if value is None else str(value) for value in row]
+            left -= sum(map(len, cells))
+            if left < 0:
+                limit = f"at most {MAX_TEXT} characters in all cells"
+                raise DataError(what, expected=limit, found="more")
+            yield dict(zip(names, cells, strict=False))
     except DataError:
         raise
     except (Exception, RecursionError) as error:
