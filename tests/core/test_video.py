@@ -532,3 +532,12 @@ def test_processes_share_the_disk_cache(tmp_path, plain):
     output = {process.communicate(timeout=60)[0].strip() for process in started}
     assert output == {str(sum(int(frame.sum()) for frame in decoded(plain)))}
     assert len(list(tmp_path.rglob("*.npy"))) == 60 and not list(tmp_path.rglob("*.part"))
+
+
+def test_a_stream_of_an_unknown_codec_is_the_files_fault(tmp_path):
+    path = write(tmp_path / "a.avi", codec="mpeg4")
+    data = path.read_bytes()
+    assert data.count(b"FMP4") >= 1
+    path.write_bytes(data.replace(b"FMP4", b"ZZ9Z"))
+    with pytest.raises(MediaError, match=r"a\.avi.*codec"):
+        index_of(path)
