@@ -16,6 +16,7 @@ from harness.files import open_regular
 
 Cells: TypeAlias = Sequence[str]
 MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
+MAX_CHARACTERS = 2**28  # of all cells, of which many may share one text
 MAX_TEXT = 32_767
 """Characters that a cell holds at most."""
 CUT = f"predictions of {MAX_TEXT:,} characters, which a spreadsheet may have cut"
@@ -66,6 +67,7 @@ def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]
             fix="pip install openpyxl, or save the table as .tsv.",
         ) from error
     names: Cells = []
+    left = MAX_CHARACTERS
     try:
         with open_regular(path) as file:  # openpyxl believes names, and not what is in a file
             sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
@@ -77,6 +79,10 @@ def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]
                     _text(cell, f"{where} {name!r}" if name in read else "")
                     for cell, name in zip(row, columns, strict=False)
                 ]
+                left -= sum(map(len, cells))
+                if left < 0:
+                    limit = f"at most {MAX_CHARACTERS} characters in all cells"
+                    raise DataError(what, expected=limit, found="more")
                 names = names or cells
                 yield number, cells
     except DataError:

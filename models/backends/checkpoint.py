@@ -6,13 +6,14 @@ is unpickled, and no code that lies in a checkpoint runs. Nothing is downloaded.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from harness.errors import MissingDependency, ModelError, raised_as
 from harness.files import CONTENTS, digest, open_regular, read_text
 from harness.foreign import reading
+from harness.responses import NUMBERS
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 """Type of weights and activations; `auto` is what a checkpoint was saved in."""
@@ -30,6 +31,12 @@ TRAINED = "checkpoint"  # the folder of a training that holds what it has made
 TRAINING = "harness.json"  # what a checkpoint that harness has made says of its training
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
+LAYERS = frozenset(
+    f"{prefix}{name}"
+    for name in ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "depth", "layers")
+    for prefix in ("", "encoder_", "decoder_")
+)
+"""Names that transformers' configurations have for a number of layers."""
 POCKET = Path(__file__).parents[1] / "pocket"
 SHIPPED: Mapping[str, Path] = {"pocket": POCKET / "checkpoint", "pocket-base": POCKET / "base"}
 """Names of the weights that come with the package; a folder of that name is `./pocket`."""
@@ -95,18 +102,39 @@ def check(folder: Path) -> dict[str, object]:
     """Look at a checkpoint's files without loading them, and return its configuration.
 
     Raises:
-        ModelError: the configuration is missing or wants code to run, weights are missing, cut
-            off, or pickles.
+        ModelError: the configuration is missing, wants code to run or more layers than there are
+            weights for; weights are missing, cut off, or pickles.
     """
     refuse_code(folder)
-    check_weights(folder)
-    return read_json(folder / "config.json")
+    tensors = check_weights(folder)
+    config = read_json(folder / "config.json")
+    for name, value in _layers(config):
+        if type(value) is not int or not 0 <= value <= tensors:
+            raise ModelError(
+                f"checkpoint file {folder / 'config.json'}: {name!r}",
+                expected=f"at most the {tensors} tensors of the weights",
+                found=repr(value)[:40],
+                fix="A network of so many layers would be built before it is compared with them.",
+            )
+    return config
 
 
-def check_weights(folder: Path) -> None:
-    """Raise ModelError unless all weights are there, whole, and safetensors without an adapter."""
-    for path in weights(folder):
-        check_safetensors(path)
+def _layers(config: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield the numbers of layers in a configuration, and in those inside it."""
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _layers(value)
+        elif name in LAYERS and value is not None:
+            yield name, value
+
+
+def check_weights(folder: Path) -> int:
+    """Return the number of tensors in a checkpoint's weights.
+
+    Raises:
+        ModelError: they are missing, cut off, or pickles; or an adapter lies beside them.
+    """
+    tensors = sum(map(check_safetensors, weights(folder)))
     if (folder / ADAPTER).is_file():
         raise ModelError(
             f"checkpoint {folder}",
@@ -115,6 +143,7 @@ def check_weights(folder: Path) -> None:
             fix="Merge the adapter into the weights, or take its file away: which of them were "
             "used would depend on the packages that are installed.",
         )
+    return tensors
 
 
 def refuse_code(folder: Path) -> None:
@@ -210,8 +239,12 @@ def weights(folder: Path) -> tuple[Path, ...]:
     return paths
 
 
-def check_safetensors(path: Path) -> None:
-    """Raise ModelError unless a file's header is sound and its data are as long as it says."""
+def check_safetensors(path: Path) -> int:
+    """Return the number of a file's tensors.
+
+    Raises:
+        ModelError: its header is not sound, or its data are not as long as that says.
+    """
     size, fix = path.stat().st_size, "Fetch or save it again; it may have been cut off."
     damaged = OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError
     what, expected = f"weights {path}", "a complete safetensors file"
@@ -225,6 +258,7 @@ def check_safetensors(path: Path) -> None:
         end = max((int(tensor["data_offsets"][1]) for tensor in header.values()), default=0)
         if 8 + length + end != size:
             raise ValueError(f"{size} bytes instead of {8 + length + end}")
+        return len(header)
 
 
 def fingerprint(folder: Path) -> str:
@@ -293,7 +327,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file of a checkpoint; ModelError if it is none."""
     unread = OSError, ValueError, RecursionError
     with raised_as(ModelError, f"checkpoint file {path}", "a JSON object", *unread):
-        value = json.loads(read_text(path))
+        value = json.loads(read_text(path), **NUMBERS)
         if not isinstance(value, dict):
             raise ValueError(type(value).__name__)
     return value

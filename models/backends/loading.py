@@ -57,6 +57,9 @@ def loading(what: str) -> Iterator[None]:
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         found = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(what, expected="to load it", found=found) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # an odd setting
+        found = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ModelError(what, expected="to load it", found=found) from error
 
 
 @contextmanager

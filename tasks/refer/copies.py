@@ -19,7 +19,7 @@ from harness.errors import DataError
 from harness.files import refuse_other
 from harness.foreign import listed
 from harness.layout import rows
-from harness.masks import BoolArray, Rle, check_size
+from harness.masks import MAX_PIXELS, BoolArray, Rle, check_size
 from harness.media import Media, image_or_placeholder
 from harness.types import Box
 
@@ -206,6 +206,8 @@ def _mask(lines: "ListArray | None", where: str) -> BoolArray:
         raise DataError(where, expected="rows of pixels", found="none")
     lengths = set(lines.value_lengths().to_pylist())
     flat = lines.flatten()
+    if len(flat) > MAX_PIXELS:
+        raise DataError(where, expected=f"at most {MAX_PIXELS} pixels", found=str(len(flat)))
     if len(lengths) != 1 or None in lengths or flat.null_count:
         raise DataError(where, expected="rows of one length", found="several lengths, or gaps")
     pixels = np.asarray(flat.to_numpy(zero_copy_only=False), dtype=np.bool_)

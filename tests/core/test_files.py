@@ -1,12 +1,17 @@
 """Files are opened only if they are files, and hashed once."""
 
 import os
+import subprocess
+import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
 from harness import files
 from harness.files import Contents, NoFile, digest, open_regular
+from harness.store.atomic import write_bytes
 
 
 @pytest.fixture
@@ -110,3 +115,56 @@ def test_what_is_no_file_is_not_opened(tmp_path, kind):
         open_regular(path)
     with pytest.raises(NoFile):
         digest(path)
+
+
+DEAD = 2**22 - 7
+"""No process of Linux has this number, which is above what `pid_max` allows by default."""
+
+
+def leftovers(folder, process):
+    """What `write_bytes`, a site and a worker leave behind when they are killed."""
+    names = [f".a.json.{files._host()}-{process}-0.tmp", f".site.{files._host()}-{process}-3.old"]
+    names.append(f"harness-worker-{files._host()}-{process}-ab_c12")
+    (folder / names[0]).write_text("half")
+    for name in names[1:]:
+        (folder / name / "inner").mkdir(parents=True)
+    return {folder / name for name in names}
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(tmp_path):
+    left = leftovers(tmp_path, DEAD)
+    lives = leftovers(tmp_path, os.getppid())
+    others = {tmp_path / ".a.json.tmp", tmp_path / ".b.0123abcd-5-0.tmp", tmp_path / "a-1-2"}
+    for path in others:
+        path.write_text("somebody else's")
+    write_bytes(tmp_path / "other.json", b"{}")
+    assert set(tmp_path.iterdir()) == lives | others | {tmp_path / "other.json"}
+    assert not any(path.exists() for path in left)
+
+
+def test_the_folder_for_temporary_files_is_tidied_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = leftovers(tmp_path, DEAD)
+    with tempfile.TemporaryDirectory(prefix=files.temporary_prefix("clips")) as folder:
+        assert files.TEMPORARY.match(Path(folder).name)[2] == str(os.getpid())
+        assert [str(path) for path in tmp_path.iterdir()] == [folder] and left
+
+
+def test_a_killed_command_leaves_nothing_that_the_next_one_does_not_remove(tmp_path):
+    code = (
+        "import os, signal, sys; from pathlib import Path; from harness.store import atomic\n"
+        "Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "atomic.write_bytes(Path(sys.argv[1]), b'{}')"
+    )
+    path = tmp_path / "results.json"
+    done = subprocess.run([sys.executable, "-c", code, str(path)])
+    assert done.returncode < 0 and len(list(tmp_path.iterdir())) == 1
+    write_bytes(path, b"{}")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_names_of_temporary_files_are_their_own_and_short_enough(tmp_path):
+    path = tmp_path / ("a" * 255)
+    names = {files.temporary_beside(path) for _ in range(10)}
+    assert len(names) == 10 and all(len(name.name) < 200 for name in names)
+    write_bytes(path, b"x")

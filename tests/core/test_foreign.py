@@ -15,7 +15,6 @@ from harness.errors import DataError, ModelError
 from harness.foreign import in_place_of, is_leftover, listed, recognise
 from harness.formats import read_format
 from harness.formats.mask_tree import mask_tree
-from harness.image_file import header_size
 from harness.layout import JsonFile, file, read_json, read_lines, rows
 from harness.layout.mask_image import read_mask_image
 from harness.media import image_bytes, open_image

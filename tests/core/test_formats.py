@@ -586,6 +586,7 @@ def test_an_inspect_log_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatc
     rows = [inspected(0, "A"), inspected(1, "B" * 50_000)]
     path = inspect_file(tmp_path / "x.eval", rows)
     assert len(read_format("inspect", path, SAMPLES).rows) == 2
+    monkeypatch.setattr(inspect_logs, "EXPANSION", 0)
     monkeypatch.setattr(inspect_logs, limit, 20_000)
     with pytest.raises(DataError, match=r"x\.eval, samples/1_epoch_1.json.*20000"):
         read_format("inspect", path, SAMPLES)

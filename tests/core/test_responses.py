@@ -1,11 +1,20 @@
 """Model text is parsed within limits, and nothing but ParseError comes out."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ParseError
-from harness.responses import finite_numbers, loads_lenient, loads_strict, storable, tag_text
+from harness.responses import (
+    STRICT,
+    finite_numbers,
+    loads_lenient,
+    loads_strict,
+    storable,
+    tag_text,
+)
 
 
 def test_the_first_tag_wins():
@@ -92,3 +101,14 @@ def test_blanks_after_an_open_mark_cost_no_time(opening):
     assert tag_text(text, "answer") is None
     with pytest.raises(ParseError):
         loads_lenient(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["1e999", "[-1e400]", '{"a": 9e9999}', "1" * 65, "NaN", "Infinity"]
+)
+def test_strict_json_has_no_number_that_a_float_does_not_hold(text):
+    with pytest.raises(ParseError):
+        loads_strict(text)
+    with pytest.raises(ValueError):
+        json.loads(text, **STRICT)
+    assert loads_strict("[1e308, -0.0, 1e-999]") == [1e308, -0.0, 0.0]

@@ -128,3 +128,14 @@ def test_a_value_of_another_type_is_an_error(value, hint):
 def test_the_word_none_is_to_be_quoted_where_text_is_expected():
     with pytest.raises(UsageError, match=r"key=….*'none'"):
         convert(None, str, "plugin(key=…)")
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 19, "-" + "1" * 5000, "1e999", "-1e400", "9" * 400 + ".5"]
+)
+def test_a_number_that_does_not_fit_is_refused_and_never_another(number):
+    for text in (f"a(b={number})", f"a:b={number}", f"a(c=d(b={number}))"):
+        with pytest.raises(UsageError, match="In quotes it is a text"):
+            parse(text)
+    spec = parse(f'a(b="{number}")')
+    assert spec.arguments == {"b": number} and parse(str(spec)) == spec

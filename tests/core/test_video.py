@@ -550,3 +550,12 @@ def test_what_a_video_loses_is_counted(tmp_path, codec, pixels, lost):
         container.mux(stream.encode())
     video = video_file(path)
     assert len(video.conversions) == lost == len(pickle.loads(pickle.dumps(video)).conversions)
+
+
+def test_a_stream_of_an_unknown_codec_is_the_files_fault(tmp_path):
+    path = write(tmp_path / "a.avi", codec="mpeg4")
+    data = path.read_bytes()
+    assert data.count(b"FMP4") >= 1
+    path.write_bytes(data.replace(b"FMP4", b"ZZ9Z"))
+    with pytest.raises(MediaError, match=r"a\.avi.*codec"):
+        index_of(path)

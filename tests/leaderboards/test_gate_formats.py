@@ -203,3 +203,57 @@ def test_the_actions_gate_step_runs_in_a_plain_shell(pair, tmp_path):
     nothing = {**environment, "BASELINE": "gone"}
     done = subprocess.run(line, env=nothing, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode > 1 and output.read_text() == "passed=false\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["x\n::stop-commands::y", "::add-mask::x", "a ##[error]b", "a\r::b"]
+)
+@pytest.mark.parametrize("form", ["text", "github", "markdown"])
+def test_no_line_of_a_report_is_a_workflow_command_of_a_name(
+    make_run, rescore, name, form, capsys, monkeypatch, tmp_path
+):
+    before = make_run("before", model=name)
+    after = rescore(make_run("after", model=name), lambda i, v: v - 0.2 + i / 1000)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert gate((before, after), "--format", form) == 1
+    lines = capsys.readouterr().out.splitlines()
+    commands = [line for line in lines if line.strip().startswith("::") or "##[" in line]
+    assert all(line.startswith("::error title=disc_seg val") for line in commands)
+    assert len(commands) == (form == "github")
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "output"),
+    [
+        ({"REPORT": "a\nevil=1"}, 2, ""),
+        ({"REPORT": "a\revil=1"}, 2, ""),
+        (
+            {"MAX_DROP": "0.1 *=? \n\t x=0.2"},
+            0,
+            "passed=true\nmarkdown=r/gate.md\njunit=r/gate.xml\n",
+        ),
+    ],
+)
+def test_the_action_expands_no_pattern_and_writes_no_line_of_an_input(
+    tmp_path, change, code, output
+):
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (step,) = [one for one in action["runs"]["steps"] if one.get("id") == "gate"]
+    (tmp_path / "program").mkdir()
+    program = tmp_path / "program" / "harness"
+    program.write_text('#!/bin/sh\nfor one; do echo "<$one>"; done\n')
+    program.chmod(0o755)
+    (tmp_path / "0.9").touch()
+    given = dict.fromkeys(step["env"], "") | {"REPORT": "r"} | change
+    environment = given | {
+        "PATH": f"{program.parent}:/usr/bin:/bin",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    line = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == code
+    written = tmp_path / "output"
+    assert (written.read_text() if written.exists() else "") == output
+    if "MAX_DROP" in change:
+        limits = re.findall(r"<--max-drop>\n<(.*)>", done.stdout)
+        assert limits == ["0.1", "*=?", "x=0.2"]

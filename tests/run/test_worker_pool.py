@@ -319,3 +319,22 @@ def test_a_worker_that_is_silent_while_it_loads_is_waited_for(tmp_path):
     threading.Timer(0.1, lambda: loading.says.extend([READY, "outcome"])).start()
     (done,) = pool.run([batch(0, "a")])
     assert not loading.killed and done.batch == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "samples", "begun"),
+    [(10**9, 7, 16), (10**9, 200, 100), (3, 200, 3), (20, 41, 20), (40, 41, 21), (2, None, 2)],
+)
+def test_no_more_workers_begin_than_there_are_batches(wanted, samples, begun, tmp_path):
+    """Batches hold two samples, which the first workers tell: of those some may be too many."""
+
+    class Counted(Scene):
+        def __init__(self):
+            Pool.__init__(self, "a model", tmp_path, 0, Options(workers=wanted), samples=samples)
+
+        def _start(self, index):
+            return Scripted(says=[HELLO])
+
+    pool = Counted()
+    assert len(pool._members) == begun and all(one.greeted for one in pool._members)
+    pool.close()
