@@ -9,7 +9,7 @@ from typing import assert_never
 import torch
 from torch import Tensor
 
-from harness.models.learning.loss_types import LossType, Scale
+from harness.models.learning.loss_types import Level, LossType, Scale
 
 STD_EPSILON = 1e-4
 """Added to the standard deviation of a group, as TRL does; VisionReasoner's official code adds
@@ -40,6 +40,17 @@ def divergence(logp: Tensor, reference: Tensor) -> Tensor:
     return torch.exp(log_ratio) - log_ratio - 1
 
 
+def importance_ratio(
+    logp: Tensor, old_logp: Tensor | None, mask: Tensor, level: Level = "token"
+) -> Tensor:
+    """Return the ratio of new to old probability: B × T of tokens, B × 1 of whole rollouts."""
+    difference = logp - (logp.detach() if old_logp is None else old_logp)
+    if level == "sequence":
+        counted = (difference * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)
+        difference = counted.unsqueeze(1)
+    return torch.exp(difference)
+
+
 def grpo_loss(
     logp: Tensor,
     old_logp: Tensor | None,
@@ -54,6 +65,7 @@ def grpo_loss(
     max_completion_length: int | None = None,
     tokens: Tensor | float | None = None,
     sampler_ratio: Tensor | None = None,
+    importance_sampling_level: Level = "token",
 ) -> Tensor:
     """Return the loss of a batch, a scalar; its gradient is what a step goes along.
 
@@ -65,17 +77,20 @@ def grpo_loss(
         mask: Tokens that count, B × T.
         loss_type: Averaging of tokens.
         epsilon: Range below 1 in which the ratio of new to old probability counts.
-        epsilon_high: Range above 1; None: `epsilon`.
+        epsilon_high: Range above 1; None: `epsilon`. For `cispo`, the largest ratio itself.
         beta: Weight of the divergence from the reference.
         max_completion_length: Longest length allowed, for `dr_grpo`; None: T.
         tokens: Tokens that count in the whole step, for `dapo`; None: those of this batch.
         sampler_ratio: Probabilities of `old_logp` over those that another engine has drawn the
             tokens with, B × 1, limited; None: they are the same.
+        importance_sampling_level: What the ratio is of.
     """
-    ratio = torch.exp(logp - (logp.detach() if old_logp is None else old_logp))
-    gain = advantage.unsqueeze(1)
-    highest = 1 + (epsilon if epsilon_high is None else epsilon_high)
-    loss = -torch.min(ratio * gain, ratio.clamp(1 - epsilon, highest) * gain)
+    ratio = importance_ratio(logp, old_logp, mask, importance_sampling_level)
+    gain, high = advantage.unsqueeze(1), epsilon if epsilon_high is None else epsilon_high
+    if loss_type == "cispo":
+        loss = -ratio.clamp(max=high).detach() * gain * logp
+    else:
+        loss = -torch.min(ratio * gain, ratio.clamp(1 - epsilon, 1 + high) * gain)
     if sampler_ratio is not None:
         loss = loss * sampler_ratio
     if beta:
@@ -88,7 +103,7 @@ def grpo_loss(
             return (each / mask.sum(dim=1).clamp(min=1.0)).mean()
         case "bnpo":
             return each.sum() / mask.sum().clamp(min=1.0)
-        case "dapo":
+        case "dapo" | "cispo":
             whole = torch.as_tensor(mask.sum() if tokens is None else tokens)
             return each.sum() / whole.clamp(min=1.0)
         case "dr_grpo":

@@ -47,7 +47,7 @@ def rollouts(seed):
     )
 
 
-def trls_own(one, *, kind, beta, high, old, ratio=None):
+def trls_own(one, *, kind, beta, high, old, ratio=None, level="token"):
     """The loss by TRL's own `_compute_loss`, of a trainer that was never built."""
     from collections import defaultdict
 
@@ -60,7 +60,7 @@ def trls_own(one, *, kind, beta, high, old, ratio=None):
         off_policy_mask_threshold=None,
         beta=beta,
         loss_type=kind,
-        importance_sampling_level="token",
+        importance_sampling_level=level,
         epsilon_low=0.2,
         epsilon_high=high,
         use_vllm=ratio is not None,
@@ -102,8 +102,9 @@ def trls_own(one, *, kind, beta, high, old, ratio=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("beta", [0.0, 0.04])
-@pytest.mark.parametrize(("high", "old"), [(0.2, True), (0.28, True), (0.2, False)])
-def test_the_loss_is_trls_own(kind, beta, high, old):
+@pytest.mark.parametrize(("high", "old"), [(0.2, True), (0.28, True), (0.2, False), (5.0, True)])
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_the_loss_is_trls_own(kind, beta, high, old, level):
     for seed in range(20):
         one = rollouts(seed)
         logp = one.logp.clone().requires_grad_()
@@ -118,9 +119,10 @@ def test_the_loss_is_trls_own(kind, beta, high, old):
             epsilon_high=high,
             beta=beta,
             max_completion_length=50,
+            importance_sampling_level=level,
         )
         ours.backward()
-        theirs, gradient = trls_own(one, kind=kind, beta=beta, high=high, old=old)
+        theirs, gradient = trls_own(one, kind=kind, beta=beta, high=high, old=old, level=level)
         assert abs(ours.item() - theirs.item()) < 1e-6
         assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
 

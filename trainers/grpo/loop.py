@@ -18,7 +18,7 @@ from harness.model import Conversation
 from harness.models.backends.continuous_batching import supports_continuous_batching
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
-from harness.models.learning.loss import advantages, divergence, grpo_loss
+from harness.models.learning.loss import advantages, divergence, grpo_loss, importance_ratio
 from harness.models.learning.rows import answer_span
 from harness.models.rollout import Transcript, write_rollout
 from harness.plugins import plugin_errors
@@ -180,7 +180,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 [f"{one.example.task} {one.example.sample.id}" for one in drafts[part]]
                 for part in parts
             ],
-            tokens=written,
+            tokens=sum(gather([sum(map(sum, map(self.learned_tokens, drafts)))])),
             numbers={
                 **summary_of(merged, all_gains.tolist()),
                 "num_tokens": self.tokens,
@@ -299,7 +299,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         batch = Batch(
             inputs={name: value.to(device) for name, value in inputs.items()},
             prompts=prompts and {name: value.to(device) for name, value in prompts.items()},
-            mask=padded(one.mask for one in drafts).float().to(device),
+            mask=padded(map(self.learned_tokens, drafts)).float().to(device),
             answers=padded(answers).float().to(device),
             advantage=advantage.to(device),
         )
@@ -316,6 +316,11 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 with self.network.disable_adapter():
                     batch.reference, _ = self.policy(batch.inputs, batch.mask, batch.prompts)
         return batch
+
+    def learned_tokens(self, draft: Draft) -> list[int]:
+        """Return 1 for each token of a rollout that counts in the loss."""
+        left_out = draft.cut and self.settings.mask_truncated_completions
+        return [0] * len(draft.mask) if left_out else list(draft.mask)
 
     def loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Counted]:
         """Return the loss of a batch, and numbers of its tokens for the log."""
@@ -335,14 +340,17 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             max_completion_length=chosen.max_completion_length,
             tokens=tokens,
             sampler_ratio=batch.ratio,
+            importance_sampling_level=chosen.importance_sampling_level,
         )
         if chosen.entropy_coef:
             mean = (entropy * mask).sum() / mask.sum().clamp(min=1.0)
             loss = loss - chosen.entropy_coef * mean
         with torch.no_grad():
             gain = batch.advantage[:, None]
-            ratio = torch.exp(logp - logp if batch.old is None else logp - batch.old)
-            above = (ratio > 1 + high) & (gain > 0)
+            level = chosen.importance_sampling_level
+            ratio = importance_ratio(logp, batch.old, mask, level).expand_as(mask)
+            most = high if chosen.loss_type == "cispo" else 1 + high
+            above = (ratio > most) & (gain > 0)
             below = (ratio < 1 - chosen.epsilon) & (gain < 0)
         counted = {
             "entropy": (entropy, mask),

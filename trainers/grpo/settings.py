@@ -6,7 +6,7 @@ from math import inf
 from typing import Annotated, ClassVar, Literal
 
 from harness.errors import UsageError
-from harness.models.learning.loss_types import LossType, Scale
+from harness.models.learning.loss_types import Level, LossType, Scale
 from harness.options import Only
 from harness.trainers.settings import Range, TrainingSettings
 
@@ -57,6 +57,10 @@ class Settings(TrainingSettings):
 
     loss_type: LossType = "bnpo"
     """Averaging of tokens."""
+    importance_sampling_level: Level = "token"
+    """Ratio of each token, or of a whole rollout (GSPO)."""
+    mask_truncated_completions: bool = False
+    """Leave rollouts that were cut out of the loss."""
     beta: float = 0.0
     """Weight of the divergence from the network that training began with."""
     epsilon: float = 0.2
