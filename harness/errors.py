@@ -23,7 +23,7 @@ An error names the thing, what was expected, what was found, and what to do.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 CONTROL_CHARACTERS = re.compile(
@@ -32,13 +32,41 @@ CONTROL_CHARACTERS = re.compile(
 """Control characters of terminals and of text direction, without tab and line feed."""
 
 
+WORKFLOW_COMMANDS = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
+"""What a line of a log begins with that GitHub's runner obeys (`::`, blanks before it are skipped),
+and the older `##[`, which it obeys anywhere."""
+
+
 def printable(text: str) -> str:
-    r"""Return a text from elsewhere, safe for a terminal: control characters are spelled out.
+    r"""Return a text from elsewhere, safe for a terminal and for the log of a job on GitHub.
+
+    Control characters are spelled out, and so is the first sign of a workflow command.
 
     >>> print(printable("a\x1b[2J b\x9d\u202e"))
     a\x1b[2J b\x9d\u202e
+    >>> print(printable("a::b\n ::stop-commands::c"))
+    a::b
+     \x3a:stop-commands::c
     """
-    return CONTROL_CHARACTERS.sub(lambda found: ascii(found[0])[1:-1], text)
+    text = CONTROL_CHARACTERS.sub(_spelled, text)
+    if "::" in text or "##[" in text:
+        text = WORKFLOW_COMMANDS.sub(
+            lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):02x}", text
+        )
+    return text
+
+
+def one_line(text: str) -> str:
+    r"""Return what `printable` does with line feeds and tabs spelled out too.
+
+    >>> print(one_line("x\n::stop-commands::hidden"))
+    x\n::stop-commands::hidden
+    """
+    return printable(re.sub("[\t\n\u2028\u2029]", _spelled, text))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]
 
 
 class HarnessError(Exception):
@@ -77,6 +105,21 @@ def raised_as(
             why = f"{type(error).__name__}: {error}"
         found = why.partition("\n")[0][:200]
         raise kind(thing, expected=expected, found=found, fix=fix) from error
+
+
+def raise_all(thing: str, errors: Mapping[str, HarnessError]) -> None:
+    """Raise the errors of parts as one that lists all; nothing where there are none.
+
+    Args:
+        thing: What has the parts.
+        errors: The error of each part, by its name.
+    """
+    if not errors:
+        return
+    if len(errors) == 1:
+        raise next(iter(errors.values()))
+    listed = "".join(f"\n  {name}: {error}" for name, error in errors.items())
+    raise ModelError(f"{thing}: {len(errors)} parts cannot be loaded{listed}")
 
 
 class UsageError(HarnessError):

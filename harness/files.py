@@ -4,19 +4,27 @@ A file's content is hashed once. The hash is kept in the user's cache (`$HARNESS
 `$XDG_CACHE_HOME/harness`, else `~/.cache/harness`), one small JSON file a folder, by name, size and
 times of change. The cache may be deleted at any time, several processes may write it (the last one
 wins), and where it cannot be written files are hashed each time.
+
+The names of temporary files and folders hold the process that made them, so that what a killed one
+left is removed by the next one that writes in the same folder.
 """
 
 import hashlib
 import io
+import itertools
 import json
 import os
+import re
+import shutil
+import socket
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +34,10 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_HASHES = 2**16  # files whose hashes are held in memory, each a few hundred bytes
+MAX_WHOLE = 2**32
+"""Bytes of a file that is read at once."""
+HOLLOW = 2**26
+"""Bytes from which on a file's holes are looked for."""
 FRESH = 2 * 10**9
 """Nanoseconds since a file was changed in which it may change again without a sign of it."""
 KINDS = {
@@ -45,13 +57,15 @@ def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading. A FIFO or a device, which might never end, is not opened.
 
     Raises:
-        NoFile: it is a FIFO, a socket, a device or a folder.
+        NoFile: it is a FIFO, a socket, a device or a folder, or a large file of little but holes,
+            which claims a size that it does not have.
         OSError: it is not there, or cannot be read.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         status = os.fstat(handle)
         refuse_kind(path, status)
+        _refuse_hollow(path, handle, status)
         if (hashes := _RECORDING.get()) is None:
             return os.fdopen(handle, "rb")
         return io.BufferedReader(_HashedFile(handle, path, status, hashes))
@@ -61,8 +75,9 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; raises as `open_regular` does."""
+    """The content of a file; raises as `open_regular` does, and NoFile above `MAX_WHOLE`."""
     with open_regular(path) as file:
+        _refuse_long(path, file)
         return file.read()
 
 
@@ -74,6 +89,7 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
         UnicodeDecodeError: it is in another encoding.
     """
     with io.TextIOWrapper(open_regular(path), encoding=encoding) as file:
+        _refuse_long(path, file)
         return file.read()
 
 
@@ -88,6 +104,69 @@ def lines_of(path: Path, limit: int) -> Iterator[tuple[int, int, bytes]]:
         for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
             yield number, offset, line
             offset += len(line)
+
+
+def temporary_beside(path: Path, end: str = ".tmp") -> Path:
+    """Return a new name beside a path; what killed processes left under such names is removed."""
+    _remove_leftovers(path.parent)
+    return path.with_name(f".{path.name[:100]}.{_process()}-{next(_NUMBERS)}{end}")
+
+
+def temporary_prefix(what: str) -> str:
+    """Return the beginning of names in the folder for temporary files, where leftovers are removed.
+
+    Args:
+        what: A word, for who looks into that folder.
+    """
+    _remove_leftovers(Path(tempfile.gettempdir()))
+    return f"harness-{what}-{_process()}-"
+
+
+def _process() -> str:
+    return f"{_host()}-{os.getpid()}"
+
+
+@cache
+def _host() -> str:
+    return hashlib.blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove, once, the temporary files that ended processes of this machine left in a folder."""
+    if folder in _TIDIED:
+        return
+    _TIDIED.add(folder)
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            made = TEMPORARY.match(entry.name)
+            if not made or made[1] != _host() or _lives(int(made[2])):
+                continue
+            with suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_uid != os.getuid():
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    Path(entry.path).unlink()
+
+
+def _lives(process: int) -> bool:
+    """Return True for a process that runs, but this one, which has made no such file here yet."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+TEMPORARY = re.compile(r"(?:\.|harness-).*[.-]([0-9a-f]{8})-([1-9]\d{0,8})-\w+(?:\.\w+)?\Z")
+_NUMBERS = itertools.count()
+_TIDIED: set[Path] = set()
+"""Folders that this process has looked into."""
 
 
 def content_hash(path: Path) -> bytes:
@@ -164,6 +243,26 @@ def refuse_kind(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = KINDS.get(stat.S_IFMT(status.st_mode), "no file")
         raise NoFile(0, f"{kind} in the place of a file", str(path))
+
+
+def _refuse_hollow(path: Path, handle: int, status: os.stat_result) -> None:
+    """Raise NoFile for a large file that is a hole in the main (`truncate -s`, a broken download).
+
+    Compression also has a file take less than its size; it leaves no holes.
+    """
+    size, taken = status.st_size, 512 * getattr(status, "st_blocks", status.st_size)
+    if size < HOLLOW or taken * 8 > size or not hasattr(os, "SEEK_HOLE"):
+        return
+    hole = os.lseek(handle, 0, os.SEEK_HOLE)
+    os.lseek(handle, 0, os.SEEK_SET)
+    if hole < size:
+        said = f"{size} bytes of which {taken} are on the disk, the rest is a hole"
+        raise NoFile(0, said, str(path))
+
+
+def _refuse_long(path: Path, file: io.BufferedReader | io.TextIOWrapper) -> None:
+    if (size := os.fstat(file.fileno()).st_size) > MAX_WHOLE:
+        raise NoFile(0, f"{size} bytes, more than the {MAX_WHOLE} that are read at once", str(path))
 
 
 def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:
@@ -253,7 +352,7 @@ class Contents:
                     place = self._place(folder)
                     place.parent.mkdir(parents=True, exist_ok=True)
                     kept = self._read_hashes(folder) | self._folders[folder]
-                    temporary = place.with_name(f".{place.name}.{os.getpid()}.{id(kept)}")
+                    temporary = temporary_beside(place)
                     try:
                         temporary.write_text(json.dumps({"folder": folder, "files": kept}))
                         temporary.replace(place)

@@ -20,9 +20,10 @@ from typing import Any, Protocol
 
 from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
 from harness.files import lines_of, open_regular
+from harness.foreign import refuse_foreign
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
-from harness.responses import finite_numbers, refuse_duplicate_keys, storable
+from harness.responses import STRICT, finite_numbers, storable
 from harness.types import (
     Adaptation,
     Answer,
@@ -61,8 +62,6 @@ MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
 MAX_COUNT = 10**9
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-"""First bytes of files of gzip, zip, bzip2, xz and zstandard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +155,11 @@ def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """Yield the number (from 1), place and content of each line of predictions that is not blank.
 
     Raises:
-        DataError: the file is missing or packed.
+        DataError: the file is missing, packed, or something else in its place.
     """
+    refuse_foreign(path, DataError, f"predictions {path}", "JSON lines")
     with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
         for number, offset, line in lines_of(path, MAX_LINE):
-            if number == 1 and line.startswith(PACKED):
-                raise DataError(
-                    f"predictions {path}",
-                    expected="JSON lines",
-                    found="a packed file",
-                    fix="Unpack it first.",
-                )
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
@@ -182,7 +175,7 @@ def _row(line: bytes, where: str) -> Row:
         )
     with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         text = line.decode("utf-8")
-        plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
+        plain = json.loads(text, **STRICT)
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
         raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
     if plain["id"] != storable(plain["id"]):
@@ -205,10 +198,6 @@ def _row(line: bytes, where: str) -> Row:
         except ParseError as error:
             raise DataError(str(error)) from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
@@ -357,7 +346,13 @@ class TextReader(Protocol):
 
 
 def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None) -> Prediction:
-    """The prediction of a row; a response is read by `reader`, a `model.ResponseReader`."""
+    """The prediction of a row; a response is read by `reader`, a `model.ResponseReader`.
+
+    A response that is null is a failure of the model.
+    """
+    if row.kind == "response" and row.value is None:
+        failure = Failure(FailureKind.MODEL, f"{row.where}: no response")
+        return Prediction(query_id=query.id, failure=failure)
     if row.responses is None:
         return Prediction(query_id=query.id, answer=row_to_answer(row, query))
     if reader is None:
@@ -450,6 +445,8 @@ def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
             one["key"] = call.key
         if call.response is not None:
             one["response"] = storable(call.response)
+        if call.model:
+            one["model"] = storable(call.model)
         plain.append(one)
     return plain
 
@@ -462,7 +459,12 @@ def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
             requests[request] if isinstance(request, int) else from_plain(Request, request)
         )
     return tuple(
-        Call(request=request, key=one.get("key", ""), response=one.get("response"))
+        Call(
+            request=request,
+            key=one.get("key", ""),
+            response=one.get("response"),
+            model=one.get("model", ""),
+        )
         for request, one in zip(requests, plain, strict=True)
     )
 

@@ -258,7 +258,7 @@ def rubric(reference: str) -> Rubric:
 @lru_cache(maxsize=64)
 def _load_rubric(path: Path, reference: str) -> Rubric:
     expected = "a TOML file with name, version and prompt, and a scale if it grades"
-    with raised_as(DataError, f"rubric {path}", expected, OSError, ValueError):
+    with raised_as(DataError, f"rubric {path}", expected, OSError, ValueError, RecursionError):
         plain = tomllib.loads(path.read_text("utf-8"))
         if "reference" in plain:
             raise ValueError("reference: its name, or the file's, is that")

@@ -2,7 +2,7 @@
 
 A handle gives pixels, times and a content id. It does not tell where the file lies, because
 beside ReasonSeg's `x.jpg` lies its answer `x.json`. Decoding follows one rule everywhere (see
-`decode_image`), happens once, and is kept in one bounded cache that all readers share.
+`image_file`), happens once, and is kept in one bounded cache that all readers share.
 """
 
 import hashlib
@@ -10,31 +10,16 @@ import io
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
-
-from harness.errors import MaskError, MediaError, raised_as
-from harness.files import content_hash, open_regular
-from harness.masks import check_size
-
-Frame = NDArray[np.uint8]
-"""An image: height × width × 3, uint8, RGB, origin at the top left."""
-
-EXIF_ORIENTATION = 0x0112
-TURNED = frozenset({5, 6, 7, 8})  # orientations that swap width and height
-
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-"""Formats that are opened, whatever a file's name is. Pillow runs programs for others (EPS)."""
-
-# Our own limit (masks.check_size) is applied to the header before anything is decoded.
-Image.MAX_IMAGE_PIXELS = None
+from harness.errors import MediaError
+from harness.files import content_hash
+from harness.image_file import Frame as Frame
+from harness.image_file import decode_image, read_header
 
 
 class Loader(Protocol):
@@ -65,7 +50,10 @@ class Media:
     builds one by hand.
     """
 
-    __slots__ = ("__weakref__", "_digest", "_id", "_load", "_size", "_times", "is_video")
+    __slots__ = (
+        *("__weakref__", "_digest", "_id", "_load", "_size", "_times"),
+        *("conversions", "is_video"),
+    )
 
     def __init__(
         self,
@@ -75,6 +63,7 @@ class Media:
         times: Sequence[float],
         digest: "Digest",
         is_video: bool,
+        conversions: Sequence[str] = (),
     ) -> None:
         self._load = tuple(loaders)
         self._size = size
@@ -82,6 +71,8 @@ class Media:
         self._digest = digest
         self._id: str | None = None
         self.is_video = is_video
+        self.conversions = tuple(conversions)
+        """What is lost when the first frame is shown, in words."""
 
     def __len__(self) -> int:
         return len(self._load)
@@ -157,18 +148,21 @@ class Media:
             times=self._times,
             digest=self._digest,
             is_video=self.is_video,
+            conversions=self.conversions,
         )
         return made, (self._load,)
 
 
 def open_image(path: Path) -> Media:
     """An image in a file. Reads only its header now."""
+    header = read_header(path, str(path))
     return Media(
         [_FileLoader(path)],
-        size=header_size(path),
+        size=header.size,
         times=(0.0,),
         digest=_FilesDigest((path,)),
         is_video=False,
+        conversions=header.conversions,
     )
 
 
@@ -176,24 +170,27 @@ def frame_files(paths: Sequence[Path], *, frames_per_second: float | None = None
     """A video stored as one image a frame, in order. Reads only the first header now."""
     if not paths:
         raise MediaError("video", expected="at least one frame", found="none")
-    rate = frames_per_second or 1.0
+    rate, header = frames_per_second or 1.0, read_header(paths[0], str(paths[0]))
     return Media(
         [_FileLoader(path) for path in paths],
-        size=header_size(paths[0]),
+        size=header.size,
         times=[index / rate for index in range(len(paths))],
         digest=_FilesDigest(tuple(paths)),
         is_video=True,
+        conversions=header.conversions,
     )
 
 
 def image_bytes(data: bytes, name: str) -> Media:
     """An image held in memory as an encoded file; `name` is for error messages only."""
+    header = read_header(io.BytesIO(data), name)
     return Media(
         [_BytesLoader(data, name)],
-        size=_header_size(io.BytesIO(data), name),
+        size=header.size,
         times=(0.0,),
         digest=_BytesDigest(data),
         is_video=False,
+        conversions=header.conversions,
     )
 
 
@@ -206,6 +203,7 @@ def select_frames(video: Media, places: Sequence[int]) -> Media:
         times=[times[place] for place in places],
         digest=_SelectionDigest(video, tuple(places)),
         is_video=True,
+        conversions=video.conversions,
     )
 
 
@@ -260,66 +258,6 @@ def files_of(media: Media) -> tuple[Path, ...]:
     """
     paths: tuple[Path, ...] = getattr(media._digest, "paths", ())
     return paths
-
-
-def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
-    """Decode to RGB, completely or not at all.
-
-    Orientation tags are applied, as cv2.imread and Hugging Face's loader do; alpha is dropped;
-    palettes, grey and CMYK are converted by Pillow; 16-bit values keep their high byte.
-
-    Raises:
-        MediaError: not an image, cut off, or larger than `masks.MAX_PIXELS`.
-    """
-    _header_size(source, name)
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    what, fix = f"image {name}", "Fetch the file again; a cut image is never scored."
-    unfit = (OSError, SyntaxError, ValueError, EOFError)
-    with (
-        raised_as(MediaError, what, "a complete image", *unfit, fix=fix),
-        _file(source) as file,
-        Image.open(file, formats=FORMATS) as found,
-    ):
-        image = ImageOps.exif_transpose(found)
-        if image.mode.startswith("I"):
-            grey = np.asarray(image).astype(np.int64)
-            high = np.clip(grey >> 8, 0, 255).astype(np.uint8)
-            return np.repeat(high[:, :, None], 3, axis=2)
-        return np.ascontiguousarray(np.asarray(image.convert("RGB")))
-
-
-def header_size(path: Path) -> tuple[int, int]:
-    """(width, height) after the orientation tag is applied, from the header alone."""
-    return _header_size(path, str(path))
-
-
-def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
-    what, fix = f"image {name}", "`harness list tasks NAME` says where a benchmark's data is had."
-    with (
-        raised_as(MediaError, what, "a PNG or JPEG file", OSError, SyntaxError, ValueError),
-        raised_as(MediaError, what, "a file", FileNotFoundError, fix=fix),
-    ):
-        try:
-            with _file(source) as file, Image.open(file, formats=FORMATS) as found:
-                check_size(found.height, found.width, what)
-                turned = _orientation(found) in TURNED
-                return (found.height, found.width) if turned else (found.width, found.height)
-        except MaskError as error:
-            raise MediaError(str(error)) from error
-        except UnidentifiedImageError as error:
-            raise OSError("a file that is not an image") from error
-
-
-def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(source) if isinstance(source, io.BytesIO) else open_regular(source)
-
-
-def _orientation(found: Image.Image) -> int | None:
-    """The orientation tag, without decoding: Pillow reads a whole PNG to look for one."""
-    if found.format == "PNG" and "exif" not in found.info:
-        return None
-    return found.getexif().get(EXIF_ORIENTATION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Generic,
     Literal,
@@ -21,6 +22,7 @@ from typing import (
 from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
+from harness.options import Only
 from harness.spec import Spec
 from harness.types import (
     Answer,
@@ -103,6 +105,14 @@ class Model(ABC):
         A run in which every sample asks for another form is refused before it begins.
         """
         return None
+
+    @property
+    def missing_parts(self) -> Mapping[AnswerForm, str]:
+        """Forms of answer that need a part that nobody chose, each with what to do about it.
+
+        A run with a sample that asks for one of them is refused before it begins.
+        """
+        return {}
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -324,6 +334,9 @@ def settings(part: "Part") -> dict[str, object]:
 class Part:
     """A part of a model that computes on its own: a segmenter, or a propagator."""
 
+    missing: str = ""
+    """Reason why it cannot compute, and what to do about it; empty: it can."""
+
     if TYPE_CHECKING:
 
         @property
@@ -478,6 +491,8 @@ class ChatResponse:
     """Stop string that ended it, which `text` lacks; empty: none did."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each image or frame set as the network saw it."""
+    model: str = field(default="", compare=False)
+    """Name under which a server answered; empty: it gave none, or there is no server."""
     calls: tuple[tuple[ChatRequest, "ChatResponse | None"], ...] = ()
     """Requests sent in the request's place, in order, each with its response (None: it failed);
     empty: the request itself, once."""
@@ -507,12 +522,15 @@ class LearningSettings:
     """Weight decay of AdamW, of matrices."""
     max_grad_norm: float = 1.0
     """Largest norm of the gradient."""
-    lora_r: int = 16
+    lora_r: Annotated[int, Only(finetune="lora")] = 16
     """Rank of the adapter's matrices."""
-    lora_alpha: int = 32
+    lora_alpha: Annotated[int, Only(finetune="lora")] = 32
     """The adapter is scaled by this over its rank."""
     micro_batch_size: int = 8
     """Responses that gradients are computed for at once; half of them where memory runs out."""
+    offload: Literal["none", "optimizer"] = "none"
+    """`optimizer`: gradients, moments and steps of AdamW are on the CPU, and the device holds
+    the weights alone: 4 bytes a parameter instead of 16, and 20 in the memory of the CPU."""
     share_prefix: bool = True
     """Compute the vision features once a sample, and the prompt once a step for all rollouts and
     their log-probabilities. Results are the same but for rounding."""

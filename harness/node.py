@@ -1,7 +1,8 @@
 """Perception nodes: what a plan of a digital twin is made of, and the values that flow between.
 
-A node sees pixels and the outputs of the nodes that its plan names before it, and nothing else:
-no question, no annotation, no file. It is installed in the plugin group `harness.nodes` as a
+A node sees pixels and the outputs of the nodes that its plan names before it, and nothing else: no
+annotation, no file. One with `by_question` is also given the phrases that the question names, and
+no more of it. A node is installed in the plugin group `harness.nodes` as a
 function whose annotation says the class that it returns, so that a plan is checked without loading
 a network.
 """
@@ -183,6 +184,8 @@ class Node(Part, ABC):
     """
 
     kind: ClassVar[NodeKind]
+    by_question: bool = False
+    """True if its output depends on what the question names: `run_for` is given the phrases."""
 
     @abstractmethod
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Output:
@@ -194,6 +197,24 @@ class Node(Part, ABC):
                 of the medium, whatever these are.
             inputs: Outputs of the dependencies, in the order of the plan.
         """
+
+    def run_for(
+        self,
+        media: Media,
+        indices: Sequence[int],
+        inputs: Sequence[Output],
+        phrases: Sequence[str],
+    ) -> Output:
+        """Look at a medium for what a question names; without `by_question` there are no phrases.
+
+        Args:
+            media: See `run`.
+            indices: See `run`.
+            inputs: See `run`.
+            phrases: What the question names, such as `red mug`; empty: nothing.
+        """
+        del phrases
+        return self.run(media, indices, inputs)
 
     @property
     def _parts(self) -> Mapping[str, Part]:

@@ -5,15 +5,20 @@
 
 A SPEC gives `canvas` and every field of `Composition` side by side; the function gets the fields as
 one value. `Carried` marks the options that a checkpoint carries: the prompt and the input of its
-VLM, which must be the same in evaluation as in training.
+VLM, which must be the same in evaluation as in training. `Only` marks options that count only with
+values of others; given without them, they are refused:
+
+    gamma: Annotated[float, Only(r_len=True)] = 0.05
 """
 
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from typing import Annotated, Any, TypeAlias, TypeVar
+
+from harness.errors import UsageError
 
 CARRIED = "carried by a checkpoint"
 
@@ -22,6 +27,79 @@ R = TypeVar("R")
 
 
 Carried: TypeAlias = Annotated[T, CARRIED]
+
+GIVEN = object()
+"""In `Only`: any value but None."""
+
+
+class Only:
+    """Mark of an option that changes something only where other options have some values.
+
+    `Only(r_desc=True) | Only(r_len=True)`: where one of them has; `Only(mode=("a", "b"))`: one of
+    these values. What is not an option of the plugin has no value.
+    """
+
+    def __init__(self, **values: object) -> None:
+        self.alternatives: tuple[Mapping[str, object], ...] = (values,)
+
+    def __or__(self, other: "Only") -> "Only":
+        both = Only()
+        both.alternatives = self.alternatives + other.alternatives
+        return both
+
+    def unmet(self, given: Mapping[str, object]) -> str:
+        """Return the values that make the option idle; empty: it counts."""
+        unmet: dict[str, None] = {}
+        for values in self.alternatives:
+            wrong = [name for name, wanted in values.items() if not _met(given.get(name), wanted)]
+            if not wrong:
+                return ""
+            unmet |= dict.fromkeys(f"{name}={_shown(given.get(name))}" for name in wrong)
+        return " and ".join(unmet)
+
+
+def _met(value: object, wanted: object) -> bool:
+    if wanted is GIVEN:
+        return value is not None
+    return value in wanted if isinstance(wanted, tuple) else value == wanted
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def idle_options(
+    known: Mapping[str, inspect.Parameter], given: Mapping[str, object]
+) -> dict[str, str]:
+    """Return the options of a plugin that other values make idle, each with these values; none
+    that is as it is by default.
+    """
+    values = {**{name: one.default for name, one in known.items()}, **given}
+    unmet = {
+        name: mark.unmet(values)
+        for name, one in known.items()
+        for mark in _marks(one.annotation)
+        if isinstance(mark, Only) and values[name] != one.default
+    }
+    return {name: why for name, why in unmet.items() if why}
+
+
+def _refuse_idle(
+    plugin: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, object]
+) -> None:
+    for name, why in idle_options(known, given).items():
+        idle, usual = f"{name}={_shown(given[name])}", _shown(known[name].default)
+        raise UsageError(
+            f"{plugin} with {why}",
+            expected="settings that change something",
+            found=idle,
+            fix=f"Leave {idle} out ({usual} is the default), or {why}.",
+        )
+
+
+def _marks(hint: object) -> tuple[object, ...]:
+    found: tuple[object, ...] = getattr(hint, "__metadata__", ())
+    return found
 
 
 def with_options(
@@ -62,6 +140,7 @@ def with_options(
 
         @wraps(function)
         def built(**given: Any) -> R:
+            _refuse_idle(function.__name__, options, given)
             parts = {name: given.pop(name) for name in shared if name in given}
             values = (
                 replace(value, **{name: parts[name] for name in known if name in parts})
@@ -70,7 +149,8 @@ def with_options(
             return function(*values, **given)
 
         built.__dict__["__signature__"] = signature.replace(parameters=[*own, *shared.values()])
-        hints = {one.name: one.annotation for one in (*own, *shared.values())}
+        options = {one.name: one for one in (*own, *shared.values())}
+        hints = {name: one.annotation for name, one in options.items()}
         built.__annotations__ = {**hints, "return": signature.return_annotation}
         return built
 
@@ -80,6 +160,4 @@ def with_options(
 def carried_names(function: Callable[..., Any]) -> frozenset[str]:
     """Return the names of a plugin function's options that a checkpoint carries."""
     hints = typing.get_type_hints(function, include_extras=True)
-    return frozenset(
-        name for name, hint in hints.items() if CARRIED in getattr(hint, "__metadata__", ())
-    )
+    return frozenset(name for name, hint in hints.items() if CARRIED in _marks(hint))

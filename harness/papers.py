@@ -16,7 +16,9 @@ declares.
 A value is compared with what the run's record says under the setting's name (or `record`, a path
 with dots) if that is there, such as a segmenter with its checkpoint; else with what the SPEC gives,
 or the setting's default. A part is the paper's if it has the name and all arguments of a value;
-checkpoints are compared by the last part of their names, so that a copy in a folder counts.
+checkpoints are compared by the last part of their names, so that a copy in a folder counts. Parts
+that are recorded as SPECs (`record = "perception.nodes.SAM2"`), and parts within them, likewise: a
+preset is what it stands for, not its name.
 """
 
 import inspect
@@ -179,7 +181,22 @@ def _is(used: object, value: object) -> bool:
         return used.get("name") == part.name and all(
             same_value(used.get(name), wanted) for name, wanted in part.arguments.items()
         )
+    if isinstance(used, str) and isinstance(value, str) and ")" in (used[-1:], value[-1:]):
+        with suppress(HarnessError):
+            return _has(parse(used), parse(value))
     return same_value(used, None if value == "none" else value)
+
+
+def _has(used: Value, wanted: Value) -> bool:
+    """Return True if a recorded part has the name and all arguments of the paper's."""
+    if isinstance(used, Spec) and isinstance(wanted, Spec):
+        inner = used.arguments.get("node")
+        if used.name != wanted.name and isinstance(inner, Spec):  # in a process of its own
+            return _has(inner, wanted)
+        return used.name == wanted.name and all(
+            _has(used.arguments.get(name), one) for name, one in wanted.arguments.items()
+        )
+    return same_value(used, wanted)
 
 
 def same_value(used: object, value: object) -> bool:

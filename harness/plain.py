@@ -17,6 +17,8 @@ from harness.responses import storable
 T = TypeVar("T")
 Convert: TypeAlias = Callable[[Any], Any]
 
+MAX_BITS = 256
+"""Of a whole number."""
 KINDS: Mapping[type, str] = {
     **{str: "text", bool: "true or false", int: "a whole number", float: "a number"},
     **{list: "a list", dict: "an object"},
@@ -153,6 +155,10 @@ def _one_of(plain: Any, values: tuple[Any, ...]) -> Any:
 
 
 def _typed(plain: Any, kinds: tuple[type, ...]) -> Any:
+    if (
+        type(plain) is int and plain.bit_length() > MAX_BITS
+    ):  # no float holds it, nor can it be shown
+        raise ValueError(f"expected a number of at most {MAX_BITS} bits, found a larger one")
     if type(plain) not in kinds:
         raise ValueError(
             f"expected {' or '.join(map(KINDS.__getitem__, kinds))}, found {plain!r:.60}"

@@ -122,6 +122,12 @@ def plugin_errors(what: str, fault: type[HarnessError] = DataError) -> Iterator[
     except ModuleNotFoundError as error:
         raise missing_dependency(what, error) from error
     except (Exception, SystemExit) as error:
+        if isinstance(error, OSError) and error.filename is not None:  # no fault of the code
+            raise fault(
+                what,
+                expected="files that can be read",
+                found=f"{error.strerror}: {str(error.filename)[:200]!r}",
+            ) from error
         raise fault(
             what,
             expected="code that works",

@@ -1,5 +1,6 @@
 """Record of a run's code, packages and machine. Nothing here reads a clock."""
 
+import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,10 +35,19 @@ PACKAGES = (
 SCORING = frozenset({"pycocoevalcap", "bert-score"})
 """Packages that change scores but no prediction."""
 CPU, AUTO = "cpu", "auto"
+REHEARSAL = "HARNESS_REHEARSAL"
+"""Variable of the environment that processes of a rehearsal have (`harness.rehearsal`)."""
+
+
+def is_rehearsal() -> bool:
+    """Return True if this process belongs to a rehearsal: its networks are stand-ins."""
+    return REHEARSAL in os.environ
 
 
 def collect(where: str | None = None) -> dict[str, object]:
     """Commit, package versions, interpreter, platform and device, as plain data.
+
+    A rehearsal says so (`"rehearsal": true`).
 
     Args:
         where: The device; None: that of this process, for which torch is loaded.
@@ -50,6 +60,7 @@ def collect(where: str | None = None) -> dict[str, object]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "device": device() if where is None else where,
+        **({"rehearsal": True} if is_rehearsal() else {}),
     }
 
 

@@ -6,8 +6,10 @@ and duplicate keys, call `json.loads` within the same limits.
 """
 
 import json
+import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -56,7 +58,7 @@ def _text_between(text: str, opening: str, closing: str) -> str | None:
 
 
 def loads_strict(text: str, limit: int = MAX_TEXT) -> object:
-    """Parse JSON: no NaN, no duplicate keys, no trailing text, bounded depth and size.
+    """Parse JSON: no NaN, no infinity, no duplicate keys, no trailing text, bounded depth, size.
 
     A run of more than MAX_DIGITS digits is refused wherever it stands, also in a string.
 
@@ -74,7 +76,7 @@ def loads_strict(text: str, limit: int = MAX_TEXT) -> object:
     if nesting_depth(text) > MAX_DEPTH:
         raise ParseError("JSON", expected=f"at most {MAX_DEPTH} levels", found="more")
     try:
-        return json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
+        return json.loads(text, **STRICT)
     except (ValueError, RecursionError) as error:
         raise ParseError("JSON", expected="one JSON value", found=str(error)) from error
 
@@ -214,6 +216,19 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits, more than {MAX_DIGITS}")
+    return int(digits)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if math.isinf(value):
+        raise ValueError(f"{number[:40]} is too large for a number")
+    return value
+
+
 def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the dictionary of a JSON object, as an `object_pairs_hook`.
 
@@ -225,3 +240,13 @@ def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key {key[:40]!r} twice")
     return plain
+
+
+NUMBERS: Mapping[str, Any] = {"parse_int": _whole, "parse_float": _finite}
+"""Arguments of `json.loads` by which a number that no float holds raises ValueError."""
+STRICT: Mapping[str, Any] = {
+    **NUMBERS,
+    "parse_constant": _refuse,
+    "object_pairs_hook": refuse_duplicate_keys,
+}
+"""Arguments by which NaN, infinity and a key that comes twice raise ValueError as well."""

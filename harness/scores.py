@@ -65,6 +65,9 @@ class Metric:
     that gives the numbers of many subsets at once; see `harness.statistics.jackknife`."""
     inputs: tuple[str, ...] = ()
     derived: Callable[..., Any] | None = None
+    is_partial: bool = False
+    """True if `derived` takes NaN for a part in which nothing counts; without it, the number is
+    None."""
     about: str = ""
     """Description of the number in one line, for cards and boards."""
 
@@ -75,6 +78,14 @@ class Metric:
                 expected="a quotient, `corpus=`, or both `inputs=` and `derived=`",
                 found="another combination",
             )
+
+    def of_parts(self, parts: Sequence[float | None]) -> float | None:
+        """Return a derived metric's number of those of its `inputs`; None where there is none."""
+        assert self.derived is not None, "only derived metrics have parts"
+        if None in parts and not self.is_partial:
+            return None
+        number = float(self.derived(*(math.nan if part is None else part for part in parts)))
+        return None if self.is_partial and math.isnan(number) else number
 
 
 @dataclass(slots=True)
@@ -104,8 +115,7 @@ class Totals:
         found: dict[str, float | None] = {}
         for metric in self.metrics:
             if metric.derived is not None:
-                parts = [found[name] for name in metric.inputs]
-                found[metric.name] = None if None in parts else float(metric.derived(*parts))
+                found[metric.name] = metric.of_parts([found[name] for name in metric.inputs])
             elif metric.corpus is not None:
                 items = self._items.get(metric.name, [])
                 found[metric.name] = float(metric.corpus(items)) if items else None

@@ -14,6 +14,7 @@ A value is a number, `true`, `false`, `none`, a word, a path, quoted text, or ag
 ['reason_seg(split=test,seed=1)', 'mevis']
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,8 +40,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of plugins."""
 
 NAME = re.compile(r"[A-Za-z_][\w.-]*\Z")
-WHOLE = re.compile(r"[+-]?\d{1,18}\Z")
+WHOLE = re.compile(r"[+-]?\d+\Z")
 REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+MAX_WHOLE = 18  # digits of a whole number, which 64 bits hold
 WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "none": None}
 MAX_LENGTH = 10_000
 MAX_DEPTH = 20
@@ -68,9 +70,7 @@ def _show(value: Value) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and (
-        not value
-        or re.search(r"[\s,()=\"']", value)
-        or not isinstance(_value(value, value, 0), str)
+        not value or re.search(r"[\s,()=\"']", value) or value.lower() in WORDS or REAL.match(value)
     ):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return str(value)
@@ -160,13 +160,25 @@ def _value(text: str, whole: str, depth: int) -> Value:
         return re.sub(r"\\(.)", r"\1", text[1:-1])
     if text.lower() in WORDS:
         return WORDS[text.lower()]
-    if WHOLE.match(text):
-        return int(text)
     if REAL.match(text):
-        return float(text)
+        return _number(text, whole)
     if "(" in text:
         return _spec(text, whole, depth)
     return text
+
+
+def _number(text: str, whole: str) -> int | float:
+    if not WHOLE.match(text):
+        expected = "a number that a float can hold"
+        if math.isfinite(value := float(text)):
+            return value
+    else:
+        expected = f"a whole number of at most {MAX_WHOLE} digits"
+        if len(text.lstrip("+-")) <= MAX_WHOLE:
+            return int(text)
+    raise UsageError(
+        f"{whole[:200]!r}", expected=expected, found=text[:40], fix="In quotes it is a text."
+    )
 
 
 def _split_arguments(text: str, whole: str) -> list[str]:

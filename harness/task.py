@@ -67,6 +67,7 @@ def official_and_strict(
     official: str,
     strict: str,
     reads: Callable[..., bool] | None = None,
+    published: str = "official",
     **others: Any,
 ) -> dict[str, Protocol]:
     """Protocols `NAME/official` and `NAME/strict`, which differ in one rule.
@@ -77,11 +78,12 @@ def official_and_strict(
         official: What the first is about.
         strict: What the second is about.
         reads: The `reads` of both, with the same keyword.
+        published: Another word for the first; `lmms` where the authors have published no scorer.
         others: Further fields of `Protocol`; a ceiling of 1 without another.
     """
     others = {"ceiling": Ceiling(value=1.0), **others}
     found = {}
-    for kind, about in (("official", official), ("strict", strict)):
+    for kind, about in ((published, official), ("strict", strict)):
         rule = {"strict": kind == "strict"}
         found[f"{name}/{kind}"] = Protocol(
             name=f"{name}/{kind}",

@@ -16,6 +16,7 @@ A trainer is a plugin: a function with keyword-only settings that returns a `Tra
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -86,6 +87,14 @@ class Trainer(ABC):
         Equal settings, equal data: a training is resumed only if nothing here has changed.
         """
 
+    def may_change(self, name: str, old: object, new: object) -> bool:
+        """Return True if a resumed training may have another value of a setting.
+
+        Of one that does not alter what is learned, or of a total that has grown.
+        """
+        del name, old, new
+        return False
+
     @abstractmethod
     def train(self, run: "TrainingRun") -> Mapping[str, object]:
         """Train to the end, and write the checkpoint.
@@ -126,6 +135,9 @@ class TrainingRun:
     stopping: Callable[[], bool] = _never_stop
     """Function that is called after every step. If it returns True (Ctrl-C), save the state and
     raise KeyboardInterrupt."""
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Makes a block in which Ctrl-C and SIGTERM raise KeyboardInterrupt at once: one that changes
+    no weights, so that the state before it can still be saved."""
     every: int | None = None
     """Steps between evaluations while training; None: none."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None

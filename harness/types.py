@@ -258,6 +258,8 @@ class Call:
     """Key of the sampling, after the query's id: the form, the vote, `:again`."""
     response: str | None
     """Raw text, its prefix included; None: the network failed."""
+    model: str = ""
+    """Name under which a server answered; empty: it gave none, or there is no server."""
 
 
 @dataclass(frozen=True, slots=True)

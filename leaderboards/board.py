@@ -23,8 +23,15 @@ from harness.leaderboards.published_results import PublishedRow, is_benchmark, p
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
-from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, refusals
+from harness.leaderboards.runs import (
+    check_numbers,
+    metrics_for,
+    odd_record,
+    open_runs,
+    refusals,
+)
 from harness.leaderboards.unit_values import unit_failures, unit_values
+from harness.provenance import is_rehearsal
 from harness.record import MANIFEST, SCORES, Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
@@ -34,6 +41,7 @@ from harness.statistics.paired import Comparison, compare
 from harness.store.atomic import read_json
 
 LEVEL = 0.95
+REHEARSED = "REHEARSAL (stand-ins with random weights; no number means anything)"
 OTHER_DATA = (
     "Another table has the same title: its runs read other annotations or other samples than "
     "those of {}, so the two are not ranked together."
@@ -210,14 +218,16 @@ def build(
     tables = [
         found
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
-        if (found := table(members, data_root=data_root, refused=refused)) is not None
+        if (found := _believed(members, data_root, refused)) is not None
     ]
-    known = [entry.row for made in tables for entry in made.entries]
+    entries = [entry for made in tables for entry in made.entries]
     return Board(
-        title=title,
+        title=f"{REHEARSED}: {title}" if is_rehearsal() else title,
         level=LEVEL,
         tables=tuple(_name_twins(tables)),
-        grid=None if definition is None else grid(definition, known),
+        grid=None
+        if definition is None
+        else grid(definition, [one.row for one in entries], [one.unit_values for one in entries]),
         refused=tuple(Refused.of(folder, error) for folder, error in (refused or {}).items()),
         left_off=tuple(left_off),
     )
@@ -246,6 +256,33 @@ def _shown_as(made: Table) -> tuple[str, int, str, str | None]:
 def key(row: Row) -> Key:
     """Return the properties that must be equal for two rows to be compared."""
     return tuple(getattr(row, name) or "" for name in RULES)
+
+
+def _believed(
+    members: Sequence[tuple[Run, Row]],
+    data_root: Path | None,
+    refused: dict[Path, StoreError] | None,
+) -> Table | None:
+    """Return the table of the runs that do not fail it, alone or together; the others are refused.
+
+    Raises:
+        Exception: whatever an odd record leads to, if there is no such list (`open_runs`).
+    """
+    while members:
+        try:
+            return table(members, data_root=data_root, refused=refused)
+        except Exception as error:
+            if refused is None:
+                raise
+            for run, made in members:
+                with refusals(run.folder, refused):
+                    table([(run, made)], data_root=data_root)
+            left = [one for one in members if one[0].folder not in refused]
+            if len(left) == len(members):  # each alone is well
+                folder = left.pop()[0].folder
+                refused[folder] = odd_record(folder, error)
+            members = left
+    return None
 
 
 def table(

@@ -18,12 +18,14 @@ from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.published_results import PAPERS, PublishedResult, published_results
 from harness.papers import same_value
-from harness.spec import Spec, parse
+from harness.spec import Spec, Value, parse
 
 T = TypeVar("T")
 SLOT = re.compile(r"\{(\w+)\}")
 """Name of a training in a SPEC, in the place of its checkpoint."""
-RUN_BY = frozenset({"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed"})
+RUN_BY = frozenset(
+    {"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed", "offload"}
+)
 """Arguments that say with which parts a method is run: others make another method's row."""
 
 
@@ -90,6 +92,10 @@ class BoardRow:
     tasks: tuple[str, ...] = ()
     """Names of the tasks that this SPEC is of; none: all."""
 
+    package: str = ""
+    """Package that this SPEC needs: it is run where that is installed, beside any other SPEC of the
+    row."""
+
     def is_of(self, column: Column) -> bool:
         """Return True if the row is evaluated for a column."""
         return not self.tasks or column.name in self.tasks
@@ -105,6 +111,8 @@ class TrainingStep:
     """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()
     processes: int = 1
+    machines: int = 1
+    """Machines that share the processes evenly."""
 
     def read(self) -> dict[str, Any]:
         """Return what the configuration says, options of `harness train` too.
@@ -183,23 +191,43 @@ class Method:
         """Return True if a measured model is this method.
 
         It has the same name and arguments, given or by default, but for those with which a method
-        is run (RUN_BY). Of checkpoints and trainings the last parts of their paths count.
+        is run (RUN_BY); of a row whose network is its backend's, that network too. Of checkpoints
+        and trainings the last parts of their paths count.
         """
         try:
-            return _is_same(parse(model_spec), self.spec)
+            return is_same(parse(model_spec), self.spec)
         except UsageError:
             return False
 
 
-def _is_same(used: Spec, wanted: Spec) -> bool:
-    if used.name != wanted.name:
+def is_same(used: Spec, wanted: Spec) -> bool:
+    """Return True if two models are one method; see `Method.is_of`."""
+    if used.name != wanted.name or _served(used) != _served(wanted):
         return False
     for name in (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY:
         a, b = (one.arguments.get(name, _default(one.name, name)) for one in (used, wanted))
         both = isinstance(a, Spec) and isinstance(b, Spec)
-        if not (_is_same(a, b) if both else same_value(a, b)):
+        if not (is_same(a, b) if both else same_value(a, b)):
             return False
-    return True
+    network = _network(wanted)
+    return network is None or same_value(_network(used), network)
+
+
+def _network(spec: Spec) -> Value:
+    """Return the network that the backend of a SPEC names, where the SPEC itself names none."""
+    backend = spec.arguments.get("backend")
+    if spec.arguments.get("checkpoint") is not None or not isinstance(backend, Spec):
+        return None
+    return backend.arguments.get("checkpoint") or backend.arguments.get("model")
+
+
+def _served(spec: Spec) -> str:
+    """Return the network that a backend names, of a model that names none itself; else empty."""
+    backend = spec.arguments.get("backend")
+    if "checkpoint" in spec.arguments or not isinstance(backend, Spec):
+        return ""
+    names = (backend.arguments.get(name) for name in ("model", "name", "checkpoint"))
+    return str(next((name for name in names if name), "")).rpartition("/")[2]
 
 
 @cache
@@ -247,7 +275,7 @@ def read(path: Path) -> Definition:
         named = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
         if missing := {one for text in named for one in SLOT.findall(text)} - {*made.trainings}:
             raise ValueError(f"no training {min(missing)}")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"board {path}",
             expected="the form in docs/published.md",

@@ -93,9 +93,20 @@ def marked_name(row: Row) -> str:
     trained on, ‡ where the run differs from the paper of its method, § where it is
     transductive, and ¶ where responses were cut off.
     """
-    marks = " †" * row.trained_on_some + " ‡" * bool(row.deviations) + " §" * row.transductive
-    marks += " ¶" * bool(row.cut)
-    return row.name + f" [{', '.join(row.badges)}]" * bool(row.badges) + marks
+    return marked_names([row])
+
+
+def marked_names(rows: Sequence[Row]) -> str:
+    """Return the name of rows of one model, with the marks that any of them has (`marked_name`)."""
+    badges = dict.fromkeys(badge for row in rows for badge in row.badges)
+    marks = {
+        "†": any(row.trained_on_some for row in rows),
+        "‡": any(row.deviations for row in rows),
+        "§": any(row.transductive for row in rows),
+        "¶": any(row.cut for row in rows),
+    }
+    name = rows[0].name + f" [{', '.join(badges)}]" * bool(badges)
+    return name + "".join(f" {mark}" for mark, has in marks.items() if has)
 
 
 def weights(row: Row) -> str:
@@ -140,7 +151,7 @@ def ledger_note(row: Row) -> str:
 
 
 def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
-    """Describe what a limit may have cost, places beyond the image, and repairs."""
+    """Describe what a limit may have cost, places beyond the image, repairs, several models."""
     cut, text = ledger["cut"], []
     if cut:
         where = "" if ledger["limit"] is None else f" at {ledger['limit']:,} tokens"
@@ -160,6 +171,10 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
     ):
         if ledger[mark]:
             text.append(f"{ledger[mark]:,} of {n_total:,} samples {words}")
+    served = ledger.get("served", {})
+    if len(served) > 1:
+        names = ", ".join(f"{name} ({count:,})" for name, count in served.items())
+        text.append(f"the server answered as {len(served)} models: {names}")
     return "; ".join(text)
 
 

@@ -8,10 +8,10 @@ from shlex import quote
 from urllib.parse import quote as quote_url
 from urllib.parse import urlencode
 
-from harness.errors import printable
+from harness.errors import one_line
 from harness.leaderboards import formatting
 from harness.leaderboards.board import key
-from harness.leaderboards.losses import false_alarms, limit
+from harness.leaderboards.losses import detectable, false_alarms
 from harness.leaderboards.naming import names
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
@@ -170,7 +170,7 @@ class GateReport:
             lines.extend(f"      {line}" for line in details(verdict, self))
         lines.extend(f"  – {name}: only in the candidate, not compared" for name in self.ignored)
         lines.append(power(self))
-        return "".join(f"{printable(line)}\n" for line in lines)
+        return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def sentence(report: GateReport) -> str:
@@ -277,11 +277,12 @@ def look(verdict: TaskVerdict, place: int = 0) -> str:
 def detected(report: GateReport) -> dict[str, float]:
     """Return the drops that this gate detects with 80 % power, by task."""
     tasks = sum(one.adjusted_p is not None for one in report.verdicts)
-    return {
-        one.task: limit(one.comparison, 0.0, tasks=max(tasks, 1))
+    sizes = {
+        one.task: detectable(one.comparison, tasks=max(tasks, 1))
         for one in report.verdicts
-        if one.comparison is not None and one.comparison.detectable is not None
+        if one.comparison is not None
     }
+    return {task: size for task, size in sizes.items() if size is not None}
 
 
 def power(report: GateReport) -> str:

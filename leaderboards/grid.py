@@ -1,14 +1,39 @@
 """A paper's table as a board defines it: the printed beside the measured number in each cell."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from statistics import fmean
+from typing import TypeAlias
 
-from harness.leaderboards.definitions import BoardRow, Column, Definition, Method, methods_of
+from harness.errors import UsageError
+from harness.leaderboards.definitions import (
+    BoardRow,
+    Column,
+    Definition,
+    Method,
+    is_same,
+    methods_of,
+)
 from harness.leaderboards.reproduction import compare_with_paper, training_differences
 from harness.leaderboards.row import Reproduction, Row
+from harness.spec import Spec, parse
+from harness.trainer import CURVE, Curve
+
+LOGGED = "rewards/success"
 
 SECONDS = "time"
 """Column of the seconds that a sample takes."""
+DEGRADED = "share of samples degraded"
+"""Column of the share of units whose headline a model around another one made worse by more than
+the limit of the column's part (VR-TTRL, Table 6)."""
+SUCCESS = "training success rate"
+"""Column of the share of rollouts at a training's end with a legal form, a valid plan and no failed
+code: the mean of `rewards/success` over the last tenth of its steps (DT-R1, Table 7; our
+reading)."""
+UnitValues: TypeAlias = Mapping[str, float | None]
+"""The headline on each unit alone, by the unit's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,22 +99,33 @@ def left_off_text(left_off: Sequence[LeftOff]) -> str:
     return "Left off: " + "; ".join(f"{', '.join(some)}: {why}" for why, some in runs.items())
 
 
-def grid(definition: Definition, measured: Sequence[Row]) -> Grid:
-    """Return a board's table; of several measured rows for one cell the first is taken."""
+def grid(
+    definition: Definition, measured: Sequence[Row], unit_values: Sequence[UnitValues]
+) -> Grid:
+    """Return a board's table; of several measured rows for one cell the first is taken.
+
+    Args:
+        definition: The board.
+        measured: Its rows.
+        unit_values: Of each measured row.
+    """
     rows = {(row.row, row.backbone): row for row in definition.rows}
     named = [f"{name} ({backbone})" if backbone else name for name, backbone in rows]
-    cells = [tuple(_cells(definition, row, measured)) for row in rows.values()]
+    numbers = Numbers(list(zip(measured, unit_values, strict=True)))
+    cells = [tuple(_cells(definition, row, measured, numbers)) for row in rows.values()]
     return Grid(heading=definition.heading, rows=tuple(zip(named, cells, strict=True)))
 
 
-def _cells(definition: Definition, row: BoardRow, measured: Sequence[Row]) -> Iterator[Cell]:
+def _cells(
+    definition: Definition, row: BoardRow, measured: Sequence[Row], numbers: "Numbers"
+) -> Iterator[Cell]:
     place = (row.row, row.backbone)
     methods = [one for one in methods_of(definition) if (one.row.row, one.row.backbone) == place]
     for column in definition.columns:
         method, made = _find(methods, column, measured) or (None, None)
         for part, metric, word in column.heads:
             result = next(iter(definition.printed(row, column, part, word)), None)
-            value = None if made is None else _value(made, part, metric)
+            value = None if made is None else numbers.value(made, part, metric)
             reproduction = None
             if method and made and result and made.of_benchmark and not part and result.is_score:
                 trained = training_differences(made, method)
@@ -123,11 +159,57 @@ def _is_of(column: Column, made: Row) -> bool:
     return bool(column.task) and place == (made.task, made.split, made.subset)
 
 
-def _value(made: Row, part: str, metric: str) -> float | None:
-    if metric == SECONDS:
-        return None if made.seconds is None else made.seconds / made.n_total
-    if not part:
-        return made.metrics.get(metric)
-    category, _, value = part.partition("=")
-    cell = made.breakdowns.get(category, {}).get(value)
-    return cell["metrics"].get(metric) if cell else None
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of measured rows, by part and metric of a column."""
+
+    rows: Sequence[tuple[Row, UnitValues]]
+    """Rows, each with its headline on each unit."""
+
+    def value(self, made: Row, part: str, metric: str) -> float | None:
+        """Return a cell's number; None where it is not known."""
+        if metric == SECONDS:
+            return None if made.seconds is None else made.seconds / made.n_total
+        if metric == SUCCESS:
+            return _success_rate(made)
+        category, _, value = part.partition("=")
+        if metric == DEGRADED:
+            return self._degraded(made, float(value.removesuffix("%")) / 100)
+        if not part:
+            return made.metrics.get(metric)
+        cell = made.breakdowns.get(category, {}).get(value)
+        return cell["metrics"].get(metric) if cell else None
+
+    def _degraded(self, made: Row, limit: float) -> float | None:
+        """Return the share of units that lost more than `limit` against the model's `base`."""
+        base = _spec(made).arguments.get("base")
+        if not isinstance(base, Spec):
+            return None
+        after = next(values for row, values in self.rows if row is made)
+        sign = 1 if made.better[made.headline] == "higher" else -1
+        for row, before in self.rows:
+            if _benchmark(row) != _benchmark(made) or not is_same(_spec(row), base):
+                continue
+            pairs = [(before.get(unit), value) for unit, value in after.items()]
+            losses = [sign * (b - a) for b, a in pairs if a is not None and b is not None]
+            return fmean(one > limit for one in losses) if losses else None
+        return None
+
+
+def _spec(made: Row) -> Spec:
+    """Return a row's model; one without a name where a ready model has none that can be read."""
+    with suppress(UsageError):
+        return parse(made.model_spec)
+    return Spec("")
+
+
+def _benchmark(made: Row) -> tuple[object, ...]:
+    return made.task, made.split, made.subset, made.protocol, made.data
+
+
+def _success_rate(made: Row) -> float | None:
+    place = None if made.training is None else made.training.place
+    if place is None:
+        return None
+    rates = [row[LOGGED] for row in Curve(place / CURVE).read() if LOGGED in row]
+    return fmean(rates[-math.ceil(len(rates) / 10) :]) if rates else None

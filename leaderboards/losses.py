@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.scores import Metric, Ratio, UnitScore
 from harness.statistics.paired import Comparison, compare
-from harness.statistics.power import minimum_detectable
+from harness.statistics.power import POWER, minimum_detectable
 from harness.statistics.quantiles import two_sided_p
 
 SLACK = 1e-9  # a loss of exactly the limit passes, whatever rounding does
@@ -57,8 +57,8 @@ def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
 def limit(comparison: Comparison | None, max_drop: float, *, tasks: int = 1) -> float:
     """Return the largest loss that passes without significance.
 
-    That is `max_drop`, or the detectable loss where that is larger; without an interval the
-    detectable loss is not known, and `max_drop` holds.
+    That is `max_drop`, or the detectable loss by the formula where that is larger; without an
+    interval it is not known, and `max_drop` holds.
 
     Args:
         comparison: Of one task.
@@ -111,5 +111,14 @@ def _sizes(comparison: Comparison, tasks: int) -> float:
 
 
 def _error(comparison: Comparison) -> float:
-    """Return the standard error behind `detectable`; 0 where the difference does not vary."""
-    return (comparison.detectable or 0.0) / _sizes(comparison, 1)
+    """Return the standard error behind `by_formula`; 0 where the difference does not vary."""
+    return (comparison.by_formula or 0.0) / _sizes(comparison, 1)
+
+
+def detectable(comparison: Comparison, *, tasks: int = 1) -> float | None:
+    """Return the smallest loss that a gate of so many such comparisons shows with 80 % power."""
+    if comparison.answers is not None:
+        return comparison.answers.detectable(level=_each_level(comparison, tasks), power=POWER)
+    if comparison.detectable is None:
+        return None
+    return limit(comparison, 0.0, tasks=tasks)

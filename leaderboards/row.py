@@ -4,12 +4,14 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, get_type_hints
 
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
 from harness.papers import Deviation
+from harness.plain import from_plain
 from harness.record import Breakdown, Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, read_contamination
@@ -17,6 +19,22 @@ from harness.scores import Better
 from harness.types import FailureKind
 
 Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
+
+
+class RecordedLedger(TypedDict):
+    """Responses that were cut off, repaired or named places beyond the image (`Ledger.to_json`)."""
+
+    cut: int
+    outside: int
+    repaired: int
+    forms: dict[str, dict[str, int]]
+    categories: dict[str, dict[str, dict[str, int]]]
+    limit: int | None
+    enough: int | None
+    if_wrong: dict[str, float | None] | None
+    if_right: dict[str, float | None] | None
+    served: NotRequired[dict[str, int]]
+    """Number of responses by the name under which a server gave them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +108,7 @@ class Row:
     """Number of samples without an answer, by kind of failure."""
     usage: Mapping[str, int]
     """Tokens and frames, over all samples."""
-    ledger: Mapping[str, Any] | None
+    ledger: RecordedLedger | None
     """Responses that were cut off, repaired or named places beyond the image, and what a limit may
     have cost (`harness.run.ledger`); None of a version that kept none."""
     seconds: float | None
@@ -173,21 +191,19 @@ def row(run: Run) -> Row:
     try:
         description, seconds = manifest["model"]["description"], run.timing.get("wall_seconds")
         made = Row(
-            **{**{key: results[key] for key in COPIED}, **_without_values(results)},
+            **{key: _typed(key, results[key]) for key in COPIED} | _without_values(results),
             name=results["model"],
             run=run.folder.resolve().name,
             data=_data(manifest["data"]),
             intervals={
-                name: None if pair is None or _says_nothing(results) else _interval(*pair)
-                for name, pair in results["intervals"].items()
+                name: None if _says_nothing(results) else pair
+                for name, pair in _typed("intervals", results["intervals"]).items()
             },
-            ledger=results.get("ledger"),
+            ledger=_typed("ledger", results.get("ledger")),
             seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
             judge=_judge(manifest.get("task", {}).get("arguments", {})),
-            seed=manifest.get("seed"),
-            commit=provenance.get("commit"),
-            dirty=provenance.get("dirty"),
-            device=provenance.get("device"),
+            seed=_typed("seed", manifest.get("seed")),
+            **{key: _typed(key, provenance.get(key)) for key in ("commit", "dirty", "device")},
             trained_on=read_contamination(run.folder),
             training=_training(run),
             deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
@@ -198,7 +214,7 @@ def row(run: Run) -> Row:
             process_gpu_peak_bytes=_peak(run, "process_gpu_peak_bytes"),
         )
         counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
-        known = made.headline in made.metrics and made.headline in made.better
+        known = made.headline in made.metrics and made.metrics.keys() <= made.better.keys()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
             f"run {run.folder}",
@@ -210,10 +226,23 @@ def row(run: Run) -> Row:
         raise StoreError(
             f"run {run.folder}",
             expected="n_scored + n_failed = n_total > 0, failures by kind that add up to "
-            "n_failed, and a number for the headline",
+            "n_failed, a number for the headline, and a direction for each metric",
             found=f"{counts[0]} + {counts[1]} of {made.n_total}, {counts[2]} by kind",
         )
     return made
+
+
+def _typed(name: str, plain: object) -> Any:
+    """Return the value of a field, from the record; raise ValueError for one of another type."""
+    try:
+        return from_plain(_hints()[name], plain)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Row)
 
 
 COPIED = (
@@ -309,10 +338,6 @@ def _trained_by(made: CheckpointProvenance, run: Path) -> TrainingInfo:
         folder=made.name,
         place=place if found else None,
     )
-
-
-def _interval(low: float, high: float) -> tuple[float, float]:
-    return float(low), float(high)
 
 
 def _peak(run: Run, name: str) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import HarnessError, StoreError
+from harness.provenance import is_rehearsal
 from harness.record import RESCORE, RESULTS, Run, no_run, runs_below
 from harness.scores import Corpus, Metric, UnitScore, value_of
 from harness.spec import parse
@@ -46,8 +47,20 @@ def open_runs(
                 with refusals(path, refused):
                     run = Run.open(path)
                     run.check_files()
+                    _refuse_rehearsal(run)
                     found[path.resolve()] = run
     return [run for run in found.values() if run is not None]
+
+
+def _refuse_rehearsal(run: Run) -> None:
+    """Raise StoreError for a run of stand-ins, outside of the rehearsal that it belongs to."""
+    if run.manifest["provenance"].get("rehearsal") and not is_rehearsal():
+        raise StoreError(
+            f"run {run.folder}",
+            expected="a run of the networks that its record names",
+            found="a rehearsal, whose networks are stand-ins with random weights",
+            fix="Give a folder without it: no board, site or gate takes rehearsals.",
+        )
 
 
 @contextmanager
@@ -55,10 +68,21 @@ def refusals(folder: Path, refused: dict[Path, StoreError] | None) -> Iterator[N
     """Record why a run cannot be believed, and go on; raise it if there is no such record."""
     try:
         yield
-    except StoreError as error:
+    except Exception as error:
+        fault = error if isinstance(error, StoreError) else odd_record(folder, error)
         if refused is None:
-            raise
-        refused[folder] = error
+            raise fault from error
+        refused[folder] = fault
+
+
+def odd_record(folder: Path, error: Exception) -> StoreError:
+    """Return the error of a run whose record holds something that no reader of it foresaw."""
+    return StoreError(
+        f"run {folder}",
+        expected="a record as this version writes it",
+        found=plugins.describe_error(error),
+        fix=RESCORE,
+    )
 
 
 def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]) -> None:

@@ -15,8 +15,9 @@ def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
     for metric in metrics:
         statistic = unit.scores.get(metric.name)
         if metric.derived is not None:
-            if all(name in found for name in metric.inputs):
-                found[metric.name] = float(metric.derived(*(found[name] for name in metric.inputs)))
+            value = metric.of_parts([found.get(name) for name in metric.inputs])
+            if value is not None:
+                found[metric.name] = value
         elif statistic is not None and not isinstance(statistic, Corpus):
             above, below = quotient(statistic)
             if below:

@@ -85,6 +85,7 @@ def calls_of(
             ),
             key=sent.key.removeprefix(query.id),
             response=None if response is None else storable(response.text),
+            model="" if response is None else response.model,
         )
         for request, answered in zip(requests, responses, strict=True)
         for sent, response in answered.calls_of(request)

@@ -5,13 +5,13 @@ from typing import TypedDict
 
 from harness.frames import FramePolicy
 from harness.model import Chat, Coordinates, Propagator, Segmenter
+from harness.models.default_parts import default_propagator, default_segmenter
 from harness.models.factory import build_chat, build_frame_policy, build_propagator, build_segmenter
 from harness.models.pipeline import KeyFrame
 from harness.options import Carried
-from harness.spec import Spec
+from harness.spec import Spec, Value
 
 TRANSFORMERS = Spec("transformers")
-FLOW = Spec("flow")
 
 
 class Parts(TypedDict):
@@ -39,9 +39,9 @@ class Composition:
     backend: Spec | Chat = TRANSFORMERS
     """Backend that calls the network. `stored` reads responses that exist already."""
     segmenter: Spec | Segmenter | None = None
-    """Makes a mask from an object's box, points or phrase; None: `grabcut`, without weights."""
-    propagator: Spec | Propagator = FLOW
-    """Carries masks from the key frame through a video."""
+    """Makes a mask from an object's box, points or phrase; None: the paper's (`paper.toml`)."""
+    propagator: Spec | Propagator | None = None
+    """Carries masks from the key frame through a video; None: the paper's."""
     keyframe: Carried[KeyFrame] = "middle"
     """The frame of a video that is marked: `first`, `middle`, or `named` by the response."""
     frames: Carried[int | Spec | FramePolicy | None] = 8
@@ -56,12 +56,24 @@ class Composition:
     seed: int = 0
     """Seed of a backend that samples, unless the backend's SPEC names one."""
 
-    def build(self, coordinates: Coordinates | None = None) -> Parts:
-        """Build the parts that are given as SPECs; of a grammar with `coordinates` of its own."""
+    def build(
+        self, coordinates: Coordinates | None = None, *, method: str = "", **where: Value
+    ) -> Parts:
+        """Build the parts that are given as SPECs, and those of the paper in place of others.
+
+        Args:
+            coordinates: Of the grammar, if it has its own.
+            method: The plugin, whose `paper.toml` counts.
+            where: Settings of it on which the paper's parts depend.
+        """
         return Parts(
             chat=self.chat(self.backend, coordinates),
-            segmenter=build_segmenter(self.segmenter),
-            propagator=build_propagator(self.propagator),
+            segmenter=default_segmenter(method, **where)
+            if self.segmenter is None
+            else build_segmenter(self.segmenter),
+            propagator=default_propagator(method)
+            if self.propagator is None
+            else build_propagator(self.propagator),
             keyframe=self.keyframe,
             frames=build_frame_policy(self.frames),
             max_new_tokens=self.max_new_tokens,

@@ -6,7 +6,7 @@ from harness.frames import FramePolicy, frame_policy
 from harness.model import Chat, Coordinates, Propagator, Segmenter
 from harness.spec import Spec, Value
 
-GRABCUT = Spec("grabcut")
+GRABCUT, FLOW = Spec("grabcut"), Spec("flow")
 FRAMES = 8
 
 
@@ -45,9 +45,8 @@ def build_chat(
     return built
 
 
-def build_segmenter(part: Spec | Segmenter | None) -> Segmenter:
-    """Return the segmenter that a SPEC names; None: GrabCut."""
-    part = GRABCUT if part is None else part
+def build_segmenter(part: Spec | Segmenter) -> Segmenter:
+    """Return the segmenter that a SPEC names."""
     built: Segmenter = plugins.build("segmenters", part) if isinstance(part, Spec) else part
     return built
 

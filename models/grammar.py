@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from harness.errors import ParseError
-from harness.models.prompts import text_of
+from harness.models.prompts import fill, text_of
 from harness.responses import MAX_TEXT, Which, finite_numbers, loads_lenient, loads_strict
 from harness.thoughts import parts_of, split_thought
 from harness.types import Box, Point
@@ -192,7 +192,7 @@ def frame_tag(frame: int | None) -> str:
 def ask_for_frame(numbered: Sequence[int]) -> str:
     """Return the words that request the name of one frame shown; empty if there are none."""
     listed, prefix = ", ".join(map(str, numbered)), text_of("harness.models", "numbered_frames.txt")
-    return prefix.strip().replace("{Numbers}", listed) + "\n" if numbered else ""
+    return fill(prefix.strip(), Numbers=listed) + "\n" if numbered else ""
 
 
 def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:

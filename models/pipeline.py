@@ -27,6 +27,7 @@ from harness.model import (
 from harness.models.answers import MASKED, Pending, box_answer, combine_answers, objects_answer
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
+from harness.models.default_parts import missing_parts
 from harness.models.factory import at_least
 from harness.models.frame_selection import choose_frames, frames_shown, pixel_budget
 from harness.models.grammar import Item, ParseResult, Prompt, several_answers
@@ -145,6 +146,11 @@ class PromptedModel(ConversingModel[ChatResult]):
     def forms(self) -> frozenset[AnswerForm]:
         """Forms of answer that it can give."""
         return LOCATED | self.words.forms
+
+    @property
+    def missing_parts(self) -> Mapping[AnswerForm, str]:
+        """Forms with masks, without a segmenter or, of videos, a propagator."""
+        return missing_parts(self.segmenter, self.propagator)
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -4,9 +4,12 @@ Networks that were trained from scratch, as `pocket` was, have never read such w
 asked in a few of their own, and know the grammar of the response from their training alone.
 """
 
+import re
 from functools import lru_cache
 from importlib.resources import files
 from typing import Literal, TypeAlias
+
+from harness.errors import ModelError
 
 Wording: TypeAlias = Literal["paper", "short"]
 """The words around a question: the published ones, or ours (`short.txt`)."""
@@ -26,14 +29,28 @@ def wording_of(prompt: object) -> Wording:
 
 def asked_briefly(question: str) -> str:
     """A question in the words of the wording `short`."""
-    return text_of("harness.models", "short.txt").replace("{Question}", question)
+    return fill(text_of("harness.models", "short.txt"), Question=question)
 
 
-def fill_prompt(template: str, *, question: str, answer: str) -> str:
-    """A prompt with its example of an answer, and the question.
+def fill(template: str, /, **values: object) -> str:
+    """Return a template with values in the place of their names in braces.
 
-    >>> fill_prompt("{Question} Such as {Answer}", question="is it {Answer}?", answer="[]")
+    What is filled in is not looked at again: a question may contain "{Answer}".
+
+    >>> fill("{Question} Such as {Answer}", Question="is it {Answer}?", Answer="[]")
     'is it {Answer}? Such as []'
+
+    Raises:
+        ModelError: the template has no place for one of the values, so that the model would never
+            see it.
     """
-    # The answer first: a question may contain "{Answer}", the example cannot.
-    return template.replace("{Answer}", answer).replace("{Question}", question, 1)
+    missing = [name for name in values if f"{{{name}}}" not in template]
+    if missing:
+        raise ModelError(
+            f"prompt {template[:60]!r}",
+            expected=f"{{{missing[0]}}}, where {missing[0].lower()} goes",
+            found="no such place",
+            fix="Put it back into the file of the prompt.",
+        )
+    places = re.compile("|".join(rf"\{{{re.escape(name)}\}}" for name in values))
+    return places.sub(lambda place: str(values[place[0][1:-1]]), template)

@@ -14,6 +14,7 @@ from string import ascii_uppercase
 from typing import ClassVar
 
 from harness.errors import ParseError, UsageError
+from harness.models.prompts import fill
 from harness.responses import Which, tag_text
 from harness.stated.letters import stated_letter
 from harness.stated.numbers import stated_interval, stated_number
@@ -52,7 +53,8 @@ class Questions:
             f"{letter}. {option}"
             for letter, option in zip(ascii_uppercase, query.options, strict=False)
         )
-        return text.replace("{Options}", options).replace("{Question}", query.text, 1)
+        given = {"Options": options} if form is AnswerForm.CHOICE else {}
+        return fill(text, Question=query.text, **given)
 
     def read(self, query: Query, form: AnswerForm, response: str) -> Answer:
         """The answer that a response gives.

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -21,13 +22,19 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 from torch import Tensor
 
+from harness.errors import HarnessError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning.weights import decayed
+from harness.trainer import TrainingRun
+from harness.trainers import guards
 from harness.trainers import network as networks
 from harness.trainers import state as states
+from harness.trainers.checkpoints import KeptCheckpoints
+from harness.trainers.guards import UnstableTraining
 from harness.trainers.policy import Policy, load_policy, zero_stage
-from harness.trainers.session import Session
+from harness.trainers.session import Session, gather
 from harness.trainers.settings import TrainingSettings
+from harness.trainers.stopwatch import UPDATE, Stopwatch
 
 WEIGHTS, OPTIMIZER, ENGINE = "trained.safetensors", "optimizer.pt", "engine"
 """Files of a state, and the name of what DeepSpeed saves instead."""
@@ -53,36 +60,71 @@ def train(
         KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
     """
     run, chosen, done = session.run, learner.settings, session.done
+    learner.run, learner.stopwatch = run, session.stopwatch
     processes, turns = learner.accelerator.num_processes, chosen.steps_per_round
     size, total = chosen.samples_per_round(processes), chosen.steps(len(examples), processes)
     if session.state is not None:
         learner.load(session.state)
-    rate = learning_rates(chosen, total)
+        session.catch_up()
+    rate, kept = learning_rates(chosen, total), KeptCheckpoints(run, chosen)
     run.progress.start("training", total, done)
     rounds = range(math.ceil(done / turns), math.ceil(total / turns))
     order = islice(sample_order(run.seed, len(examples)), rounds.start * size, None)
     drawn = (learner.share([examples[row] for row in islice(order, size)]) for _ in rounds)
     for number, ready in zip(rounds, one_ahead(learner.prepare, drawn), strict=True):
-        batch = learner.round(ready, number)
         first, end = number * turns, min(total, (number + 1) * turns)
-        for step in range(first, end):
-            numbers = batch.numbers if step == first else {}
-            numbers |= learner.update(batch, rate(step))
-            numbers["epoch"] = (number + 1) * size / len(examples)
-            session.log(step + 1, numbers | session.evaluate(step + 1))
-        stopping = session.stopping()
+        with _saved_if_it_fails(learner, session, first):
+            with learner.interruptible():
+                batch = learner.round(ready, number)
+            for step in range(first, end):
+                numbers = batch.numbers if step == first else {}
+                with session.stopwatch.part(UPDATE):
+                    numbers |= learner.update(batch, rate(step), step + 1)
+                numbers["epoch"] = (number + 1) * size / len(examples)
+                if step + 1 < end:
+                    session.log(step + 1, numbers)
         # A state is of the end of a round, whose rollouts need not be kept in it.
-        if stopping or end == total or end // chosen.save_steps > first // chosen.save_steps:
-            wait = learner.accelerator.wait_for_everyone
-            with states.saved_state(run.state, end, main=run.main, wait=wait) as folder:
-                learner.save(folder)
-        if stopping and end < total:
+        stopping = session.stopping()
+        due = end == total or end // chosen.save_steps > first // chosen.save_steps
+        saving = stopping or due or session.evaluates(end)
+        if saving:
+            learner.save_state(session, end, numbers)
+        is_cut = stopping and end < total
+        if not (is_cut and session.evaluates(end)):  # that may take long; it follows on resuming
+            session.log(end, numbers)
+            if saving:
+                kept.add(end, learner.export)
+        if is_cut:
             raise KeyboardInterrupt
     run.progress.end()
     learner.export(run.checkpoint)
     if run.main and chosen.finetune == "lora":
         learner.network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
-    return {"steps": total, "epochs": rounds.stop * size / len(examples)}
+    facts = {"steps": total, "epochs": rounds.stop * size / len(examples)}
+    return {**facts, **kept.finish(run.checkpoint)}
+
+
+@contextmanager
+def _saved_if_it_fails(
+    learner: "Learner[ExampleT, ReadyT, BatchT]", session: Session, done: int
+) -> Iterator[None]:
+    """Save the state after `done` steps if the block, which follows it, fails before an update.
+
+    Where there are several processes, only for what is raised in all of them alike, and for an
+    interruption, after which the first one saves alone.
+    """
+    learner.changed = False
+    try:
+        yield
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt) or session.run.stopping()
+        alone = learner.accelerator.num_processes == 1
+        agreed = alone or isinstance(error, HarnessError)
+        if not learner.changed and done > session.saved and (interrupted or agreed):
+            learner.save_state(session, done, None, together=not interrupted)
+        if interrupted:
+            raise KeyboardInterrupt from error
+        raise
 
 
 def sample_order(seed: int, samples: int) -> Iterator[int]:
@@ -124,12 +166,17 @@ class Round(Generic[BatchT]):
     """Number of tokens that count in the loss, in all processes."""
     numbers: dict[str, float]
     """Numbers of the round for the log."""
+    samples: Sequence[Sequence[str]] = ()
+    """Names of each batch's samples, for errors."""
 
 
 class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
     """A network in training, with its optimiser and its states."""
 
     settings: TrainingSettings
+    run: TrainingRun = TrainingRun(out=Path())
+    """The training that it belongs to."""
+    stopwatch: Stopwatch = Stopwatch()
 
     def __init__(
         self,
@@ -148,6 +195,8 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         """
         self.chat, self.settings = chat, settings
         self.accelerator, self.seed = accelerator, seed
+        self.changed = False
+        """True if weights were changed in this round."""
         set_seed(seed % 2**32)  # an adapter begins with random numbers
         self.network = load_policy(chat, settings, lora_dropout=lora_dropout)
         self.policy, self.optimizer = accelerator.prepare(
@@ -182,20 +231,36 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         drawn = np.random.SeedSequence([self.seed % 2**64, number]).generate_state(1)
         set_seed(int(drawn[0]) >> 1, device_specific=True)
 
-    def update(self, batch: Round[BatchT], learning_rate: float) -> dict[str, float]:
-        """Make one optimiser step on a round; returns what is logged of it."""
+    def interruptible(self) -> AbstractContextManager[None]:
+        """Make a block that a signal ends at once, if the state before it can still be saved."""
+        spread = zero_stage(self.accelerator)  # states of all processes are needed then
+        return nullcontext() if self.changed or spread else self.run.interruptible()
+
+    def update(self, batch: Round[BatchT], learning_rate: float, step: int = 1) -> dict[str, float]:
+        """Make an optimiser step, the `step`th, on a round; returns what is logged of it.
+
+        Raises:
+            UnstableTraining: the loss or the gradient is not finite; no weight has changed.
+        """
         accelerator, parts = self.accelerator, len(batch.batches)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         tokens = batch.tokens / accelerator.num_processes / parts
         sums, norm, names = torch.zeros(1, device=accelerator.device), None, list[str]()
+        losses = list[float]()
         for one in batch.batches:
             with accelerator.accumulate(self.policy):
-                loss, counted = self.loss(one, tokens)
-                accelerator.backward(loss)
-                if accelerator.sync_gradients:
-                    limit = self.settings.max_grad_norm or math.inf
-                    norm = accelerator.clip_grad_norm_(self.policy.parameters(), limit)
+                with self.interruptible():
+                    loss, counted = self.loss(one, tokens)
+                    losses.append(float(loss.detach()))
+                    if zero_stage(accelerator):  # which makes the step in `backward`
+                        self._check_step(step, losses, None, batch)
+                    accelerator.backward(loss)
+                    if accelerator.sync_gradients:
+                        limit = self.settings.max_grad_norm or math.inf
+                        norm = accelerator.clip_grad_norm_(self.policy.parameters(), limit)
+                        self._check_step(step, losses, norm, batch)
+                self.changed |= accelerator.sync_gradients
                 self.optimizer.step()
                 self.optimizer.zero_grad()
             names = list(counted)
@@ -210,7 +275,56 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         means = zip(names, rest[::2], rest[1::2], strict=True)
         return numbers | {name: total / number for name, total, number in means if number}
 
+    def _check_step(
+        self, step: int, losses: Sequence[float], norm: object, batch: Round[BatchT]
+    ) -> None:
+        """Raise UnstableTraining, in every process, if one of them must not make the step."""
+        known = None if norm is None else float(norm)  # type: ignore[arg-type]
+        fault: UnstableTraining | None = None
+        try:
+            guards.check_step(step, losses, known, batch.samples, self.settings.describe())
+        except UnstableTraining as error:
+            fault = error
+        faults = [one for one in gather([fault]) if one is not None]
+        if faults:
+            self.optimizer.zero_grad()
+            raise faults[0]
+
     # -- states -----------------------------------------------------------------------------------
+
+    def save_state(
+        self,
+        session: Session,
+        step: int,
+        numbers: Mapping[str, float] | None,
+        *,
+        together: bool = True,
+    ) -> None:
+        """Write the state after a step, with the numbers that are yet to be logged of it.
+
+        Args:
+            session: Knows the folder.
+            step: Steps that are done.
+            numbers: Numbers of the last step; None: they are logged.
+            together: Whether all processes call this; else the first one writes alone.
+
+        Raises:
+            UnstableTraining: a weight is not finite.
+            StoreError: the disk is full; the older state is still there.
+        """
+        if not together and not session.run.main:
+            return
+        if not zero_stage(self.accelerator):
+            guards.check_weights(self.network, self.settings.describe())
+        wait = self.accelerator.wait_for_everyone if together else lambda: None
+        kept = KeptCheckpoints(session.run, self.settings)
+        with states.saved_state(
+            session.run.state, step, main=session.run.main, wait=wait, keep=kept.kept
+        ) as folder:
+            self.save(folder)
+            if session.run.main and numbers is not None:
+                session.leave(folder, numbers)
+        session.saved = step
 
     def save(self, folder: Path) -> None:
         """Write a state; called in every process."""

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import plugins
 from harness.errors import MissingDependency, UsageError
+from harness.models.backends.checkpoint import read_json, saved_dtype
 from harness.models.backends.loading import no_bars
 from harness.models.backends.networks import load_network
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
 from harness.trainers.sample_checks import SkippedSample
-from harness.trainers.state import replaced_folder
+from harness.trainers.settings import TrainingSettings
+from harness.trainers.state import as_system_error, replaced_folder
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 Network: TypeAlias = "PreTrainedModel | PeftModel"
 """A network that learns: as transformers loads it, or in PEFT's wrapper with an adapter."""
+CONFIG = "config.json"
 SHOWN = 20  # dropped samples that the manifest names
 COPIED = (
     "generation_config.json",
@@ -95,6 +98,23 @@ def deepspeed_file(name: str | None) -> str | None:
     return str(path)
 
 
+def memory_note(network: "PreTrainedModel", *, computes_bf16: bool, reference: bool) -> str:
+    """Return what is trained in which type, and what that takes on each device."""
+    sizes = [(one.numel(), one.element_size(), one.requires_grad) for one in network.parameters()]
+    trained = sum(size for size, _, grad in sizes if grad)
+    types = Counter(str(one.dtype).removeprefix("torch.") for one in network.parameters())
+    held = sum(size * width for size, width, _ in sizes)
+    # A gradient of the weight's type, and two moments of AdamW in it.
+    learning = sum(3 * size * width for size, width, grad in sizes if grad)
+    whole = held + learning + (held if reference else 0)
+    kind = types.most_common(1)[0][0] + (", computing in bfloat16" if computes_bf16 else "")
+    return (
+        f"trains {trained:,} of {sum(size for size, _, _ in sizes):,} weights in {kind}: "
+        f"{whole / 1e9:.1f} GB on each device for weights, gradients and AdamW, without "
+        "activations and without what DeepSpeed spreads"
+    )
+
+
 def training_facts(
     examples: Sequence[object], dropped: Sequence[SkippedSample], network: "PreTrainedModel"
 ) -> dict[str, object]:
@@ -107,6 +127,26 @@ def training_facts(
         "parameters": sum(size for size, _ in sizes),
         "parameters_trained": sum(size for size, trained in sizes if trained),
     }
+
+
+HALF = ("bfloat16", "float16")
+"""Types in which a step of the usual size is rounded away: 8 or 11 bits hold a weight."""
+
+
+def types_of(chat: TransformersChat, settings: TrainingSettings) -> tuple[str, bool]:
+    """Return the type that weights are trained in, and True if bfloat16 is computed in.
+
+    All weights of a checkpoint in half precision are trained in float32, unless `dtype` says
+    otherwise or DeepSpeed keeps such copies itself: an AdamW step of 1e-6 changes a weight of
+    bfloat16 by less than its last bit.
+    """
+    dtype, bf16 = settings.dtype, settings.bf16 or settings.dtype == "bfloat16"
+    if dtype != "auto" or settings.finetune != "full":
+        return dtype, bf16
+    saved = chat.dtype if chat.dtype != "auto" else saved_dtype(read_json(chat.folder / CONFIG))
+    if saved not in HALF:
+        return dtype, bf16
+    return ("auto", True) if settings.deepspeed else ("float32", True)
 
 
 def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
@@ -133,8 +173,13 @@ def export(
     `base` is the folder of the checkpoint that training began with, and `folder` is replaced as a
     whole; `tensors` are all weights, where the network does not hold them itself (ZeRO-3).
     """
+    from safetensors import SafetensorError
+
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
-        plain.save_pretrained(partial, state_dict=dict(tensors or weights))
+        try:
+            plain.save_pretrained(partial, state_dict=dict(tensors or weights))
+        except SafetensorError as error:
+            raise as_system_error(error, partial) from error
         for name in COPIED:
             if (base / name).is_file():
                 shutil.copyfile(base / name, partial / name)

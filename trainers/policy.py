@@ -31,7 +31,7 @@ from harness.trainers.settings import TrainingSettings
 warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
 
 
-def accelerator_of(settings: TrainingSettings, device: str) -> Accelerator:
+def accelerator_of(settings: TrainingSettings, chat: TransformersChat) -> Accelerator:
     """Return what lets several processes, or DeepSpeed, find each other, before all is loaded.
 
     Raises:
@@ -46,8 +46,8 @@ def accelerator_of(settings: TrainingSettings, device: str) -> Accelerator:
     waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=PATIENCE))
     return Accelerator(
         # Without CUDA it has to be said, or several processes do not find each other.
-        cpu=device == "cpu" or not torch.cuda.is_available(),
-        mixed_precision="bf16" if settings.bf16 or settings.dtype == "bfloat16" else "no",
+        cpu=chat.device == "cpu" or not torch.cuda.is_available(),
+        mixed_precision="bf16" if networks.types_of(chat, settings)[1] else "no",
         gradient_accumulation_steps=accumulated,
         deepspeed_plugin=plugin,
         # A prompt without images leaves the vision tower without gradients.
@@ -121,7 +121,7 @@ def load_policy(
     chat: TransformersChat, settings: TrainingSettings, *, lora_dropout: float
 ) -> networks.Network:
     """Return the network of a backend, with what is frozen and the adapter that settings want."""
-    network = networks.load(chat, dtype=settings.dtype)
+    network = networks.load(chat, dtype=networks.types_of(chat, settings)[0])
     # Of the checkpoint's settings of generation, evaluation's backend takes none either.
     network.generation_config = GenerationConfig(
         eos_token_id=list(chat.end_tokens), pad_token_id=chat.processor.tokenizer.pad_token_id

@@ -1,5 +1,6 @@
 """Frame of every training beside its steps: state, curve, loggers, evaluations, interruption."""
 
+import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import ModelError, UsageError
 from harness.plugins import plugin_errors
+from harness.run.timing import gpu_peak, memory_peak
 from harness.trainer import TrainingRun
 from harness.trainers.state import newest_state, step_of
+from harness.trainers.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENCE = 7 * 86_400
 """Seconds that processes wait for each other: as long as an evaluation by the first one takes."""
+LAST = "numbers.json"
+"""File of a state with the numbers of its last step."""
 TENSORBOARD = "tensorboard"  # also the folder of a training that holds its event files
 
 
@@ -69,16 +74,27 @@ class Session:
         self.state = newest_state(run.state) if run.resume else None
         self.done = 0 if self.state is None else step_of(self.state)
         """Steps that are done in `state`."""
+        self.saved = self.done
+        """Steps that are done in the newest state."""
         if run.main:
+            if run.resume and (self.done or run.curve.read()):
+                where = f"goes on after step {self.done}" if self.done else "begins again at step 0"
+                run.progress.note(f"{run.out}: {where}, the last state that was saved")
             run.curve.cut(self.done)
+        self.stopwatch = Stopwatch()
         self._loggers = loggers(report_to, run, self.done, settings)
+
+    def evaluates(self, step: int) -> bool:
+        """Return True if the network is evaluated after this step."""
+        run = self.run
+        return bool(run.every) and run.evaluate is not None and step % run.every == 0
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Return `eval/<task>/<metric>`, if the network is evaluated after this step."""
         import torch
 
         run = self.run
-        if not run.every or run.evaluate is None or step % run.every:
+        if not self.evaluates(step) or run.evaluate is None:
             return {}
         folder, numbers = run.state / f"evaluated-{step}", dict[str, float]()
         with torch.random.fork_rng():
@@ -88,12 +104,33 @@ class Session:
         return gather([numbers])[0]
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Tell a step's numbers to the curve, the loggers and whoever watches."""
+        """Evaluate if it is time, and tell a step's numbers to all that follow the training.
+
+        Loggers and terminals have times and memory, too; the curve has none, so that equal
+        trainings have equal curves.
+        """
+        measured = {**self.stopwatch.take(numbers.get("step_tokens", 0.0)), **memory()}
+        numbers = {**numbers, **self.evaluate(step)}
         if self.run.main:
             self.run.curve.append(step, numbers)
             for logger in self._loggers:
-                logger.log(dict(numbers), step=step)
-        self.run.progress.step(step, numbers)
+                logger.log(as_in_trl({**numbers, **measured}), step=step)
+        self.run.progress.step(step, {**numbers, **measured})
+
+    def leave(self, state: Path, numbers: Mapping[str, float]) -> None:
+        """Keep the numbers of a state's last step in it: they are logged after it is saved."""
+        (state / LAST).write_text(json.dumps(dict(numbers)), encoding="utf-8")
+
+    def catch_up(self) -> None:
+        """Log the last step of the state that the training goes on from, if that was not done."""
+        path = None if self.state is None else self.state / LAST
+        if path is None or not path.is_file():
+            return
+        logged = bool(self.run.main) and any(
+            row["step"] == self.done for row in self.run.curve.read()
+        )
+        if not gather([logged])[0]:
+            self.log(self.done, json.loads(path.read_text(encoding="utf-8")))
 
     def stopping(self) -> bool:
         """Return whether some process was asked to stop."""
@@ -140,6 +177,25 @@ def loggers(
             made.append(tracker(**known[name]))
             made[-1].start()
     return made
+
+
+def as_in_trl(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return numbers under TRL's names, where ours are shorter: means of a reward's components.
+
+    >>> as_in_trl({"rewards/iou": 0.5, "rewards/iou/std": 0.1, "reward": 1.0})
+    {'rewards/iou/mean': 0.5, 'rewards/iou/std': 0.1, 'reward': 1.0}
+    """
+    return {
+        f"{name}/mean" if name.startswith("rewards/") and name.count("/") == 1 else name: number
+        for name, number in numbers.items()
+    }
+
+
+def memory() -> dict[str, float]:
+    """Return the peak memory of this process in 10^9 bytes: on its GPU, else resident."""
+    on_gpu = gpu_peak()
+    name = "perf/max_memory_allocated_gb" if on_gpu else "perf/max_memory_resident_gb"
+    return {name: (on_gpu or memory_peak()) / 1e9}
 
 
 def last(run: TrainingRun, name: str) -> float | None:

@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from math import ceil, inf
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from harness.errors import UsageError
+from harness.options import Only
 
 Range = tuple[float, float]
 
@@ -22,6 +23,16 @@ class TrainingSettings(ABC):
     """Least and greatest value of a setting; of others, whole numbers are 1 or more, others 0."""
     ASIDE: ClassVar[tuple[str, ...]] = ("report_to",)
     """Settings that change nothing of what is learned."""
+    FREE: ClassVar[tuple[str, ...]] = (
+        "save_steps",
+        "save_total_limit",
+        "metric_for_best_model",
+        "greater_is_better",
+        "load_best_model_at_end",
+    )
+    """Settings that a resumed training may change: what is learned does not depend on them."""
+    GROWING: ClassVar[tuple[str, ...]] = ("max_steps", "num_train_epochs")
+    """Settings that may be larger in a resumed training."""
     LEARNING_RATES: ClassVar[Mapping[str, float]]
     """Usual learning rates by `finetune`; an adapter wants 10 to 100 times more."""
 
@@ -44,13 +55,13 @@ class TrainingSettings(ABC):
 
     finetune: Literal["full", "lora"] = "full"
     """All weights, or an adapter that is merged into them at the end."""
-    lora_r: int = 16
+    lora_r: Annotated[int, Only(finetune="lora")] = 16
     """Rank of the adapter's matrices."""
-    lora_alpha: int = 32
+    lora_alpha: Annotated[int, Only(finetune="lora")] = 32
     """The adapter is scaled by this over its rank."""
-    lora_layers: Literal["language", "all"] = "language"
+    lora_layers: Annotated[Literal["language", "all"], Only(finetune="lora")] = "language"
     """Linear layers of the language model, or of the vision tower too."""
-    freeze_vision: bool = False
+    freeze_vision: Annotated[bool, Only(finetune="full") | Only(lora_layers="all")] = False
     """Train the language model, and the layers that merge patches for it."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the weights while training; `auto`: the type that the checkpoint was saved in."""
@@ -63,14 +74,44 @@ class TrainingSettings(ABC):
 
     save_steps: int = 100
     """Steps between states that a training can go on from; the last step is one."""
+    save_total_limit: int = 1
+    """States that are kept, the last ones. With more than 1, or a metric_for_best_model, the
+    checkpoint of each of their steps is kept too, in `checkpoints/`, and the best one."""
+    metric_for_best_model: str | None = None
+    """Number of the curve, such as `reward` or `eval/<task>/<metric>`, by which a step is best."""
+    greater_is_better: bool | None = None
+    """Whether the best is the largest; None: unless the metric's name ends with `loss`."""
+    load_best_model_at_end: bool = False
+    """Make the best checkpoint the training's, in the place of the last."""
     report_to: str | None = "auto"
     """`tensorboard`, `wandb` or `tensorboard+wandb`; `auto`: TensorBoard if it is installed."""
 
+    def may_change(self, name: str, old: object, new: object) -> bool:
+        """Return True if a resumed training may have another value of a setting."""
+        if name in self.GROWING:
+            both = isinstance(old, (int, float)) and isinstance(new, (int, float))
+            return both and old <= new  # type: ignore[operator]
+        return name in self.FREE
+
+    @property
+    def is_greater_better(self) -> bool:
+        """`greater_is_better`, or what the metric's name says."""
+        if self.greater_is_better is not None:
+            return self.greater_is_better
+        return not (self.metric_for_best_model or "").endswith("loss")
+
     def __post_init__(self) -> None:
+        if self.load_best_model_at_end and self.metric_for_best_model is None:
+            raise UsageError(
+                "load_best_model_at_end=true",
+                expected="metric_for_best_model=NAME, such as reward",
+                found="none",
+            )
         for one in fields(self):
             value, bounds = getattr(self, one.name), self.RANGES.get(one.name)
             if bounds is None:
-                bounds = (1, inf) if one.type in (int, int | None) else (0, inf)
+                plain = getattr(one.type, "__origin__", one.type)  # without marks
+                bounds = (1, inf) if plain in (int, int | None) else (0, inf)
             if not isinstance(value, (int, float)) or bounds[0] <= value <= bounds[1]:
                 continue
             expected = f"at least {bounds[0]}" if bounds[1] == inf else "{} to {}".format(*bounds)

@@ -4,9 +4,11 @@ A state is a folder `state/step-<n>`, which is written under another name, synce
 Nothing in it is unpickled but what `torch.load(…, weights_only=True)` reads.
 """
 
+import errno
+import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +25,16 @@ PARTIAL, REPLACED = ".partial", ".replaced"  # names of a folder that does not c
 
 @contextmanager
 def saved_state(
-    folder: Path, step: int, *, main: bool = True, wait: Callable[[], object] = lambda: None
+    folder: Path,
+    step: int,
+    *,
+    main: bool = True,
+    wait: Callable[[], object] = lambda: None,
+    keep: Callable[[Sequence[int]], Collection[int]] = lambda steps: (max(steps),),
 ) -> Iterator[Path]:
-    """Yield a folder to write the state after `step` into; it replaces older ones at the end.
+    """Yield a folder to write the state after `step` into; at the end older ones are removed.
+
+    `keep` says which of the states stay, by the steps after which they were saved.
 
     Each process enters the block: the one with `main` makes the folder and gives it its name, and
     `wait` returns once all have called it.
@@ -38,9 +47,11 @@ def saved_state(
         wait()
         yield partial
         wait()
-    for older in folder.glob("step-*") if main else ():
-        if older != whole:
-            shutil.rmtree(older)
+    there = {step_of(path): path for path in folder.glob("step-*")} if main else {}
+    kept = {step, *keep(sorted(there))} if main else set()
+    for other, path in there.items():
+        if other not in kept:
+            shutil.rmtree(path)
     wait()
 
 
@@ -90,9 +101,20 @@ def trained_tensors(network: "nn.Module") -> "dict[str, Tensor]":
 
 def save_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
     """Write tensors as safetensors."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    save_file({name: one.contiguous() for name, one in tensors.items()}, path)
+    try:
+        save_file({name: one.contiguous() for name, one in tensors.items()}, path)
+    except SafetensorError as error:  # which is all that a full disk is called
+        raise as_system_error(error, path) from error
+
+
+def as_system_error(error: Exception, path: Path) -> OSError:
+    """Return the system's error behind one of safetensors, by the number in its text."""
+    number = re.search(r"os error (\d+)", str(error))
+    code = int(number[1]) if number else errno.EIO
+    return OSError(code, os.strerror(code) if number else str(error), str(path))
 
 
 def load_tensors(path: Path, network: "nn.Module") -> None:
@@ -125,7 +147,10 @@ def save_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
     """Write the states of optimisers."""
     import torch
 
-    torch.save([one.state_dict() for one in optimizers], path)
+    try:
+        torch.save([one.state_dict() for one in optimizers], path)
+    except RuntimeError as error:  # of its writer, where the disk is full
+        raise OSError(errno.ENOSPC, str(error), str(path)) from error
 
 
 def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:

@@ -46,7 +46,7 @@ ASKED, HELD = "asked.json", "held"
 SHOWN = {
     "reward of the method": REWARD,
     "tokens of reasoning": ("think_length",),
-    "groups without variance": ("frac_groups_zero_variance",),
+    "groups without variance": ("frac_reward_zero_std",),
 }
 
 

@@ -15,6 +15,8 @@ ORDERED = ("direction", "order", "order3", "leaves", "end_relation")
 """Those that frames in another order answer otherwise."""
 BUDGETS, THRESHOLDS = "6+12+18", "3.5+4.5"
 """Of VideoSeg-R1 here: tokens that pocket's reasoning has; scores that stills spread around."""
+UNPENALISED: Settings = {"budgets": "96+176+256", "thresholds": "3+6"}
+"""The defaults of what only a penalty reads."""
 
 ROOM: Settings = {"max_completion_length": 160}
 """For long reasoning: a response that is cut earns nothing, and would be a reason of its own."""
@@ -103,7 +105,8 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "seg_zero": Study(
             method="seg_zero",
-            model="seg_zero(checkpoint={start},canvas=168,prompt=short,max_new_tokens=160)",
+            model="seg_zero(checkpoint={start},canvas=168,prompt=short,max_new_tokens=160,"
+            "segmenter=grabcut,propagator=flow)",
             tasks=SINGLE,
             measures=(
                 Measure(title="gIoU", task=HELD_SINGLE, metric="gIoU"),
@@ -114,7 +117,8 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "dr2seg": Study(
             method="dr2seg",
-            model="dr2seg(checkpoint={start},canvas=168,prompt=short,max_new_tokens=160)",
+            model="dr2seg(checkpoint={start},canvas=168,prompt=short,max_new_tokens=160,"
+            "segmenter=grabcut,propagator=flow)",
             tasks=REASONING,
             measures=(
                 Measure(title="gIoU", task=HELD_REASONING, metric="gIoU"),
@@ -128,7 +132,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         "videoseg_r1": Study(
             method="videoseg_r1",
             model="videoseg_r1(checkpoint={start},canvas=168,prompt=short,context=168,beside=clips,"
-            "max_new_tokens=160)",
+            "max_new_tokens=160,segmenter=grabcut,propagator=flow)",
             tasks=REASONING,
             measures=(
                 Measure(title="gIoU", task=HELD_REASONING, metric="gIoU"),
@@ -140,7 +144,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
                 ),
             ),
             settings={"scorer": "measured", "budgets": BUDGETS, "thresholds": THRESHOLDS, **ROOM},
-            arms={"no length penalty": {"length_penalty": "none"}},
+            arms={"no length penalty": {"length_penalty": "none", **UNPENALISED}},
             warm_up=_warm(ALL),
         ),
         "video_str": Study(

@@ -4,7 +4,7 @@ from argparse import Namespace
 from html import escape
 from pathlib import Path
 
-from harness.cli.output import show_json, write_text
+from harness.cli.output import say, show_json, write_text
 from harness.cli.progress import LineProgress
 from harness.cli.spec_arguments import run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
@@ -51,7 +51,7 @@ def audit(arguments: Namespace) -> int:
         show_json(made.to_json())
         return 0
     _print(made)
-    print("", arguments.out / "audit.html", arguments.out / "badge.svg", sep="\n")
+    say("", arguments.out / "audit.html", arguments.out / "badge.svg")
     return 0
 
 
@@ -94,11 +94,11 @@ def summary(made: Audit) -> str:
 
 
 def _print(made: Audit) -> None:
-    print(
+    say(
         f"{made.model} on {made.task}, {made.protocol}, {made.n_samples} samples: "
         f"{made.headline} {formatting.number(made.value)}"
     )
-    print("\n".join(wrap_lines(summary(made))) + "\n")
+    say(*wrap_lines(summary(made)), "")
     head = ("", "control", "score", "change", "verdict", "")
     show_columns([head, *map(_cells, made.controls)])
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.arguments.board import DROP, GATE_FORMATS
-from harness.cli.output import note, tell, write_text
+from harness.cli.output import note, say, tell, write_text
 from harness.cli.tables import wrap_lines
-from harness.errors import UsageError, printable
+from harness.errors import UsageError
 from harness.record import SCORES, Run, no_run, runs_below, unfinished_below
 from harness.store.atomic import write_bytes, write_json, writing
 
@@ -23,13 +23,22 @@ if TYPE_CHECKING:
 
 
 def build(arguments: Namespace) -> int:
-    """Write board.md, board.json and samples.parquet from run folders."""
+    """Write board.md, board.json and samples.parquet from run folders, and tables for papers."""
     from harness.leaderboards.export.tables import SAMPLES, write_samples
-    from harness.leaderboards.render import write
+    from harness.leaderboards.render import write, write_tables
+    from harness.leaderboards.render.summary import Style
 
     board = _built(arguments)
+    style = Style(
+        metrics=arguments.metrics,
+        spread=arguments.spread,
+        percent=not arguments.fractions,
+        digits=arguments.digits,
+    )
+    formats = dict.fromkeys(arguments.format or ())
     with writing(arguments.out):
-        paths = [*write(board, arguments.out), arguments.out / SAMPLES]
+        tables = write_tables(board, arguments.out, formats, style, data_root=arguments.data)
+        paths = [*write(board, arguments.out), arguments.out / SAMPLES, *tables]
         entries = [entry for table in board.tables for entry in table.entries]
         names = {entry.folder: entry.row.name for entry in entries}
         write_samples([Run.open(folder) for folder in names], arguments.out / SAMPLES, names=names)
@@ -47,7 +56,7 @@ def site(arguments: Namespace) -> int:
         arguments.out,
         data_root=arguments.data,
         images=not arguments.no_images,
-        told=lambda line: print(printable(line), file=sys.stderr),
+        told=lambda line: say(line, to=sys.stderr),
     )
     return _report(arguments, [str(start)], board)
 
@@ -95,7 +104,7 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
         note(f"{path} is not finished and not on the board; the same `harness eval` goes on.")
     for one in board.refused:
         name = f"{one.model} {one.run}".strip()
-        print(f"refused: {name}: {one.reason}", file=sys.stderr)
+        say(f"refused: {name}: {one.reason}", to=sys.stderr)
     plain = {
         "files": paths,
         "tables": len(board.tables),
@@ -122,7 +131,7 @@ def keep(arguments: Namespace) -> int:
     for folder in found:
         place = arguments.out / folder.relative_to(arguments.runs)
         keep_run(Run.open(folder), place)
-        print(place)
+        say(place)
     return 0
 
 
@@ -157,7 +166,7 @@ def check(arguments: Namespace) -> int:
     if not arguments.update_baseline:
         return 0 if report.is_passed else 1
     for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
-        print(f"replaced: {place}", file=sys.stderr)
+        say(f"replaced: {place}", to=sys.stderr)
     return 0
 
 

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import UsageError
+from harness.models.default_parts import default_propagator, default_segmenter
 from harness.spec import Spec, parse
+from harness.types import AnswerForm
 
 HERE = "{checkpoint}"
 """Placeholder in `--eval-model` for the checkpoint of the training."""
 PARTS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
 """Arguments of models that are plugins, and can be made before anything is trained."""
+IMAGES, VIDEOS = frozenset({AnswerForm.MASK}), frozenset({AnswerForm.MASK_TRACK})
 
 
 def evaluated_by(text: str | None) -> Spec | None:
@@ -79,6 +82,25 @@ def check_parts(spec: Spec) -> None:
             )
         if key in PARTS and isinstance(value, (Spec, str)):
             plugins.build(PARTS[key], parse(str(value)))
+
+
+def check_default_parts(spec: Spec, forms: frozenset[AnswerForm]) -> None:
+    """Raise UsageError for a part that forms of answer need, that the SPEC of a model does not
+    choose, and that its paper cannot give.
+    """
+    parameters = inspect.signature(plugins.load("models", spec.name)).parameters
+    given = {**{name: one.default for name, one in parameters.items()}, **spec.arguments}
+    needed = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}
+    for name, served in needed.items():
+        if not forms & served or given.get(name, "") is not None or given.get("sam2"):
+            continue
+        part = (
+            default_propagator(spec.name)
+            if name == "propagator"
+            else default_segmenter(spec.name, **given)
+        )
+        if part.missing:
+            raise UsageError(part.missing)
 
 
 def with_checkpoint(spec: Spec, folder: Path) -> Spec:

@@ -1,19 +1,20 @@
 """A TOML file with the same keys as the command line."""
 
 import argparse
+import math
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from harness.cli.arguments.shared import count
+from harness.cli.arguments.shared import count, whole
 from harness.errors import UsageError
 from harness.files import read_text
 
 OURS = ("help", "config", "shard")  # not to be set from a file
 KINDS: Mapping[object, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "a whole number"),
+    whole: ((int,), "a whole number"),
     count: ((int,), "a whole number"),
     float: ((int, float), "a number"),
     Path: ((str,), "a path"),
@@ -40,12 +41,31 @@ def read_config(path: Path, parser: argparse.ArgumentParser) -> dict[str, object
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a configuration; raise UsageError if it is no TOML."""
+    """Read a configuration; raise UsageError if it is no TOML, or a number does not fit."""
     try:
-        return tomllib.loads(read_text(path))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        plain = tomllib.loads(read_text(path), parse_float=_real)
+        _check_whole(plain)
+        return plain
+    except (OSError, ValueError, RecursionError) as error:
         found = (isinstance(error, OSError) and error.strerror) or str(error)
         raise UsageError(f"config {path}", expected="a TOML file", found=found) from error
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if math.isinf(value) and "inf" not in text:
+        raise ValueError(f"{text[:40]}, which is too large")
+    return value
+
+
+def _check_whole(plain: object) -> None:
+    """Raise ValueError for a whole number that 64 bits, which TOML has for it, do not hold."""
+    if isinstance(plain, int) and plain.bit_length() > 63:
+        raise ValueError("a whole number of more than 64 bits")
+    for inner in (
+        plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list) else ()
+    ):
+        _check_whole(inner)
 
 
 def option_value(path: Path, option: argparse.Action, value: object) -> object:

@@ -3,9 +3,8 @@
 from argparse import Namespace
 from dataclasses import asdict
 
-from harness.cli.output import show_json
+from harness.cli.output import say, show_json
 from harness.cli.tables import show_columns
-from harness.errors import printable
 from harness.leaderboards.differences.conform import Deviation
 from harness.leaderboards.differences.conform import conform as run_cases
 
@@ -22,13 +21,13 @@ def conform(arguments: Namespace) -> int:
         plain = {"protocol": arguments.protocol, "cases": count, "deviating": cases}
         show_json({**plain, "deviations": [asdict(one) for one in found]})
         return int(bool(found))
-    print(f"{arguments.protocol}: {count} cases, {cases} deviate")
+    say(f"{arguments.protocol}: {count} cases, {cases} deviate")
     if not found:
         return 0
     first = found[0]
-    print(f"\nthe smallest that deviates: {first.case}")
-    print(f"  {first.metric} {_number(first.expected)}, the scorer gives {_given(first)}")
-    print("\n".join(f"    {printable(line)}" for line in first.example) + "\n")
+    say("", f"the smallest that deviates: {first.case}")
+    say(f"  {first.metric} {_number(first.expected)}, the scorer gives {_given(first)}")
+    say(*(f"    {line}" for line in first.example), "")
     rows = [("metric", "protocol", "scorer", "case")]
     rows += [(one.metric, _number(one.expected), _given(one), one.case) for one in found[:SHOWN]]
     show_columns(rows)

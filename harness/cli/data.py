@@ -7,14 +7,14 @@ from typing import Any
 
 from harness import plugins
 from harness.cli.fetch import fetched_sources
-from harness.cli.output import show_json, tell
+from harness.cli.output import say, show_json, tell
 from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select
-from harness.run.preflight import problem_line, survey, undecodable
+from harness.run.preflight import conversion_text, problem_line, survey, undecodable
 from harness.store.atomic import writing
 from harness.task import Task
 from harness.types import Sample
@@ -96,7 +96,7 @@ def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
 
 def _complete(task: Task) -> dict[str, object]:
     """Return the counts of files that are complete."""
-    found = survey(task, select(task, None))
+    found = survey(task, select(task, None), every_frame=True)
     groups: set[str] = set()
 
     def count_samples() -> Iterator[Sample]:
@@ -110,6 +110,7 @@ def _complete(task: Task) -> dict[str, object]:
         "videos": len(groups),
         "fingerprint": found.fingerprint,
         # Rows that lost their image belong to the published list and are no samples.
+        "conversions": dict(found.conversions),
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": same,
     }
@@ -138,23 +139,25 @@ def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
 def _show_check(line: dict[str, Any], *, strict: bool) -> None:
     where = f"{line['name']}, split {line['split']}"
     if line["problems"]:
-        print(f"{where}: {len(line['problems'])} problem(s)")
+        say(f"{where}: {len(line['problems'])} problem(s)")
         for problem in line["problems"][:SHOWN]:
-            print(f"  {problem_line(**problem)}")
+            say(f"  {problem_line(**problem)}")
         if (rest := len(line["problems"]) - SHOWN) > 0:
-            print(f"  … and {rest} more (--json lists all)")
+            say(f"  … and {rest} more (--json lists all)")
     else:
-        print(f"{where}: {_counts(line)}, fingerprint {line['fingerprint']}")
+        say(f"{where}: {_counts(line)}, fingerprint {line['fingerprint']}")
         _show_differences(line, strict=strict)
+        if converted := conversion_text(line["conversions"]):
+            print(f"  {converted}")
         for groups in line["duplicates"][:SHOWN]:
-            print(f"  the same content: {', '.join(groups[:SHOWN])}")
+            say(f"  the same content: {', '.join(groups[:SHOWN])}")
         if (rest := len(line["duplicates"]) - SHOWN) > 0:
-            print(f"  … and {rest} more (--json lists all)")
+            say(f"  … and {rest} more (--json lists all)")
     for one in line["fetched"]:
         part = "" if one.get("files") is not None else ", not complete: run data fetch again"
-        print(f"  fetched from {one['repository']}, commit {one['commit']}{part}")
+        say(f"  fetched from {one['repository']}, commit {one['commit']}{part}")
     if line.get("data") and (line["problems"] or (strict and line["differences"])):
-        print(f"  How it is had: {line['data']}")
+        say(f"  How it is had: {line['data']}")
 
 
 def _counts(line: dict[str, object]) -> str:
@@ -177,7 +180,7 @@ def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
     )
     kind = "error" if strict else "difference"
     made = " (a generated world)" if line["generated"] else ""
-    print(f"  {kind}: {text}{made}")
+    say(f"  {kind}: {text}{made}")
 
 
 def info(arguments: Namespace) -> int:
@@ -188,7 +191,7 @@ def info(arguments: Namespace) -> int:
         return 0
     for one in shown:
         for name, value in one.items():
-            print(f"{name}: {str(_with_unknown(name, value)).strip()}")
+            say(*f"{name}: {str(_with_unknown(name, value)).strip()}".splitlines())
         print()
     return 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from harness import plugins
 from harness.cli import waterfall
 from harness.errors import UsageError
+from harness.files import temporary_prefix
 from harness.formats import FORMATS, read_format
 from harness.formats.logs import lmms_eval
 from harness.leaderboards.differences.diff import Difference, diff_runs
@@ -56,7 +57,7 @@ def _against_log(a: Run, arguments: Namespace) -> Difference:
         format=arguments.format,
         allow_extra=True,
     )
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix("diff")) as folder:
         run = Path(folder) / "log"
         score_file(task, submission, folder=run, task_spec=a.manifest["task"]["spec"])
         return diff_runs(

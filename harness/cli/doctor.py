@@ -1,7 +1,7 @@
 """`harness doctor`: the state of this machine, missing parts, and their remedies.
 
 Nothing heavy is imported and no device is touched: it answers within two seconds. With `--sandbox`
-it starts a worker of each tier and tests it.
+it starts a worker of each tier and tests it; with `--checkpoint` it looks at that alone.
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli.output import show_json
-from harness.errors import SandboxUnavailable
+from harness.errors import MissingDependency, ModelError, SandboxUnavailable, UsageError
 from harness.version import __version__
 
 DISTRIBUTION = "visual-reasoning-harness"
@@ -65,14 +65,25 @@ class Finding:
 
 
 def doctor(arguments: Namespace) -> int:
-    """Print the state of the machine; exit code 0, unless the core or every sandbox is lacking."""
-    findings = [*_sandbox()] if arguments.sandbox else [*_core(), *_optional(), *_machine()]
-    incomplete = any(one.needed and one.fix for one in findings)
+    """Print the state of the machine, or of a checkpoint; exit code 0 if nothing needed is lacking.
+
+    Of the sandbox one tier is needed.
+    """
+    if arguments.checkpoint and arguments.sandbox:
+        raise UsageError("harness doctor", expected="--checkpoint or --sandbox", found="both")
+    if arguments.checkpoint:
+        findings, code = [*_checkpoint(arguments.checkpoint)], ModelError.exit_code
+    elif arguments.sandbox:
+        findings, code = [*_sandbox()], SandboxUnavailable.exit_code
+    else:
+        findings, code = [*_core(), *_optional(), *_machine()], MissingDependency.exit_code
+    lacking = [one.needed and bool(one.fix) for one in findings]
     if arguments.sandbox:
-        incomplete = all(one.fix for one in findings)
+        lacking = [all(one.fix for one in findings)]
+    code = code if any(lacking) else 0
     if arguments.json:
         show_json([asdict(one) for one in findings])
-        return 6 if incomplete else 0
+        return code
     from harness.cli.tables import show_columns, wrap_lines
 
     marks = [("✗" if one.needed else "–") if one.fix else "✓" for one in findings]
@@ -83,7 +94,7 @@ def doctor(arguments: Namespace) -> int:
     for one in findings:
         if one.fix:
             print("\n".join(wrap_lines(f"{one.name}: {one.fix}", indent=4)))
-    return 6 if incomplete else 0
+    return code
 
 
 def _version(name: str) -> str | None:
@@ -160,6 +171,31 @@ def _sandbox() -> Iterator[Finding]:
         named = "" if described["names"] else "not "
         about = f"Landlock {landlock or 'absent'}, refused calls {named}named"
         yield Finding(tier, state, about)
+
+
+def _checkpoint(name: str) -> Iterator[Finding]:
+    """The parts of a checkpoint; when none lacks, it is asked by its processor as a run asks it."""
+    from harness.models.backends import checkpoint as checkpoints
+    from harness.models.backends.completeness import checkpoint_parts, writes_text
+    from harness.models.backends.networks import end_tokens, load_processor
+    from harness.models.backends.prompt_check import check_padding, check_prompts
+
+    folder = checkpoints.find(name)
+    whole, writes = True, writes_text(folder)
+    for part in checkpoint_parts(folder, writes=writes):
+        whole = whole and not part.lacks
+        fix = part.lacks and (part.fix or "Fetch or save it again.")
+        yield Finding(part.name, "lacking" if part.lacks else "whole", part.lacks, fix, needed=True)
+    if not (whole and writes):
+        return
+    try:
+        processor = load_processor(folder, name=name)
+        check_padding(processor)
+        check_prompts(processor, end_tokens(folder, processor.tokenizer))
+    except ModelError as error:
+        yield Finding("prompts", "wrong", "the form in which it is asked", str(error), needed=True)
+    else:
+        yield Finding("prompts", "whole", "the form in which it is asked", needed=True)
 
 
 def gpus() -> list[str]:

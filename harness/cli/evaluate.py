@@ -18,11 +18,11 @@ from harness.cli.checkpoint_config import requested_models
 from harness.cli.checkpoints import check_network
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
-from harness.cli.output import show_json
+from harness.cli.output import say, show_json
 from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import UnsupportedAnswerForm, UsageError
+from harness.errors import Unavailable, UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
 from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
@@ -37,8 +37,9 @@ from harness.task import Task
 
 SHOWN = 6
 """Maximum number of run folders that are listed at the end."""
-NO_SCORES = {"refused", "decision", "shard"}
-"""Keys of outcomes without scores: of a pair that was not run, and of a run that was stopped."""
+NO_SCORES = {"refused", "lost", "decision", "shard"}
+"""Keys of outcomes without scores: of a pair that was not run, of a run that the infrastructure
+failed, and of one that was stopped."""
 
 
 @terminable()
@@ -77,16 +78,19 @@ def evaluate(arguments: Namespace) -> int:
     }
     with nullcontext() if launch is None else heartbeat(launch, out) as launch:
         shown = _evaluate_models(arguments, folders, models, requested, options, launch)
-    if launch is None or launch.leads:
+    outcomes = [one for results in shown.values() for one in results.values()]
+    lost = [one["lost"] for one in outcomes if "lost" in one]
+    if (launch is None or launch.leads) and len(lost) < len(outcomes):
         scored = [
             folder
             for (model, key), folder in folders.items()
             if not shown[model][key].keys() & NO_SCORES
         ]
         _show(arguments, shown, scored)
-    outcomes = [one for results in shown.values() for one in results.values()]
     if any("refused" in one for one in outcomes):
         return UnsupportedAnswerForm.exit_code
+    if lost:
+        raise Unavailable("; ".join(lost))
     return int(any(one.get("decision") == "worse" for one in outcomes))
 
 
@@ -154,6 +158,9 @@ def _evaluate_models(
                         progress.note(str(error))
                         shown[str(spec)][key] = {"refused": str(error)}
                     continue
+                except Unavailable as error:  # the other pairs may have all that they need
+                    shown[str(spec)][key] = {"lost": str(error)}
+                    continue
                 if decider is not None:
                     progress.note(f"against {decider.baseline}: {decider.sentence()}")
                 if decider is not None and not run.is_finished:
@@ -201,6 +208,8 @@ def _options(arguments: Namespace) -> Options:
     for name, value in (("--worker-wait", wait), ("--timeout", arguments.timeout)):
         if value is not None and not 0 < value < math.inf:
             raise UsageError(name, expected="seconds, more than 0", found=str(value))
+    if not 0 <= (limit := arguments.infrastructure_limit) <= 1:
+        raise UsageError("--infrastructure-limit", expected="from 0 to 1", found=str(limit))
     known = {one.name for one in fields(Options)}
     typed = {name: value for name, value in vars(arguments).items() if name in known}
     return Options(**typed, data_root=str(arguments.data.resolve()), checked=True)
@@ -234,12 +243,12 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
             show_results(model, run)
         for key, one in results.items():
             if "submission" in one:
-                print(
+                say(
                     f"{key}: the ground truth is hidden; "
                     f"for the organisers' server: {one['submission']}"
                 )
     if folders:
-        print("\n".join(next_commands(arguments.out, folders)))
+        say(*next_commands(arguments.out, folders))
 
 
 def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:

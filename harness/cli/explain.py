@@ -175,7 +175,7 @@ def _print(shown: Mapping[str, Any]) -> None:
             _print_list(name, value)
         else:
             text = ", ".join(_pairs(value)) if isinstance(value, Mapping) else value
-            print(printable(f"{name:10} {text}"))
+            _print_value(name, text)
 
 
 def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
@@ -194,9 +194,14 @@ def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _print_list(name: str, lines: Sequence[str]) -> None:
     first, *others = lines
-    print(printable(f"{name:10} {first}"))
+    _print_value(name, first)
     for line in others:
-        print(printable(f"{'':12} {line}"))
+        _print_value("", line, 12)
+
+
+def _print_value(name: str, text: object, width: int = 10) -> None:
+    """Print a value, each further line of it below the first: none looks like an entry."""
+    print(printable(f"{name:{width}} {text}").replace("\n", f"\n{'':{width}} "))
 
 
 def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:

@@ -22,7 +22,7 @@ from harness import checkpoint_config
 from harness.cli.hub_access import call_hub, connect, refuse_offline
 from harness.cli.output import tell
 from harness.errors import DataError, StoreError, UsageError
-from harness.files import open_regular
+from harness.files import open_regular, temporary_prefix
 from harness.leaderboards.publish import PUBLICATION, check_chain
 from harness.leaderboards.publish import publish as publish_run
 from harness.models.backends import checkpoint
@@ -136,7 +136,7 @@ def _contents(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]:
     runs = runs_below(path)
     _refuse_rest(path, files, runs)
     if runs:
-        with TemporaryDirectory() as place:
+        with TemporaryDirectory(prefix=temporary_prefix("hub")) as place:
             published: dict[str, Content] = {}
             for run in runs:
                 below = run.relative_to(path)

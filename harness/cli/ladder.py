@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from harness.cli import waterfall
+from harness.cli.output import say
 from harness.cli.tables import number, show_columns
 from harness.leaderboards.differences.ladder import RUNGS, Ladder
 from harness.leaderboards.differences.ladder import ladder as climb
@@ -23,6 +24,6 @@ def _print_below(made: Ladder) -> None:
     print()
     show_columns([(step.name, RUNGS.get(step.name, "")) for step in made.way.steps])
     losses = ", ".join(f"{part} {loss:.4f}" for part, loss in made.by_part.items())
-    print(f"\nloss by part: {losses}\n")
+    say("", f"loss by part: {losses}", "")
     rows = [("one stage alone replaced by the truth", made.way.headline)]
     show_columns([*rows, *((name, number(value)) for name, value in made.alone.items())])

@@ -6,15 +6,16 @@ A command's module is imported only when the command was chosen.
 import argparse
 import os
 import re
-import select
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
 from textwrap import fill
 
+from harness.cli.address_space import check_address_space
 from harness.cli.arguments import board, data, look, publish, scores, train
 from harness.cli.arguments.shared import Commands
+from harness.cli.streams import tolerant_streams
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.version import __version__
 
@@ -25,7 +26,7 @@ EXIT_CODES = f"""exit codes:
   2  what was typed cannot be done
   3  a benchmark's file is missing or damaged
   4  a model cannot be loaded, or keeps failing
-  5  a run folder cannot be written, is held by another process, or belongs to another run
+  5  a run folder or the output cannot be written; a folder is another process's or run's
   6  something needed is not installed, does not answer, or memory is too small
   {HarnessError.exit_code}  a fault of harness or of a plugin
   {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command
@@ -63,27 +64,45 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
 
+LIGHT = ("list", "completion")
+"""Commands that do without NumPy and SciPy."""
 OUT_OF_MEMORY = re.compile(
-    "cannot allocate memory|failed to map segment|cannot map|memory exhausted", re.IGNORECASE
+    "cannot allocate memory|failed to map segment|cannot map|memory exhausted"
+    "|can't start new thread",
+    re.IGNORECASE,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
+    with tolerant_streams() as streams:
+        try:
+            code = _run(typed)
+        except SystemExit as end:  # of argparse, which has told what it has to
+            if not streams.lost():
+                raise
+            code = int(end.code or 0)
+        if lost := streams.lost():
+            print(f"harness: {lost}", file=sys.stderr)
+        return code or (lost.exit_code if lost else 0)
+
+
+def _run(typed: Sequence[str]) -> int:
     parser = build_parser(typed[0] if typed else None)
-    parsed = parser.parse_args(typed)
-    if not hasattr(parsed, "function"):
-        parser.print_help()
-        return UsageError.exit_code
     try:
+        parsed = parser.parse_args(typed)
+        if not hasattr(parsed, "function"):
+            parser.print_help()
+            return UsageError.exit_code
+        if typed[0] not in LIGHT:
+            check_address_space()
         if getattr(parsed, "config", None):
             parsed = _with_config(parser, parsed, typed)
         parsed.typed = typed
         module, _, name = parsed.function.partition(":")  # as `arguments.shared.command` sets it
-        code = getattr(import_module(f"harness.cli.{module}"), name)(parsed)
-        sys.stdout.flush()  # now, and not at exit, where an error could not be handled
-        return int(code)
+        room = "rehearsal.command" if getattr(parsed, "rehearse", False) else f"cli.{module}"
+        return int(getattr(import_module(f"harness.{room}"), name)(parsed))
     except KeyboardInterrupt:
         print(
             "harness: interrupted; what was finished is kept, repeat the command to go on",
@@ -91,8 +110,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return INTERRUPTED
     except Exception as error:
-        if isinstance(error, BrokenPipeError) and _drop_unread_output():
-            return 0
         if os.environ.get("HARNESS_TRACEBACK"):
             raise
         explained = _explain(error)
@@ -100,30 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return explained.exit_code
 
 
-def _drop_unread_output() -> bool:
-    """Return True if the reader of standard output went away, as in `harness list | head`.
-
-    Standard output then leads nowhere, or Python would complain when it flushes the rest at exit.
-    """
-    try:
-        number = sys.stdout.fileno()
-    except (OSError, ValueError):  # replaced by an object without a file
-        return False
-    poll = select.poll()
-    poll.register(number, 0)
-    is_broken = any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
-    if is_broken:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, number)
-        os.close(nowhere)
-    return is_broken
-
-
 def _explain(error: Exception) -> HarnessError:
     """Return the error to tell: itself, what is missing, or a fault with the way to report it."""
     if isinstance(error, HarnessError):
         return error
-    if isinstance(error, (MemoryError, ImportError)) and _is_out_of_memory(error):
+    if isinstance(error, (MemoryError, ImportError, RuntimeError)) and _is_out_of_memory(error):
         return MissingDependency(
             "memory",
             expected="room for harness and the packages that it loads",

@@ -7,14 +7,27 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
-from harness.errors import printable
+from harness.errors import CONTROL_CHARACTERS, one_line
 from harness.store.atomic import write_bytes, writing
 
 
+def say(*lines: object, to: TextIO | None = None) -> None:
+    """Print lines, whatever a benchmark, a record or a plugin put into them: none is two lines.
+
+    Args:
+        lines: Texts without a line feed; one that they hold is spelled out.
+        to: Standard output, unless another is given.
+    """
+    for line in lines:
+        print(one_line(str(line)), file=to)
+
+
 def show_json(value: object) -> None:
-    """Print one JSON value."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    """Print one JSON value in one line, control characters of terminals as their numbers."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    print(CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def tell(arguments: Namespace, value: object, *lines: object) -> None:
@@ -22,12 +35,12 @@ def tell(arguments: Namespace, value: object, *lines: object) -> None:
     if arguments.json:
         show_json(value)
     else:
-        print(*lines, sep="\n")
+        say(*lines)
 
 
 def note(text: str) -> None:
     """Print on standard error what the user should know."""
-    print(printable(f"note: {text}"), file=sys.stderr)
+    say(f"note: {text}", to=sys.stderr)
 
 
 def write_text(path: Path, text: str) -> None:

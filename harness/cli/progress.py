@@ -18,7 +18,7 @@ from rich.table import Column
 from rich.text import Text
 
 from harness.cli.output import note
-from harness.errors import printable
+from harness.errors import one_line
 from harness.run.options import NullProgress, Progress
 
 
@@ -52,7 +52,7 @@ class DrawnBars:
 
     def note(self, text: str) -> None:
         """Show a note to the user."""
-        self._console.print(Text(printable(f"note: {text}"), style="yellow"))
+        self._console.print(Text(one_line(f"note: {text}"), style="yellow"))
 
     def end(self) -> None:
         """Draw the bars a last time."""
@@ -84,7 +84,9 @@ class ProgressBars(DrawnBars):
     def start(self, name: str, total: int, done: int) -> None:
         """A task begins."""
         self._failed = 0
-        self._id = self._bars.add_task(name, total=total, completed=done, headline="", failed="")
+        self._id = self._bars.add_task(
+            one_line(name), total=total, completed=done, headline="", failed=""
+        )
         if self._all is not None and done:  # what was done before tells nothing about the speed
             whole = self._bars.tasks[self._bars.task_ids.index(self._all)].total or 0
             self._bars.update(self._all, total=whole - done)

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from harness.cli.judge import build_judge
-from harness.cli.output import show_json
+from harness.cli.output import say, show_json
 from harness.cli.tables import number, wrap_lines
-from harness.errors import UsageError, printable
+from harness.errors import UsageError
 from harness.leaderboards.differences import bracket
 from harness.leaderboards.differences.bracket import Bracketed
 from harness.record import Run
@@ -35,7 +35,7 @@ def score_protocols(arguments: Namespace) -> int:
             bracket.write(run, found)
         shown.append({"run": str(folder), "protocols": [asdict(one) for one in found]})
         if not arguments.json:
-            print("\n".join(map(printable, lines(run, found))))
+            say(*lines(run, found))
     if arguments.json:
         show_json(shown)
     return 0

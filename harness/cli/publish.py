@@ -4,9 +4,9 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from harness.cli.output import note, tell, write_text
+from harness.cli.output import note, say, tell, write_text
 from harness.cli.spec_arguments import require
-from harness.errors import UsageError, printable
+from harness.errors import UsageError, one_line
 from harness.record import Run, no_run, runs_below
 
 TEMPLATE = Path(__file__).parent.parent / "leaderboards" / "rescore.yml"
@@ -55,8 +55,8 @@ def _check(arguments: Namespace) -> int:
     for one in found:
         lines.append(f"{'✗' if one.faults else '✓'} {one.folder}  {one.name}  {one.head[:16]}")
         lines.extend(f"    {line}" for fault in one.faults for line in fault.splitlines())
-    lines = [printable(line) for line in lines]
-    print("\n".join(lines))
+    lines = [one_line(line) for line in lines]
+    say(*lines)
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write("".join(f"    {line}\n" for line in lines))

@@ -6,13 +6,14 @@ import shlex
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from harness import plugins
 from harness.cli.doctor import gpus
+from harness.cli.servers import Package, Server, servers
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.leaderboards import estimate
@@ -22,8 +23,13 @@ from harness.leaderboards.published_results import GENERATED
 from harness.spec import Spec, Value, parse, parse_list
 from harness.store.atomic import read_json
 
+OUT = Path("reproduce")
+"""Folder of trainings, runs and boards by default."""
 VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", "interval"})
 """Forms of answer of tasks about videos."""
+ELSEWHERE = ("--machine_rank", "RANK", "--main_process_ip", "ADDRESS")
+"""Options of accelerate that differ between machines or are not known here."""
+GPUS = tuple(one for one in estimate.DEVICES if one.name != "CPU")
 ASSUMED = "A100-80GB"
 """Device that a dry run estimates for where there is no GPU."""
 
@@ -36,9 +42,19 @@ class Step:
     command: tuple[str, ...]
     """Arguments of `harness`."""
     processes: int = 1
+    machines: int = 1
     estimate: Estimate | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
     """Number of samples of each task; 0 where none is known."""
+    needs: tuple[Server | Package, ...] = ()
+    """Servers that answer in the model's place, and packages: without them it is left out."""
+    ways: tuple[str, ...] = ()
+    """What to do where it needs more memory than the device has."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Return True if it is a training whose checkpoint is there."""
+        return (Path(self.command[self.command.index("--out") + 1]) / "checkpoint").is_dir()
 
     @property
     def line(self) -> list[str]:
@@ -46,11 +62,19 @@ class Step:
         if self.processes == 1:
             return ["harness", *self.command]
         several = ["accelerate", "launch", "--num_processes", str(self.processes)]
+        if self.machines > 1:
+            several[2:2] = ["--num_machines", str(self.machines), *ELSEWHERE]
         return [*several, "--mixed_precision", "bf16", "-m", "harness", *self.command]
 
 
 def reproduce(arguments: Namespace) -> int:
     """Print what makes a table, and run it; return the first exit code that is none of success."""
+    if not arguments.paper or not arguments.table or arguments.all or arguments.rows:
+        raise UsageError(
+            "harness reproduce",
+            expected="PAPER TABLE; --all and --rows belong to --rehearse",
+            found="no table" if not arguments.table else "--all or --rows",
+        )
     definition = find(arguments.paper, arguments.table)
     if not arguments.dry_run:
         require(arguments, "data")
@@ -63,7 +87,20 @@ def reproduce(arguments: Namespace) -> int:
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
     for step in () if arguments.dry_run else steps:
+        if absent := [str(one) for one in step.needs if not one.is_given]:
+            print(f"left out: {step.name}: needs {'; '.join(absent)}", file=sys.stderr)
+            continue
         line = [sys.executable, "-m", "harness", *step.command]
+        if step.machines > 1:
+            if step.is_finished:
+                continue
+            raise UsageError(
+                step.name,
+                expected=f"{step.machines} machines, which this command cannot start",
+                found="one",
+                fix=f"Start it on each, with RANK from 0: {shlex.join(step.line)}; "
+                "then the same command again, which goes on from there.",
+            )
         if step.processes > 1:
             line = [sys.executable, "-m", "accelerate.commands.launch", *step.line[2:]]
         sys.stdout.flush()
@@ -75,20 +112,26 @@ def reproduce(arguments: Namespace) -> int:
 
 def plan(definition: Definition, data: str, out: Path, device: Device) -> list[Step]:
     """Return the commands that make a table, in their order; raise what is lacking for one."""
-    trainings: dict[str, Step] = {}
-    evaluations: dict[tuple[str, ...], Step] = {}
+    trained: dict[str, Step] = {}
+    evaluated: dict[tuple[str, ...], Step] = {}
     for row in (row for row in definition.rows if row.model):
-        for step in _trainings(definition, parse(row.model), data, out, device):
-            trainings.setdefault(step.name, step)
-        for step in _evaluations(definition, row, data, out, device):
-            evaluations.setdefault(step.command, step)
+        for step in trainings(definition, parse(row.model), data, out, device):
+            trained.setdefault(step.name, step)
+        for step in evaluations(definition, row, data, out, device):
+            evaluated.setdefault(step.command, step)
+    return [*trained.values(), *evaluated.values(), *boards(definition, out)]
+
+
+def boards(definition: Definition, out: Path) -> list[Step]:
+    """Return the commands that write a table's board and report from its runs."""
     name = f"{definition.paper}/{definition.table}"
     is_installed = definition in definitions()
-    boards = [("build", "--board", name if is_installed else str(definition.file))]
-    boards += [(definition.report,)] if definition.report else []  # type: ignore[list-item]
+    actions = [("build", "--board", name if is_installed else str(definition.file))]
+    actions += [(definition.report,)] if definition.report else []  # type: ignore[list-item]
     place = ("--runs", str(out / "runs"), "--out", str(out / name.replace("/", "-")))
-    last = [Step(name=f"board {one[0]}", command=("board", *one, *place)) for one in boards]
-    return [*trainings.values(), *evaluations.values(), *last]
+    return [
+        Step(name=f"board {action[0]}", command=("board", *action, *place)) for action in actions
+    ]
 
 
 def _is_small(definition: Definition) -> bool:
@@ -97,7 +140,7 @@ def _is_small(definition: Definition) -> bool:
     return all(_size(spec) < estimate.SMALL for spec in specs)
 
 
-def _trainings(
+def trainings(
     definition: Definition, spec: Spec, data: str, out: Path, device: Device
 ) -> Iterator[Step]:
     """Yield the trainings that a SPEC names, those that they begin with first."""
@@ -105,7 +148,7 @@ def _trainings(
         step, folder = definition.trainings[name], out / "trainings" / name
         config = step.read()
         start = parse(step.start or config["model"])
-        yield from _trainings(definition, start, data, out, device)
+        yield from trainings(definition, start, data, out, device)
         command = ["train", "--method", step.method, "--config", step.config, "--data", data]
         command += ["--out", str(folder)]
         command += ["--model", _filled(start, out)] if step.start else []
@@ -115,28 +158,42 @@ def _trainings(
         tasks = parse_list(",".join(config["train_tasks"]))
         world = _world(definition, data)
         samples = {str(task): _samples(str(task), world) for task in tasks}
-        found = estimate.training(
-            {**_defaults("trainers", step.method), **config, **typed},
+        settings = {**_defaults("trainers", step.method), **config, **typed}
+        estimated = partial(
+            estimate.training,
             size=_size(start),
             samples=sum(count or estimate.UNKNOWN for count in samples.values()),
-            device=device,
             processes=step.processes,
+            model=start.name,
+            is_video=any(map(_is_video, samples)),
         )
         yield Step(
             name=f"train {name}",
             command=tuple(command),
             processes=step.processes,
-            estimate=found,
+            machines=step.machines,
+            estimate=estimated(settings, device=device),
             samples=samples,
+            ways=_ways(
+                estimated,
+                settings,
+                device,
+                [
+                    *([{"deepspeed": "zero3"}] if step.processes > 1 else []),
+                    {"per_device_train_batch_size": 1, "generation_micro_batch_size": 1},
+                    {"finetune": "lora", "deepspeed": None},
+                ],
+            ),
         )
 
 
-def _evaluations(
+def evaluations(
     definition: Definition, row: BoardRow, data: str, out: Path, device: Device
 ) -> Iterator[Step]:
     """Yield the evaluation of a row for each subset and judge of its columns."""
     spec = parse(row.model)
-    adaptation = spec.arguments if "steps" in _defaults("models", spec.name) else None
+    known = _defaults("models", spec.name)
+    adaptation = {**known, **spec.arguments} if {"steps", "rollouts"} & known.keys() else None
     groups: dict[tuple[str | None, str], dict[str, int]] = {}
     world = _world(definition, data)
     for column in definition.columns:
@@ -149,18 +206,64 @@ def _evaluations(
         command += ["--subset", subset] if subset else []
         command += ["--judge", judge] if judge else []
         command += [part for metric in definition.metrics for part in ("--metrics", metric)]
-        found = [
-            estimate.evaluation(
-                size=_size(spec),
-                samples=count or estimate.UNKNOWN,
-                device=device,
-                is_video=_is_video(task),
-                adaptation=adaptation,
-            )
-            for task, count in samples.items()
-        ]
-        total = Estimate(sum(one.hours for one in found), max(one.memory for one in found))
-        yield Step(name=f"eval {row.row}", command=tuple(command), estimate=total, samples=samples)
+
+        def estimated(
+            settings: Mapping[str, object] | None,
+            *,
+            device: Device,
+            samples: Mapping[str, int] = samples,
+        ) -> Estimate:
+            parts = [
+                estimate.evaluation(
+                    size=_size(spec),
+                    samples=count or estimate.UNKNOWN,
+                    device=device,
+                    is_video=_is_video(task),
+                    adaptation=settings,
+                    model=spec.name,
+                )
+                for task, count in samples.items()
+            ]
+            memory, host = max((part.memory, part.host) for part in parts)
+            return Estimate(sum(part.hours for part in parts), memory, host=host)
+
+        network = spec.arguments.get("backend")
+        if isinstance(network, Spec) and (asked := tuple(servers(network))):
+            name = f"eval {row.row}"
+            yield Step(name=name, command=tuple(command), samples=samples, needs=asked)
+            continue
+        learns = adaptation is not None and "finetune" in adaptation
+        changes = [{"offload": "optimizer"}, {"finetune": "lora"}] if learns else []
+        yield Step(
+            name=f"eval {row.row}",
+            command=tuple(command),
+            estimate=estimated(adaptation, device=device),
+            samples=samples,
+            needs=(Package(row.package),) if row.package else (),
+            ways=_ways(estimated, adaptation, device, changes),
+        )
+
+
+def _ways(
+    estimated: Callable[..., Estimate],
+    settings: Mapping[str, object] | None,
+    device: Device,
+    changes: Sequence[Mapping[str, object]],
+) -> tuple[str, ...]:
+    """Return the changes with which a command fits a device, and the devices that it fits as is.
+
+    Nothing where it fits.
+    """
+    if estimated(settings, device=device).memory <= device.memory:
+        return ()
+    found = [
+        f"{', '.join(f'{name}={value}' for name, value in change.items())} needs {memory:,.0f} GB"
+        for change in changes
+        if (memory := estimated({**(settings or {}), **change}, device=device).memory)
+        <= device.memory
+    ]
+    wider = [one for one in GPUS if estimated(settings, device=one).memory <= one.memory]
+    return (*found, *(f"{one.name} has {one.memory:.0f} GB" for one in wider))
 
 
 def _filled(spec: Spec, out: Path) -> str:
@@ -185,14 +288,17 @@ def _size(spec: Spec) -> float:
 
 
 def _world(definition: Definition, data: str) -> int:
-    """Return the samples of a split of the generated world at `data`; 0 where there is none.
+    """Return the samples of a split of the generated world that a board of `pocket` is made on.
 
-    A board of `pocket` is made on one that is yet to be written.
+    0 for others: what they would take on a generated world nobody asks. The world may be yet to be
+    written.
     """
+    if not _is_small(definition):
+        return 0
     path = Path(data) / GENERATED
     if path.is_file():
         return int(read_json(path)["size"])
-    return estimate.WORLD if _is_small(definition) and not path.parent.is_dir() else 0
+    return 0 if path.parent.is_dir() else estimate.WORLD
 
 
 @cache
@@ -227,12 +333,21 @@ def _show(definition: Definition, steps: list[Step], device: Device) -> None:
     for step in steps:
         about = f": {step.estimate} on {step.processes} × {device.name}" if step.estimate else ""
         print(f"\n# {step.name}{about}")
+        known = [f"{count:,} of {task}" for task, count in step.samples.items() if count]
+        if known:
+            print(f"#   samples: {', '.join(known)}")
         if unknown := [task for task, count in step.samples.items() if not count]:
             print(
                 f"#   {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: not published"
             )
+        for needed in step.needs:
+            state = "" if needed.is_given else "; left out until it is there"
+            print(f"#   needs {needed}{state}")
+        if step.estimate and step.estimate.host:
+            print(f"#   {step.estimate.host:,.0f} GB of the machine's own memory")
         if step.estimate and step.estimate.memory > device.memory:
-            print(f"#   more than the {device.memory:.0f} GB of one {device.name}")
+            ways = "; or ".join(step.ways) or "a smaller network"
+            print(f"#   more than the {device.memory:.0f} GB of one {device.name}: {ways}")
         print(shlex.join(step.line))
     whole = Estimate(sum(step.estimate.hours for step in steps if step.estimate), 0)
     print(f"\nabout {whole.time} in all; uncertain by a factor of 3 (docs/published.md)")

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.output import show_json, to_csv, write_text
+from harness.cli.output import say, show_json, to_csv, write_text
 from harness.cli.tables import number, show_columns
-from harness.errors import MissingDependency, UsageError
+from harness.errors import MissingDependency, UsageError, printable
 from harness.record import EARLIER, MANIFEST, runs_below
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def index(arguments: Namespace) -> int:
     folders = [run for folder in arguments.runs for run in runs_below(folder)]
     written, refused = _database(arguments, write=True).index(folders)
     for folder, error in refused.items():
-        print(f"left out: {folder}: {error}", file=sys.stderr)
+        say(f"left out: {folder}: {error}", to=sys.stderr)
     print(f"{written} runs indexed, {len(refused)} left out")
     return int(bool(refused))
 
@@ -61,7 +61,7 @@ def query(arguments: Namespace) -> int:
     if arguments.json:
         show_json(plain)
     elif arguments.csv:
-        print(to_csv(plain), end="")
+        print(printable(to_csv(plain)), end="")
     else:
         rows = [("finished", "task", "split", "metric", "value", "commit", "model")]
         for one in plain:
@@ -85,9 +85,9 @@ def repeats(arguments: Namespace) -> int:
     def show(name: str, one: "Estimate | SeededScore", over: tuple[str, ...]) -> None:
         low, high = map(number, one.interval)
         about = f"95 % interval {low} – {high} over {' and '.join(over)}"
-        print(f"{name} {number(one.value)}, {about}")
+        say(f"{name} {number(one.value)}, {about}")
 
-    print(f"{found.task}, {found.metric}")
+    say(f"{found.task}, {found.metric}")
     show(f"avg@{sum(map(len, found.runs.values()))}", found.score, found.score.over)
     for k, one in found.best.items():
         show(f"pass@{k}" if found.binary else f"best of {k}", one, ("samples",))
@@ -95,11 +95,10 @@ def repeats(arguments: Namespace) -> int:
     total = sum(parts.values()) or 1.0
     seen = [name for name in parts if getattr(found.components, name) is not None]
     shares = ", ".join(f"{name} {parts[name] / total:.0%}" for name in seen)
-    print(f"variance of one run's score: {shares}")
+    say(f"variance of one run's score: {shares}")
     for name, values in found.values.items():
-        print(f"{name}: {', '.join(map(number, values))}")
-    for note in found.notes:
-        print(note)
+        say(f"{name}: {', '.join(map(number, values))}")
+    say(*found.notes)
     return 0
 
 
@@ -110,10 +109,10 @@ def gc(arguments: Namespace) -> int:
     for folder in folders:
         if arguments.delete:
             shutil.rmtree(folder)
-        print(f"{word}: {folder}")
+        say(f"{word}: {folder}")
     lost = _database(arguments).lost(delete=arguments.delete)
     for place in lost:
-        print(f"{word} from the index: {place}")
+        say(f"{word} from the index: {place}")
     if not folders and not lost:
         print("nothing to delete")
     elif not arguments.delete:
@@ -146,7 +145,7 @@ def export(arguments: Namespace) -> int:
             files = {out / path: text for path, text in hub.benchmarks(runs, datasets).items()}
         case "every-eval-ever":
             eee = every_eval_ever.every_eval_ever(
-                runs, arguments.source, arguments.data, partial(print, file=sys.stderr)
+                runs, arguments.source, arguments.data, partial(say, to=sys.stderr)
             )
             files = _distinct((out / path, text) for path, text in eee)
         case "inspect":
@@ -164,7 +163,7 @@ def export(arguments: Namespace) -> int:
             mirrors.to_mlflow(runs, arguments.out)
     for path, text in files.items():
         write_text(path, text)
-    print(*(files or [arguments.out]), sep="\n")
+    say(*(files or [arguments.out]))
     return 0
 
 

@@ -4,7 +4,7 @@ from argparse import Namespace
 from shlex import quote
 from typing import Any
 
-from harness.cli.output import show_json
+from harness.cli.output import say, show_json
 from harness.cli.tables import number, show_columns
 from harness.errors import UsageError
 from harness.leaderboards.runs import metrics_for
@@ -50,5 +50,5 @@ def samples(arguments: Namespace) -> int:
         rows.append((number(one["score"]), str(one["failed"] or ""), one["sample"], tags))
     show_columns(rows)
     if found:
-        print(f"\nnext: harness explain {quote(str(run.folder))} {quote(found[0]['sample'])}")
+        say("", f"next: harness explain {quote(str(run.folder))} {quote(found[0]['sample'])}")
     return 0

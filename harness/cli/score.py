@@ -10,7 +10,7 @@ from typing import Any
 from harness.cli.checkpoint_config import built_model
 from harness.cli.evaluate import next_commands
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
-from harness.cli.output import show_json
+from harness.cli.output import say, show_json
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
@@ -24,6 +24,8 @@ from harness.run.judging import TaskSource, verdicts_of
 from harness.run.score import Submission, Tree, rescore, score_file
 from harness.spec import parse_list
 
+SCORED = ("mask-tree", "coco")
+"""Formats with probabilities, of which those above a threshold count."""
 TREES = ("png-tree", "label-tree", "mask-tree")
 THRESHOLD = 0.5
 READER = "qwen_vl(backend=stored)"
@@ -62,6 +64,7 @@ def score(arguments: Namespace) -> int:
             tree=tree,
             allow_missing=arguments.allow_missing,
             threshold=threshold,
+            note=partial(print, file=sys.stderr),
         )
         folder = None
         if arguments.out is not None:
@@ -69,7 +72,7 @@ def score(arguments: Namespace) -> int:
             folders.append(folder)
         if differs := submission.deviations(task):
             warning = sentence(submission.name, reader_spec, task.name, differs)
-            print(warning, file=sys.stderr)
+            say(warning, to=sys.stderr)
         judged = bind(task, judge, folder)
         shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
     _show(arguments, arguments.name or path.stem, shown, folders)
@@ -94,13 +97,13 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
 
 
 def _threshold(arguments: Namespace) -> float | None:
-    """Return the probability above which a pixel is foreground; None where the format has none."""
+    """Return the probability above which something counts; None where the format has none."""
     given: float | None = arguments.threshold
-    if arguments.format != "mask-tree":
+    if arguments.format not in SCORED:
         if given is not None:
             raise UsageError(
                 "--threshold",
-                expected="--format mask-tree beside it",
+                expected=f"--format {' or '.join(SCORED)} beside it",
                 found=f"--format {arguments.format}",
             )
         return None
@@ -146,10 +149,8 @@ def _score_runs(arguments: Namespace) -> int:
         results, differing = rescore(source, run, processes=arguments.workers)
         shown[key] = {**public(results), "differs": differing}
         if differing:
-            print(
-                f"{run.folder}: differs from its results.json\n  " + "\n  ".join(differing),
-                file=sys.stderr,
-            )
+            lines = (f"  {line}" for line in differing)
+            say(f"{run.folder}: differs from its results.json", *lines, to=sys.stderr)
     models = [arguments.model or run.manifest["model"]["spec"] for run in runs]
     _show(arguments, models[0] if len(set(models)) == 1 else "runs", shown)
     return int(any(one.get("differs") for one in shown.values()))
@@ -188,4 +189,4 @@ def _show(
 
     show_results(name, shown)
     if folders:
-        print("\n".join(next_commands(arguments.out, folders)))
+        say(*next_commands(arguments.out, folders))

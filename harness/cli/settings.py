@@ -174,6 +174,9 @@ class ModuleSource:
             return f"{self.kind(annotation.left)} | {self.kind(annotation.right)}"
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == MARK:
             return self.kind(annotation.slice)
+        match annotation:
+            case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[kind, *_])):
+                return self.kind(kind)
         if isinstance(annotation, ast.Name):
             module, alias = self._find_definition(annotation.id)
             written = module.kind(alias)

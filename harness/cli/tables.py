@@ -5,7 +5,8 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.errors import printable
+from harness.cli.output import say
+from harness.errors import one_line
 
 ENDLESS = 10_000
 """Number of columns where the output is no terminal: another program reads whole lines."""
@@ -40,7 +41,7 @@ def wrap_lines(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
 
 def show_columns(rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns; the last is folded beside the others, or below them without room."""
-    rows = [[printable(cell) for cell in row] for row in rows]
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
     before = sum(widths) + 2 * len(widths)
     beside = width() - before >= MIN_WIDTH
@@ -48,27 +49,28 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
         cells = "".join(f"{cell:<{size}}  " for cell, size in zip(row[:-1], widths, strict=True))
         if beside:
             lines = map(str.strip, wrap_lines(row[-1], first=before, indent=before))
-            print((cells + f"\n{' ' * before}".join(lines)).rstrip())
+            first, *others = lines
+            say((cells + first).rstrip(), *(f"{' ' * before}{line}" for line in others))
         else:
-            print(cells.rstrip(), *wrap_lines(f"    {row[-1]}", indent=4), sep="\n")
+            say(cells.rstrip(), *wrap_lines(f"    {row[-1]}", indent=4))
 
 
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Every task with its protocol, coverage and failures, and below them every metric."""
-    print("\n".join(wrap_lines(model, indent=2)))
+    say(*wrap_lines(model, indent=2))
     for key, one in results.items():
         print()
-        print("\n".join(wrap_lines(f"  {key}, {one['protocol']}", indent=4)))
+        say(*wrap_lines(f"  {key}, {one['protocol']}", indent=4))
         covered = f"{one['n_scored'] / one['n_total']:.1%} covered"
         counted = f"    {one['n_total']} samples, {covered}, {failures(one)} failed"
-        print("\n".join(wrap_lines(counted, indent=4)))
+        say(*wrap_lines(counted, indent=4))
         if told := marks(one):
-            print("\n".join(wrap_lines(f"    {told}", indent=6)))
+            say(*wrap_lines(f"    {told}", indent=6))
         names = [one["headline"], *(name for name in one["metrics"] if name != one["headline"])]
         longest = max(map(len, names))
         for name in names:
             line = f"    {name:<{longest}}  {number(one['metrics'][name])}"
-            print(f"{line}  {interval(one)}" if name == one["headline"] else line)
+            say(f"{line}  {interval(one)}" if name == one["headline"] else line)
     print()
 
 

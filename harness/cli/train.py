@@ -1,6 +1,8 @@
 """`harness train`."""
 
+import inspect
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,14 +16,15 @@ from harness.cli import progress as terminal
 from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
-from harness.cli.output import note, show_json
+from harness.cli.output import note, say, show_json
 from harness.cli.progress import LineProgress, TitledProgress
 from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
-from harness.errors import HarnessError, UnsupportedAnswerForm, UsageError
+from harness.errors import HarnessError, Unavailable, UnsupportedAnswerForm, UsageError
 from harness.model import Judge
+from harness.options import idle_options
 from harness.record import Run, public, runs_below
 from harness.run.contamination import (
     Contamination,
@@ -54,7 +57,8 @@ OURS = (
     "seed",
     "judge",
 )
-"""Options that a configuration may give; its other keys are settings of the trainer."""
+"""Options that a configuration may give; its other keys are settings of the trainer, and so is one
+that the trainer has too, such as the judge of DT-R1's reward."""
 OUT = "a folder for the training"
 
 
@@ -134,9 +138,11 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
     path = _configuration(arguments)
     options = {one.dest: one for one in arguments.parser._actions}
     given, settings = dict(vars(arguments)), dict[str, Value]()
-    for key, value in read_toml(path).items():
-        name = key.replace("-", "_")
-        if name not in OURS:
+    plain = {key.replace("-", "_"): value for key, value in read_toml(path).items()}
+    method = given["method"] or plain.get("method")
+    trainer = parse(method).name if isinstance(method, str) else ""
+    for name, value in plain.items():
+        if name not in OURS or (trainer and plugins.accepts("trainers", trainer, name)):
             settings[name] = _setting(path, name, value)
         elif given.get(name) is None:
             given[name] = option_value(path, options[name], value)
@@ -174,14 +180,21 @@ def _setting(path: Path, name: str, value: object) -> Value:
 
 
 def method_of(given: Namespace, settings: Mapping[str, Value]) -> Spec:
-    """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`."""
+    """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`.
+
+    What these make idle of the file, such as γ where they switch its term off, is left out.
+    """
     spec = parse(given.method)
     typed: dict[str, Value] = {}
     for text in given.set or ():
         if "=" not in text:
             raise UsageError(f"--set {text}", expected="key=value", found=text)
         typed.update(parse(f"set({text})").arguments)
-    return Spec(spec.name, {**settings, **spec.arguments, **typed})
+    typed = {**spec.arguments, **typed}
+    known = inspect.signature(plugins.load("trainers", spec.name)).parameters
+    idle = idle_options(known, {**settings, **typed}).keys() - idle_options(known, settings).keys()
+    kept = {name: value for name, value in settings.items() if name in typed or name not in idle}
+    return Spec(spec.name, {**kept, **typed})
 
 
 def _tasks(
@@ -205,6 +218,8 @@ def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
         spec = watch.spec(watch.out)
         if watch.evaluated is not None:
             checkpoints.check_parts(spec)
+        forms = frozenset(form for _, task in watch.tasks for form in task.forms)
+        checkpoints.check_default_parts(spec, forms)
     for _, task in watch.tasks:
         preflight(task, LineProgress(), allow_missing=False)
 
@@ -298,7 +313,7 @@ class CheckpointEvaluator:
                     model_spec=str(spec),
                     progress=TitledProgress(progress, f"{task_spec}, {spec}"),
                 )
-            except UnsupportedAnswerForm as error:
+            except (UnsupportedAnswerForm, Unavailable) as error:  # the training goes on
                 progress.note(str(error))
                 continue
             shown[str(task_spec)] = public(run.results)
@@ -306,9 +321,10 @@ class CheckpointEvaluator:
 
 
 def _progress(given: Namespace, *, main: bool) -> AbstractContextManager[TrainingProgress]:
-    if not main or given.quiet or given.json:
-        quiet: TrainingProgress = TrainingLines(speaking=main)
-        return nullcontext(quiet)
+    quiet = given.quiet or given.json
+    if not main or quiet or not sys.stderr.isatty():
+        lines: TrainingProgress = TrainingLines(speaking=main, quiet=quiet)
+        return nullcontext(lines)
     return StepBars()
 
 
@@ -335,7 +351,7 @@ def _show(
         return
     result = training.manifest["result"]
     facts = ", ".join(f"{name} {result[name]}" for name in ("steps", "loss") if name in result)
-    print(f"{training.checkpoint}: {facts}" if facts else str(training.checkpoint))
+    say(f"{training.checkpoint}: {facts}" if facts else training.checkpoint)
     if results:
         from harness.cli.tables import show_results
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from PIL import Image
 
-from harness.cli.output import tell
+from harness.cli.output import say, tell
 from harness.cli.spec_arguments import require_minimum
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, ParseError, StoreError, UsageError
 from harness.files import read_text
+from harness.frame_folder import SUFFIXES, frames_in
 from harness.frames import uniform
 from harness.leaderboards.render import twins as page
 from harness.leaderboards.twin_view import MAX_FRAMES, draw_frame, stacked
@@ -21,6 +22,7 @@ from harness.media import Media, frame_files, open_image
 from harness.models.dt_r1.catalog import default_plans
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.output_cache import OUTPUTS, OutputCache
+from harness.models.dt_r1.phrases import phrases_of
 from harness.models.dt_r1.plan import Plan, parse_plan
 from harness.models.dt_r1.twin import Twin
 from harness.run.batching import select
@@ -30,7 +32,6 @@ from harness.types import Sample
 from harness.video.media import video_file
 
 LIST = "twins.jsonl"
-IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm")
 CHARACTERS = 4  # a token, about, where no tokenizer is at hand
 
 
@@ -43,28 +44,32 @@ def build(arguments: Namespace) -> int:
     plans = _plans(arguments, builder)
     for plan in plans:
         builder.prepare(plan)
-    done = {(row["media"], row["plan"], row["nodes"]) for row in _rows(out / LIST)}
+    done = {_key(row) for row in _rows(out / LIST)}
     nodes = json.dumps(builder.describe(), sort_keys=True)
     counts = {"built": 0, "there": 0, "with_errors": 0, "unreadable": 0}
     try:
         with writing(out), (out / LIST).open("a", encoding="utf-8") as file:
             for task, sample in _samples(arguments):
+                named = phrases_of(sample.query.text)
                 for media in sample.query.media:
                     for plan in plans:
-                        if (media.id, plan.text(), nodes) in done:
+                        phrases = named if builder.by_question(plan) else ()
+                        key = media.id, plan.text(), nodes, phrases
+                        if key in done:
                             counts["there"] += 1
                             continue
-                        done.add((media.id, plan.text(), nodes))
+                        done.add(key)
                         try:
-                            twin = builder.build(media, plan)
+                            twin = builder.build(media, plan, phrases)
                         except MediaError as error:
                             counts["unreadable"] += 1
                             if not arguments.json:
-                                print(f"{task} {sample.query.id}: {error}")
+                                say(f"{task} {sample.query.id}: {error}")
                             continue
                         counts["built"] += 1
                         counts["with_errors"] += bool(twin.faults)
                         row = _row(task, sample, media, plan, twin, nodes)
+                        row |= {"phrases": phrases} if phrases else {}
                         file.write(json.dumps(row) + "\n")
                         file.flush()
     finally:
@@ -84,8 +89,8 @@ def show(arguments: Namespace) -> int:
     plan = _plans(arguments, builder)[-1]
     media = media_at(arguments.media)
     try:
-        builder.prepare(plan)
-        twin = builder.build(media, plan)
+        builder.prepare(plan if arguments.plan else None)
+        twin = builder.build(media, plan, phrases_of(arguments.question))
     finally:
         builder.close()
     described = [int(frame["frame"]) for frame in twin.data["frames"]]
@@ -119,15 +124,10 @@ def show(arguments: Namespace) -> int:
 
 
 def media_at(path: Path) -> Media:
-    """Return the image, the video, or a folder's frames by name; raise MediaError if it is none."""
+    """Return the image, the video, or a folder's frames; raise MediaError if it is none."""
     if path.is_dir():
-        frames = sorted(one for one in path.iterdir() if one.suffix.lower() in IMAGES)
-        if not frames:
-            raise MediaError(
-                f"folder {path}", expected="the frames of a video", found="no image", fix=""
-            )
-        return frame_files(frames)
-    if path.suffix.lower() in IMAGES:
+        return frame_files(frames_in(path))
+    if path.suffix.lower() in SUFFIXES:
         return open_image(path)
     return video_file(path)
 
@@ -177,6 +177,11 @@ def _row(
     }
 
 
+def _key(row: dict[str, Any]) -> tuple[str, str, str, tuple[str, ...]]:
+    """Return what decides a twin: medium, plan, nodes, and what the question names."""
+    return row["media"], row["plan"], row["nodes"], tuple(row.get("phrases", ()))
+
+
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a list of twins, and rewrite it without what is built again.
 
@@ -190,7 +195,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             break
         try:
             row = json.loads(line)
-            row["media"], row["plan"], row["nodes"]
+            _key(row)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path}", expected="a line a twin", found=line[:60]) from error
         if not row.get("again"):

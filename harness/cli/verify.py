@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from harness.cli.checkpoint_config import built_model
-from harness.cli.output import show_json
+from harness.cli.output import say, show_json
 from harness.cli.spec_arguments import NEEDED, data_folders, require
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
@@ -49,7 +49,7 @@ def _verdicts(
     except UsageError as error:
         if not everything:
             raise
-        print(f"{task.name}: verified as answers, not as responses: {error}", file=sys.stderr)
+        say(f"{task.name}: verified as answers, not as responses: {error}", to=sys.stderr)
 
 
 def _available_tasks(arguments: Namespace) -> list[str]:
@@ -88,7 +88,7 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
             f"{'reached' if one.is_passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} "
             f"{value} of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
         )
-        print("\n".join(wrap_lines(summary, indent=9)))
+        say(*wrap_lines(summary, indent=9))
     remarks = []
     for key, one in verdicts:
         if not one.is_passed:
@@ -99,5 +99,4 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
         if one.others:
             others = ", ".join(f"{name} {number(value)}" for name, value in one.others.items())
             remarks.append(f"{key} by perfect {one.way}: {others}")
-    for remark in dict.fromkeys(remarks):
-        print(remark)
+    say(*dict.fromkeys(remarks))

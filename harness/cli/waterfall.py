@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from harness.cli.output import show_json, write_text
+from harness.cli.output import say, show_json, write_text
 from harness.cli.tables import number, width
-from harness.errors import UsageError, printable
+from harness.errors import UsageError
 from harness.leaderboards.differences.diff import Difference, Step
 from harness.leaderboards.formatting import signed_span
 
@@ -36,10 +36,10 @@ def show(
     if arguments.json:
         show_json({**made.to_json(), **more})
         return 0
-    print("\n".join(map(printable, lines(made))))
+    say(*lines(made))
     below()
     if arguments.out is not None:
-        print(arguments.out)
+        say(arguments.out)
     return 0
 
 

@@ -9,25 +9,32 @@
 | `every-eval-ever` | the instances of Every Eval Ever, `…_samples.jsonl` |
 | `video-mme` | the JSON of Video-MME's result files |
 | `tempcompass` | its `predictions/<model>/<format>.json` |
+| `blink` | its `<split>_predictions/<model>.json`, or the outputs on one task |
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
 
-The files hold responses; `harness.formats.matching` assigns each to its sample.
+| `coco` | COCO's results: boxes or masks with scores |
+| `sa2va` | `results.json` of Sa2VA's evaluation of videos |
+
+The files hold responses, which `harness.formats.matching` assigns to their samples; the last two
+hold boxes and masks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from harness.formats.coco import coco_results
 from harness.formats.entries import Entry
 from harness.formats.inspect_logs import inspect
-from harness.formats.logs import every_eval_ever, lmms_eval, sti, tempcompass, video_mme
+from harness.formats.logs import blink, every_eval_ever, lmms_eval, sti, tempcompass, video_mme
 from harness.formats.matching import Matched, match
+from harness.formats.sa2va import sa2va_results
 from harness.formats.tables import vlmevalkit
 from harness.interchange import RowFile
 from harness.types import Sample
 
-__all__ = ["FORMATS", "Matched", "read_format"]
+__all__ = ["FORMATS", "ROWS", "Matched", "read_format"]
 
 FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
     {
@@ -37,23 +44,35 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
         "every-eval-ever": every_eval_ever,
         "video-mme": video_mme,
         "tempcompass": tempcompass,
+        "blink": blink,
         "sti": sti,
         "vsi": lmms_eval,
     }
 )
-"""Readers of other evaluations' files, by the values of `--format`."""
+"""Readers of other evaluations' files of responses, by the values of `--format`."""
+
+ROWS: Mapping[str, Callable[..., Matched]] = MappingProxyType(
+    {"coco": coco_results, "sa2va": sa2va_results}
+)
+"""Readers of files of boxes and masks, likewise."""
 
 
 def read_format(
-    name: str, path: Path, samples: Iterable[Sample], requested: Collection[str] | None = None
+    name: str,
+    path: Path,
+    samples: Iterable[Sample],
+    requested: Collection[str] | None = None,
+    *,
+    threshold: float | None = None,
 ) -> Matched:
-    """The rows of a file in one of `FORMATS`.
+    """The rows of a file in one of `FORMATS` or `ROWS`.
 
     Args:
         name: The format.
         path: The file.
         samples: All samples of the benchmark: an entry may fit one of a part, but several of all.
         requested: The ids of the samples to score; None: all.
+        threshold: The score above which COCO's detections make a mask; None: 0.5.
 
     Raises:
         DataError: the file is not in this format, or two responses to one question differ.
@@ -64,4 +83,8 @@ def read_format(
         known = {sample.id for sample in samples} if requested is None else requested
         others = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
         return Matched(rows, tuple(others))
+    if name == "coco":
+        return coco_results(path, list(samples), requested, threshold=threshold)
+    if name in ROWS:
+        return ROWS[name](path, list(samples), requested)
     return match(FORMATS[name](path), list(samples), requested)

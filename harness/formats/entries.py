@@ -19,8 +19,8 @@ class Entry:
 
     where: str
     """File and line, for messages."""
-    response: str | tuple[str, ...]
-    """The text, or the texts of several requests about one question."""
+    response: str | tuple[str, ...] | None
+    """The text, or the texts of several requests about one question; None: the file has none."""
     ids: tuple[str, ...] = ()
     """Candidates for the sample's id, the likeliest first."""
     video: str = ""
@@ -35,6 +35,8 @@ class Entry:
     """The right answer as the file writes it."""
     score: float | None = None
     """Score of the response by the evaluation that wrote the file, if it has a single one."""
+    note: str = ""
+    """What was accepted that is not as it should be, in the plural, for a note that counts it."""
 
 
 def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""Logs and result files in JSON: lmms-eval, Every Eval Ever, Video-MME, TempCompass, STI-Bench."""
+"""Logs and result files in JSON, of lmms-eval, Every Eval Ever and of benchmarks' own scripts."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,12 @@ LMMS_FIELDS = frozenset(
     | {"filter", "metrics", "doc_hash", "prompt_hash", "target_hash", "token_counts"}
 )
 """Fields of a sample that are no metric; every metric stands beside them under its own name."""
+NONE = type(None)
+FAILED = ("ERROR_CALL_API", "None")
+"""What STI-Bench's script writes where the server gave no answer, or null."""
+ANSWER_FORMATS = ("multi-choice", "yes_no", "caption_matching", "captioning")
+"""TempCompass' formats, by which its files are named."""
+MARKED = re.compile(r"\([A-Z]\)")
 
 
 def lmms_eval(path: Path) -> Iterator[Entry]:
@@ -64,11 +71,11 @@ def _lmms_score(one: Mapping[str, Any]) -> float | None:
     return number_in(metrics, metrics)
 
 
-def _first_text(value: object, where: str) -> str:
-    """Return the only response, at any depth of lists."""
+def _first_text(value: object, where: str) -> str | None:
+    """Return the only response, at any depth of lists; None where it is null."""
     while isinstance(value, list) and value:
         value = value[0]
-    if not isinstance(value, str):
+    if value is not None and not isinstance(value, str):
         raise DataError(where, expected="a response that is text", found=repr(value)[:60])
     return value
 
@@ -127,7 +134,7 @@ def video_mme(path: Path) -> Iterator[Entry]:
         for one in field(video, "questions", list, where):
             yield Entry(
                 where=where,
-                response=field(one, "response", str, where),
+                response=field(one, "response", (str, NONE), where),
                 ids=ids_in([one]),
                 video=text_in([video], "videoID", "video_id"),
                 question=text_in([one], "question"),
@@ -137,40 +144,66 @@ def video_mme(path: Path) -> Iterator[Entry]:
 def sti(path: Path) -> Iterator[Entry]:
     """Yield entries of STI-Bench's scripts: video, number and times identify a question.
 
-    `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response.
+    `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response, or the
+    text that stands for none (commit 43ddebe).
     """
     keys = ("id", "id_file", "time_s", "time_e")
     for number, one in enumerate(objects_in(path)):
         where = f"{path}, record {number}"
         name = "|".join(str(field(one, key, object, where)) for key in keys)
-        yield Entry(where=where, response=field(one, "model_out", str, where), ids=(name,))
+        response = field(one, "model_out", (str, NONE), where)
+        yield Entry(where=where, response=None if response in FAILED else response, ids=(name,))
+
+
+def blink(path: Path) -> Iterator[Entry]:
+    """BLINK's predictions: letters by id, or the outputs on one task, lists of objects by split.
+
+    The letter in parentheses that `test_benchmark.py` extracted counts. What it could not extract,
+    `(C) Point C`, is none: `evaluate.py` compares texts. Ground truth of the test split is hidden.
+    """
+    for key, value in _objects(read_json(path), f"predictions {path}").items():
+        where = f"{path}, {key!r}"
+        if not isinstance(value, list):
+            value = [{"idx": key, "prediction": value}]
+        for one in value:
+            if text_in([_objects(one, where)], "answer") == "hidden":
+                continue
+            letter = field(one, "prediction", (str, NONE), where)
+            unread = letter is None or not MARKED.fullmatch(letter)
+            yield Entry(
+                where=where,
+                response=None if unread else letter,
+                ids=(field(one, "idx", str, where),),
+            )
 
 
 def tempcompass(path: Path) -> Iterator[Entry]:
     """TempCompass' predictions: by video and aspect, with the question of each.
 
-    The file is named after the format: `multi-choice.json`. The field of the response is
-    "prediction" or "response", as its eval_multi-choice.py and its siblings have it.
+    The file is named after the format, `multi-choice.json`, or otherwise. The field of the response
+    is "prediction" or "response", as its eval_multi-choice.py and its siblings have it; null is a
+    refusal of the model there, which is wrong.
 
     Raises:
         DataError: both are there and differ.
     """
-    plain = read_json(path)
+    plain, kind = read_json(path), path.stem if path.stem in ANSWER_FORMATS else ""
     for video, aspects in _objects(plain, f"predictions {path}").items():
         for aspect, value in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
             for one in value if isinstance(value, list) else [value]:
                 fields = _objects(one, where)
                 given = [fields[key] for key in ("prediction", "response") if key in fields]
-                if len(set(map(repr, given))) != 1 or not isinstance(given[0], str):
-                    expected = 'one text, as "prediction" or "response"'
+                if len(set(map(repr, given))) != 1 or not isinstance(given[0], (str, NONE)):
+                    expected = 'one text or null, as "prediction" or "response"'
                     raise DataError(where, expected=expected, found=repr(one)[:60])
                 yield Entry(
                     where=where,
                     response=given[0],
                     video=video,
                     question=text_in([fields], "question"),
-                    categories={"format": path.stem, "aspect": aspect},
+                    categories={"aspect": aspect, **({"format": kind} if kind else {})},
+                    ground_truth=text_in([fields], "answer"),
                 )
 
 

@@ -7,27 +7,34 @@
 | `<id>.npy` of ground truth values or whole numbers | what is not 0 |
 | `<id>.npy` of floating-point numbers | a probability from 0 to 1, above the threshold |
 | `<id>/<object>.png` or `.npy`, one an object | their union |
+| `<id>_mask_<k>.png`, one an object, as LISA names them | their union |
 
 Grey of 8 bits, or whole numbers, with several values besides 0 could be a confidence, numbers of
-objects or blurred edges: such a file is refused.
+objects or blurred edges: such a file is refused. An image whose channels are equal is grey.
+
+LISA's `chat.py` (commit 3cb2d43) writes its masks as JPEG, which is refused; its
+`<id>_masked_img_<k>` show the mask on the image and are passed over.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tokenize import TokenError
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 
-from harness.errors import DataError, MaskError, raised_as
+from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.masks import BoolArray, Rle, check_size
+from harness.foreign import is_leftover, refuse_foreign
+from harness.layout.mask_image import DEEP, JPEGS, LOSSY, read_mask_image
+from harness.masks import BoolArray, Rle
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
 
 ENDS = (".png", ".npy")
+NUMBERED = re.compile(r"(.+)_mask_\d{1,9}")
+ALL_ENDS = (*ENDS, ".PNG", ".NPY", ".jpg", ".jpeg", ".JPG", ".JPEG")
 RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 """Characters that file names of some systems cannot hold, and the sign before their code."""
 
@@ -43,9 +50,6 @@ UNREADABLE = (
     TokenError,
 )
 """Exceptions of NumPy for a damaged file, whose header it parses as a literal of Python."""
-
-DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
-"""Pillow's modes for grey of 16 bits."""
 
 Values: TypeAlias = NDArray[np.bool_ | np.integer | np.floating]
 
@@ -82,6 +86,7 @@ def mask_tree(
             mask; a file is damaged, of another size, or of values that tell no mask. It is named.
     """
     used: set[Path] = set()
+    numbered = _numbered(root)
     wanted = "<id>.png"
     for sample in samples:
         wanted = f"{file_name(sample.id)}.png"
@@ -92,7 +97,7 @@ def mask_tree(
                 found=f"a {sample.query.form} question",
                 fix="For videos there is --format png-tree.",
             )
-        paths = _files(root, sample)
+        paths = _files(root, sample, numbered)
         if not paths:
             message = f"no file {file_name(sample.id)}.png or .npy in {root.name}"
             failure = Failure(FailureKind.INFRASTRUCTURE, message)
@@ -117,7 +122,7 @@ def mask_tree(
         )
     if not allow_extra:
         rest = {*root.rglob("*")} - used
-        extra = sorted(one for one in rest if not (one.is_dir() or one.name.startswith(".")))
+        extra = sorted(one for one in rest if not (one.is_dir() or _is_beside(one, root)))
         if extra:
             raise DataError(
                 f"predictions {root}",
@@ -127,21 +132,39 @@ def mask_tree(
             )
 
 
-def _files(root: Path, sample: Sample) -> list[Path]:
+def _is_beside(path: Path, root: Path) -> bool:
+    """Return True for a leftover, and for LISA's image with the mask shown in it."""
+    return is_leftover(path.relative_to(root)) or "_masked_img_" in path.name
+
+
+def _numbered(root: Path) -> dict[str, list[Path]]:
+    """Return the files that are called `<id>_mask_<k>`, by the path of `<id>`."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(root.rglob("*_mask_*")):
+        if (match := NUMBERED.fullmatch(path.stem)) and not _is_beside(path, root):
+            found.setdefault(str(path.with_name(match[1])), []).append(path)
+    return found
+
+
+def _files(root: Path, sample: Sample, numbered: Mapping[str, list[Path]]) -> list[Path]:
     """Return the files of a sample's masks; raise DataError if two are called alike."""
     stem = root / file_name(sample.id)
     with raised_as(DataError, f"predictions {stem}", "a file that can be read", OSError):
-        found = [path for end in ENDS if (path := stem.with_name(stem.name + end)).is_file()]
-        if not found and stem.is_dir():
-            found = [path for path in stem.iterdir() if path.suffix in ENDS and path.is_file()]
-    found.sort()
-    if twice := [
-        path for path in found if path.suffix == ".npy" and path.with_suffix(".png") in found
-    ]:
+        found = [path for end in ALL_ENDS if (path := stem.with_name(stem.name + end)).is_file()]
+        if not found:
+            inside = list(stem.iterdir()) if stem.is_dir() else []
+            inside += numbered.get(str(stem), [])
+            found = [path for path in inside if path.is_file() and not _is_beside(path, root)]
+    lossy = [path for path in found if path.suffix.lower() in JPEGS]
+    found = sorted(path for path in found if path.suffix.lower() in ENDS)
+    if lossy and not found:
+        raise DataError(f"prediction {min(lossy)}", expected="a PNG", found="a JPEG", fix=LOSSY)
+    names = [path.with_suffix("") for path in found]
+    if twice := [path for path in found if names.count(path.with_suffix("")) > 1]:
         raise DataError(
             f"predictions {twice[0]}",
             expected="one file a mask",
-            found=f"{twice[0].with_suffix('.png').name} beside it",
+            found=f"{twice[1].name} beside it",
         )
     return found
 
@@ -149,7 +172,7 @@ def _files(root: Path, sample: Sample) -> list[Path]:
 def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
     """The mask in a file, height × width, of the image's size."""
     what, (width, height) = f"prediction {path}", sample.query.size
-    values = _array(path, what) if path.suffix == ".npy" else _image(path, what)
+    values = _array(path, what) if path.suffix.lower() == ".npy" else _image(path, what)
     if values.shape != (height, width):
         raise DataError(
             what,
@@ -177,6 +200,7 @@ def _array(path: Path, what: str) -> Values:
     with raised_as(DataError, what, "a complete array of numbers", *UNREADABLE):
         with open_regular(path) as file:
             if file.read(len(NPY)) != NPY:
+                refuse_foreign(path, DataError, what, "an array that numpy.save wrote")
                 raise DataError(what, expected="an array that numpy.save wrote", found="others")
         # As a map, so that what the header claims is not reserved before the size is known.
         array: Values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -189,24 +213,11 @@ def _array(path: Path, what: str) -> Values:
 
 def _image(path: Path, what: str) -> Values:
     """The values of a PNG; of one of 16 bits, from 0 to 1."""
-    try:
-        with Image.open(path, formats=("PNG",)) as image:
-            check_size(image.height, image.width, what)
-            if image.mode in DEEP:
-                return np.asarray(image).astype(np.float64) / 65_535
-            if image.mode not in ("1", "L", "P"):
-                raise DataError(
-                    what,
-                    expected="grey values of 1, 8 or 16 bits, or a palette",
-                    found=f"an image of mode {image.mode}",
-                )
-            # Of a palette the numbers, which may be those of objects; of grey the values.
-            return np.asarray(image) > 0 if image.mode == "P" else np.asarray(image)
-    except MaskError as error:
-        raise DataError(str(error)) from error
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
-        found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
-        raise DataError(what, expected="a complete PNG", found=found) from error
+    values, mode = read_mask_image(path, what)
+    if mode in DEEP:
+        return values / 65_535
+    # Of a palette the numbers, which may be those of objects; of grey the values.
+    return values > 0 if mode == "P" else values
 
 
 def _refuse_several(values: Values, what: str) -> None:

@@ -4,13 +4,18 @@ An entry belongs to a sample by its fields: by the sample's id; by video and que
 question alone, if no video is named and one sample has it. An entry that fits two samples is
 assigned to none, and no field of it may contradict its sample. Its row counts last, and only if the
 questions and ground truths of all rows of the file are those of the samples with these numbers.
+
+A benchmark may ask a question twice of one video, with one ground truth. Such samples are twins:
+the responses to them are assigned in their order, which changes no score.
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
 from harness.errors import DataError
 from harness.formats.entries import Entry
@@ -20,9 +25,12 @@ from harness.types import AnswerForm, Sample
 
 BLANKS = re.compile(r"\s+")
 PIECES = re.compile(r"(?<=[.?!:])\s+|\n")
+ENDS = tuple(".?!:;>)]|*#•–—-\"'”’»`")
+"""Last characters of a word after which another sentence may begin."""
 DIGITS = re.compile(r"\d+")
 VIDEOS = (".mp4", ".webm", ".mkv", ".avi", ".mov")
 COMMON = 64  # questions that share a sentence: it is a wrapping then, and tells nothing
+Twin: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,8 @@ class Matched:
     """Ids that occur again with the same response, as sharded runs pad them; counted once."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Scores of the responses by the file's own evaluation, by id, where it has some."""
+    notes: tuple[str, ...] = ()
+    """What was accepted that is not as it should be, with its number, a sentence each."""
 
 
 def match(
@@ -53,19 +63,23 @@ def match(
     unmatched: list[str] = []
     repeated: list[str] = []
     scores: dict[str, float] = {}
+    counts: Counter[str] = Counter()
     for entry in entries:
         found = finder.find(entry)
         if len(found) != 1 and by_row:
             found = [finder.by_row[entry.row or 0]]
+        value = _storable(entry)
+        if len(found) > 1 and len(set(map(_twin, found))) == 1:
+            counts[TWICE] += 1
+            found = [_of_twins(found, rows, value)]
         if len(found) != 1 or (requested is not None and found[0].id not in requested):
             named = next(iter(entry.ids), "") or entry.question[:40] or f"row {entry.row}"
             why = f" (fits {len(found)} samples)" if len(found) > 1 else ""
             unmatched.append(f"{entry.where}, {named!r}{why}")
             continue
         (sample,) = found
-        texts = [entry.response] if isinstance(entry.response, str) else entry.response
-        kept = list(map(storable, texts))
-        row = Row(sample.id, "response", kept if len(kept) > 1 else kept[0], None, entry.where)
+        row = Row(sample.id, "response", value, None, entry.where)
+        counts[entry.note] += bool(entry.note)
         earlier = rows.setdefault(sample.id, row)
         if entry.score is not None:
             scores[sample.id] = entry.score
@@ -77,7 +91,31 @@ def match(
                     found="another one",
                 )
             repeated.append(sample.id)
-    return Matched(rows, tuple(unmatched), tuple(repeated), scores)
+    counts[SILENT] = sum(row.value is None for row in rows.values())
+    counts[REPEATED] = len(repeated)
+    notes = tuple(f"{count} {what}" for what, count in counts.items() if count)
+    return Matched(rows, tuple(unmatched), tuple(repeated), scores, notes)
+
+
+SILENT = "entries without a response, counted as failed"
+REPEATED = "entries that come again with the same response, counted once"
+TWICE = "responses to questions that the benchmark asks twice, assigned in their order"
+
+
+def _storable(entry: Entry) -> object:
+    """The value of an entry's row: a text, a list of several, or None."""
+    if entry.response is None:
+        return None
+    texts = [entry.response] if isinstance(entry.response, str) else entry.response
+    kept = list(map(storable, texts))
+    return kept if len(kept) > 1 else kept[0]
+
+
+def _of_twins(twins: Sequence[Sample], rows: Mapping[str, Row], value: object) -> Sample:
+    """Return the first twin without a response; once all have one, that with this response."""
+    free = (one for one in twins if one.id not in rows)
+    same = (one for one in twins if one.id in rows and rows[one.id].value == value)
+    return next(free, None) or next(same, twins[0])
 
 
 class _Finder:
@@ -89,7 +127,7 @@ class _Finder:
         self.by_row = {
             int(one.id) if self.numbered else place: one for place, one in enumerate(samples)
         }
-        self.pairs = Counter(map(_pair, samples))
+        self.pairs = Counter({_twin(one): _pair(one) for one in samples}.values())
         self.by_video: dict[str, list[Sample]] = defaultdict(list)
         self.by_text: dict[str, list[Sample]] = defaultdict(list)
         self.by_piece: dict[str, set[str]] = defaultdict(set)
@@ -123,7 +161,13 @@ class _Finder:
             and _normalize(entry.ground_truth) in _ground_truths(sample)
             and (self.pairs[_pair(sample)] == 1 or (self.numbered and _count(sample) is not None))
             and self._is_consistent(entry, sample)
+            and not self._asks_another(entry.question, sample)
         )
+
+    def _asks_another(self, question: str, sample: Sample) -> bool:
+        """Return True if other texts than the sample's are nearer to a question."""
+        closest = _closest(question, self._texts_sharing(question))
+        return bool(closest) and _normalize(sample.query.text) not in closest
 
     def _is_consistent(self, entry: Entry, sample: Sample) -> bool:
         """Return True if nothing in the entry contradicts the sample."""
@@ -144,26 +188,85 @@ class _Finder:
         )
 
     def _fitting(self, entry: Entry, samples: Iterable[Sample]) -> list[Sample]:
-        """Return the samples that agree with the entry and whose whole question it shows."""
+        """Return the samples that agree with the entry and whose text is nearest to its question;
+        of several of its video those with its ground truth, if it tells one.
+        """
         found = [sample for sample in samples if self._is_consistent(entry, sample)]
-        shown = {_normalize(one.query.text) for one in found}
-        shown = {
-            text for text in shown if _contains_words(text, _normalize(entry.question))
-        } or shown
-        # A question that is a part of another one that is shown is not meant.
-        whole = {
-            text
-            for text in shown
-            if not any(_contains_words(text, other) for other in shown - {text})
-        }
-        return [sample for sample in found if _normalize(sample.query.text) in whole]
+        if entry.question:
+            texts = {_normalize(one.query.text): one.query.text for one in found}
+            closest = _closest(entry.question, texts)
+            found = [one for one in found if _normalize(one.query.text) in closest]
+        if len(found) > 1 and entry.video and (truth := _normalize(entry.ground_truth)):
+            found = [one for one in found if truth in _ground_truths(one)] or found
+        return found
 
     def _with_question(self, question: str) -> list[Sample]:
         """Samples that share a sentence with a question, or a text that holds it."""
+        return [one for text in sorted(self._texts_sharing(question)) for one in self.by_text[text]]
+
+    def _texts_sharing(self, question: str) -> dict[str, str]:
+        """Texts, by themselves normalized, that share a telling sentence with a question."""
         shared = [texts for one in _pieces(question) if (texts := self.by_piece.get(one))]
         telling = [texts for texts in shared if len(texts) <= COMMON]
         texts = set().union(*(telling or sorted(shared, key=len)[:1]))
-        return [sample for text in sorted(texts) for sample in self.by_text[text]]
+        return {text: self.by_text[text][0].query.text for text in texts}
+
+
+def _closest(question: str, texts: Mapping[str, str]) -> set[str]:
+    """Return which texts, by their normalized forms, a question is nearest to.
+
+    That is the question itself; else the texts that hold it from the beginning of a sentence to
+    the end of one, without those that hold another of them; else the texts that it holds so,
+    without those that another of them holds. Several are equally near.
+    """
+    if (known := _normalize(question)) in texts:
+        return {known}
+    holding = {name for name, text in texts.items() if _holds(text, question)}
+    if holding:
+        return {
+            name
+            for name in holding
+            if not any(_is_part(texts[other], texts[name]) for other in holding - {name})
+        }
+    held = {name for name, text in texts.items() if _holds(question, text)}
+    return {
+        name
+        for name in held
+        if not any(_is_part(texts[name], texts[other]) for other in held - {name})
+    }
+
+
+def _is_part(text: str, other: str) -> bool:
+    """Return True if a text stands in another one, or if the other has all its sentences."""
+    return _holds(other, text) or _pieces(text) < _pieces(other)
+
+
+def _holds(text: str, part: str) -> bool:
+    """Return True if a text holds a part that is one sentence, one line or several."""
+    words, ends = _words(text)
+    wanted = f" {_normalize(part)} "
+    padded = f" {words} "
+    place = padded.find(wanted)
+    while place >= 0:
+        first = padded.count(" ", 0, place)
+        if first in ends and first + wanted.count(" ") - 1 in ends:
+            return True
+        place = padded.find(wanted, place + 1)
+    return False
+
+
+@lru_cache(maxsize=2**14)
+def _words(text: str) -> tuple[str, frozenset[int]]:
+    """Return a text normalized, and the numbers of words after which a sentence or line ends."""
+    words: list[str] = []
+    ends = {0}
+    for line in text.split("\n"):
+        for word in line.split():
+            words.append(word.casefold())
+            if word.endswith(ENDS):
+                ends.add(len(words))
+        ends.add(len(words))
+    return " ".join(words), frozenset(ends)
 
 
 def _count(sample: Sample) -> int | None:
@@ -187,6 +290,12 @@ def _ground_truths(sample: Sample) -> set[str]:
 def _pair(sample: Sample) -> tuple[str, frozenset[str]]:
     """Return question and ground truth of a sample."""
     return _normalize(sample.query.text), frozenset(_ground_truths(sample))
+
+
+def _twin(sample: Sample) -> Twin:
+    """Return what twins share: all that a response is told apart and scored by."""
+    categories = tuple(sorted(sample.categories.items()))
+    return (sample.group, *_pair(sample), sample.query.options, sample.query.forms, categories)
 
 
 def _video(name: str) -> str:

@@ -1,18 +1,26 @@
-"""VLMEvalKit's tables of predictions."""
+"""VLMEvalKit's tables of predictions, also as a spreadsheet program saved them again."""
 
 import csv
 import json
 import re
-import zlib
-from collections.abc import Iterator, Mapping
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
+from itertools import chain, pairwise
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
-from harness.errors import DataError, MissingDependency, raised_as
+from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
+from harness.foreign import refuse_foreign
+from harness.formats.entries import (
+    ID_KEYS,
+    VIDEO_KEYS,
+    Entry,
+    ids_in,
+    number_in,
+    objects_in,
+    text_in,
+)
+from harness.formats.sheets import CUT, MAX_TEXT, Cells, is_sheet, sheet_rows
 
 SCORES = ("hit", "score")
 """Columns of the tables that it writes after scoring (`…_result`, `…_score`)."""
@@ -24,26 +32,39 @@ RECORDS = "extra_records"
 texts that ends with the prediction."""
 MAX_DIGITS = 10  # of an index
 MAX_CELL = 2**24  # bytes
-MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
-DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+READ = ("prediction", "question", "answer", "index", *ID_KEYS, *VIDEO_KEYS)
+"""Columns that are read, in which a cell that a program altered is refused."""
+ERRORS = re.compile(r"#(?:NAME\?|REF!|VALUE!|DIV/0!|N/A|NUM!|NULL!|SPILL!|CALC!)|#{3,}")
+"""What spreadsheet programs show in the place of a text: errors, and columns that are narrow."""
+EMPTY = "predictions that are empty"
+ALTERED = (
+    "A spreadsheet program altered it: give the table that VLMEvalKit wrote, or type the text."
+)
 
 
 def vlmevalkit(path: Path) -> Iterator[Entry]:
     """VLMEvalKit's table of predictions: a row a question, with the column "prediction".
 
-    Its "index" may be the row of a table in another order. Rows of failed requests are left out.
+    Its "index" may be the row of a table in another order. Rows of failed requests are left out. A
+    prediction that is empty is an empty response, as are cells that the end of a row lacks.
     """
-    if path.suffix == ".pkl":
+    if path.suffix.lower() == ".pkl":
         raise DataError(
             f"predictions {path}",
             expected="the table (.xlsx, .tsv, .csv or .json)",
             found="a pickle, which could run code and is not opened",
         )
-    for number, row in enumerate(_table(path), start=2):
+    for number, row in _table(path):
         where = f"{path}, row {number}"
         if "prediction" not in row:
-            raise DataError(where, expected='a column "prediction"', found=", ".join(row)[:80])
-        if row["prediction"].startswith(FAILED):
+            raise _lacking(where, row)
+        for name in READ:
+            if ERRORS.fullmatch(row.get(name, "")):
+                raise DataError(
+                    f"{where}, column {name!r}", expected="text", found=row[name][:10], fix=ALTERED
+                )
+        prediction = row["prediction"]
+        if prediction.startswith(FAILED):
             continue
         index = row.get("index", "")
         yield Entry(
@@ -56,6 +77,7 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
             row=int(index) if index.isdecimal() and len(index) < MAX_DIGITS else None,
             ground_truth=row.get("answer", ""),
             score=_scored(number_in(row, SCORES)),
+            note=CUT if len(prediction) == MAX_TEXT else "" if prediction.strip() else EMPTY,
         )
 
 
@@ -75,95 +97,83 @@ def _scored(score: float | None) -> float | None:
     return None if score == UNSCORED else score
 
 
-def _table(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a table as texts, by the names in its first row."""
-    if path.suffix == ".xlsx":
-        yield from _sheet(path)
+def _table(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a table as texts, by the names in its first row, with their numbers from 2.
+
+    What a file is, its first bytes tell: programs save tables under other suffixes.
+    """
+    what = f"predictions {path}"
+    with raised_as(DataError, what, "a table", OSError):
+        is_spreadsheet = is_sheet(path)
+    if is_spreadsheet:
+        yield from _named(path, sheet_rows(path, READ))
         return
-    if path.suffix == ".json":
-        for one in objects_in(path):
-            yield {name: "" if value is None else str(value) for name, value in one.items()}
+    refuse_foreign(path, DataError, what, "a table")
+    if path.suffix.lower() == ".json":
+        for number, one in enumerate(objects_in(path), start=2):
+            cells = one.items()  # of an empty one pandas writes NaN, which equals nothing
+            yield number, {name: "" if it is None or it != it else str(it) for name, it in cells}
         return
+    yield from _named(path, _text_rows(path))
+
+
+def _named(path: Path, rows: Iterator[tuple[int, Cells]]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row that is not blank with the names in the first one, and the file's number.
+
+    Cells that a row lacks at its end are empty: spreadsheet programs leave them out.
+    """
+    _, header = next(rows, (1, []))
+    names = [name.strip() for name in header]
+    while names and not names[-1]:
+        del names[-1]
+    if names and "prediction" not in names:
+        raise _lacking(f"{path}, row 1", names)
+    for number, row in rows:
+        if not any(row):
+            continue
+        if any(row[len(names) :]):
+            raise DataError(
+                f"{path}, row {number}", expected=f"{len(names)} cells", found=f"{len(row)}"
+            )
+        cells = chain(row, [""] * (len(names) - len(row)))
+        yield number, dict(zip(names, cells, strict=False))
+
+
+def _lacking(where: str, names: Iterable[str]) -> DataError:
+    return DataError(where, expected='a column "prediction"', found=", ".join(names)[:80])
+
+
+def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
+    """The rows of a text table, whatever separates its cells; its last one has to be whole."""
     csv.field_size_limit(MAX_CELL)
     unfit = (OSError, UnicodeDecodeError, csv.Error)
     with (
         raised_as(DataError, f"predictions {path}", "a table in UTF-8", *unfit),
-        TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file,
+        open_regular(path) as raw,
     ):
-        comma = "\t" if path.suffix == ".tsv" else ","
-        rows = csv.reader(file, delimiter=comma, strict=True)
-        names = next(rows, [])
-        for row in filter(None, rows):
-            if len(row) != len(names):
+        header = raw.readline(MAX_CELL).decode("utf-8-sig")
+        raw.seek(max(0, path.stat().st_size - 1))
+        is_whole = raw.read() in (b"\n", b"\r", b'"')
+        raw.seek(0)
+        file = TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        reader = csv.reader(file, delimiter=_delimiter(header, path), strict=True)
+        rows = (row for row in reader if row)
+        names: Cells = []
+        for number, (row, after) in enumerate(pairwise(chain(rows, [None])), start=1):
+            assert row is not None, "only the last is none"
+            names = names or row
+            if len(row) < len(names) and after is None and not is_whole:
                 raise DataError(
-                    f"{path}, line {rows.line_num}",
+                    f"{path}, line {reader.line_num}",
                     expected=f"{len(names)} cells",
                     found=f"{len(row)}",
                     fix="Is the file complete?",
                 )
-            yield dict(zip(names, row, strict=True))
+            yield number, row
 
 
-def _sheet(path: Path) -> Iterator[dict[str, str]]:
-    what, expected = f"predictions {path}", "a complete .xlsx file"
-    unfit = (OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error)
-    with raised_as(DataError, what, expected, *unfit):
-        _refuse_bomb(path)
-    try:
-        openpyxl = import_module("openpyxl")
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            what,
-            expected="the package openpyxl",
-            found="it is not installed",
-            fix="pip install openpyxl, or save the table as .tsv.",
-        ) from error
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        sheet = book.worksheets[0]
-        sheet.reset_dimensions()  # what it says of its size is not what it holds
-        rows = sheet.iter_rows(values_only=True)
-        names = [str(name) for name in next(rows, ())]
-        for row in rows:
-            yield {
-                name: "" if value is None else str(value)
-                for name, value in zip(names, row, strict=False)
-            }
-    except DataError:
-        raise
-    except (Exception, RecursionError) as error:
-        found = str(error)[:200] or type(error).__name__
-        raise DataError(what, expected=expected, found=found) from error
-
-
-def _refuse_bomb(path: Path) -> None:
-    """Look at a spreadsheet before anything in it is parsed.
-
-    Raises:
-        DataError: it holds more than `MAX_SHEET`, or XML that declares a document type or entities,
-            which may grow without bound or name other files.
-        OSError, BadZipFile: it is no spreadsheet.
-    """
-    with open_regular(path) as raw, ZipFile(raw) as book:
-        left = MAX_SHEET
-        for member in book.infolist():
-            with book.open(member) as file:
-                kept = b""
-                while left >= 0 and (chunk := file.read(2**20)):
-                    left -= len(chunk)
-                    # UTF-16, if it is that, without its other bytes.
-                    if DECLARED.search((kept + chunk).replace(b"\x00", b"")):
-                        raise DataError(
-                            f"predictions {path}, {member.filename}",
-                            expected="plain XML",
-                            found="a document type or entities of its own",
-                            fix="Save the table as .tsv.",
-                        )
-                    kept = chunk[-32:]
-        if left < 0:
-            raise DataError(
-                f"predictions {path}",
-                expected=f"at most {MAX_SHEET} bytes of XML",
-                found="more",
-                fix="Save the table as .tsv.",
-            )
+def _delimiter(header: str, path: Path) -> str:
+    """Return what separates the cells: programs in some languages write semicolons."""
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    names = {mark: next(csv.reader([header], delimiter=mark), []) for mark in (usual, *"\t;,")}
+    return next((mark for mark, cells in names.items() if "prediction" in cells), usual)

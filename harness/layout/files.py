@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError, raised_as
 from harness.files import read_bytes, refuse_other
-from harness.responses import refuse_duplicate_keys
+from harness.foreign import in_place_of, reading, refuse_foreign
+from harness.responses import NUMBERS, refuse_duplicate_keys
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -23,6 +24,14 @@ MAX_ROWS = 2**20
 times as many would take minutes to read."""
 MAX_TEXT = 2**28
 """Bytes of one column's text in one row group of a Parquet file, which may be one cell."""
+MAX_VALUES = 2**29
+"""Values of one column in one row group of a Parquet file: of masks, one a pixel."""
+BATCH = 16
+"""Rows that are decoded at once."""
+EXPANSION = 100, 2000
+"""Bytes of text, and of all else, that a byte of a Parquet file may become, beyond `MAX_TEXT`."""
+MAX_NAME = 255
+"""Bytes of a file's name on the usual file systems."""
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Escapes of half a surrogate pair, which no id and no file name can hold."""
 T = TypeVar("T")
@@ -43,12 +52,9 @@ def folder(path: Path, *, fix: str) -> Path:
 def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
     """Return `path` if it is a file; else raise a DataError that says how to obtain the data."""
     if not path.is_file():
-        raise DataError(
-            f"file {path}",
-            expected=expected,
-            found="a folder" if path.is_dir() else "something else" if path.exists() else "none",
-            fix=fix,
-        )
+        found = "a folder" if path.is_dir() else "something else" if path.exists() else "none"
+        found, fix = in_place_of(path) or (found, fix)
+        raise DataError(f"file {path}", expected=expected, found=found, fix=fix)
     return path
 
 
@@ -101,15 +107,17 @@ def path_inside(root: Path, name: object) -> Path:
     """Return the path of `name` below `root`, for a name from an annotation file.
 
     Raises:
-        DataError: it is empty, absolute, leaves `root`, or holds control characters.
+        DataError: it is empty, absolute, leaves `root`, holds control characters, or is longer than
+            a file's name can be.
     """
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     odd = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
-    if not parts or odd or parts[0] == "/" or ".." in parts:
+    long = max((len(part.encode("utf-8", "replace")) for part in parts), default=0) > MAX_NAME
+    if not parts or odd or long or parts[0] == "/" or ".." in parts:
         raise DataError(
             f"name {str(name)[:80]!r} in the annotations of {root}",
             expected="a relative path inside it",
-            found="one that is not",
+            found=f"a part of more than {MAX_NAME} bytes" if long else "one that is not",
         )
     return root.joinpath(*parts)
 
@@ -129,11 +137,13 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
             text = raw.decode(encoding)
             break
     else:
+        refuse_foreign(path, DataError, what, expected)
         raise DataError(what, expected=f"text in {' or '.join(encodings)}", found="other bytes")
     with raised_as(DataError, what, expected, ValueError):
         try:
             return parse(text.removeprefix("\ufeff"))
         except json.JSONDecodeError as error:
+            refuse_foreign(path, DataError, what, expected)
             raise DataError(
                 what,
                 expected=expected,
@@ -145,10 +155,11 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
 def parse(text: str) -> Any:
     """Return the value of a text.
 
-    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair.
+    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair, or
+    a number that no float holds.
     """
     try:
-        plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys)
+        plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys, **NUMBERS)
         if HALF.search(text):
             json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -161,7 +172,7 @@ def parse(text: str) -> Any:
 
 def readable(path: Path) -> AbstractContextManager[None]:
     """Turn an OSError into the DataError of a file that cannot be read."""
-    return raised_as(DataError, f"file {path}", "a readable file", OSError)
+    return reading(path, DataError, f"file {path}", "a readable file", OSError)
 
 
 @overload
@@ -191,14 +202,65 @@ def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) ->
     return value
 
 
-def _text_sizes(file: "ParquetFile", columns: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Yield name and uncompressed bytes of each text column of each row group, as they are told."""
+def _check_sizes(
+    path: Path, file: "ParquetFile", columns: Collection[str]
+) -> tuple[list[str], int]:
+    """Refuse what a file says of its size; nothing of it is decoded yet.
+
+    Returns:
+        The leaves of columns that hold texts as numbers of a dictionary, and the bytes of the
+        longest cell that a text can have.
+    """
+    dictionaries, longest = set(), 0
     for place in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(place)
         for number in range(group.num_columns):
-            column = file.schema.column(number)
-            if column.logical_type.type == "STRING" and column.path.split(".")[0] in columns:
-                yield column.path, group.column(number).total_uncompressed_size
+            column, chunk = file.schema.column(number), group.column(number)
+            if column.path.split(".")[0] not in columns:
+                continue
+            if chunk.num_values > MAX_VALUES:
+                raise _too_much(
+                    path, f"{MAX_VALUES} values of {column.path!r} in a row group", chunk.num_values
+                )
+            if chunk.physical_type != "BYTE_ARRAY":
+                continue
+            if any("DICTIONARY" in encoding for encoding in chunk.encodings):
+                dictionaries.add(column.path)
+            if column.logical_type.type == "STRING":
+                if chunk.total_uncompressed_size > MAX_TEXT:
+                    raise _too_much(
+                        path,
+                        f"{MAX_TEXT} bytes of text of {column.path!r} in a row group",
+                        chunk.total_uncompressed_size,
+                    )
+                longest = max(longest, chunk.total_uncompressed_size)
+    return sorted(dictionaries), longest
+
+
+def _too_much(path: Path, limit: str, found: object) -> DataError:
+    return DataError(f"file {path}", expected=f"at most {limit}", found=str(found))
+
+
+def _decoded_size(array: Any) -> tuple[int, int]:
+    """Return the bytes of an Arrow array's texts and of the rest, as Python objects at least.
+
+    A text that stands there often is held once, and becomes as many objects.
+    """
+    from pyarrow import compute, types
+
+    if types.is_dictionary(array.type):
+        lengths = compute.binary_length(array.dictionary).take(array.indices)
+        return compute.sum(lengths).as_py() or 0, 0
+    if types.is_list(array.type) or types.is_large_list(array.type):
+        parts = [array.flatten()]
+    elif types.is_struct(array.type):
+        parts = array.flatten()
+    elif types.is_string(array.type) or types.is_large_string(array.type):
+        return compute.sum(compute.binary_length(array)).as_py() or 0, 0
+    else:
+        return 0, max(array.nbytes, 8 * len(array))
+    sizes = [_decoded_size(part) for part in parts]
+    return sum(text for text, _ in sizes), sum(rest for _, rest in sizes)
 
 
 def rows(
@@ -217,7 +279,7 @@ def rows(
     from pyarrow import ArrowException, parquet
 
     unfit = (ArrowException, OSError, UnicodeDecodeError)
-    with raised_as(DataError, f"file {path}", "a complete Parquet file", *unfit):
+    with reading(path, DataError, f"file {path}", "a complete Parquet file", *unfit):
         refuse_other(path, DataError, f"file {path}")
         with parquet.ParquetFile(path) as file:
             names = set(file.schema_arrow.names)
@@ -228,18 +290,18 @@ def rows(
                     found=f"none named {', '.join(missing)}, but {', '.join(sorted(names))}",
                 )
             if file.metadata.num_rows > MAX_ROWS:
-                raise DataError(
-                    f"file {path}",
-                    expected=f"at most {MAX_ROWS} rows",
-                    found=str(file.metadata.num_rows),
-                )
+                raise _too_much(path, f"{MAX_ROWS} rows", file.metadata.num_rows)
             wanted = [*columns, *(name for name in optional if name in names)]
-            for column, size in _text_sizes(file, wanted):
-                if size > MAX_TEXT:
-                    raise DataError(
-                        f"file {path}: {column!r}",
-                        expected=f"at most {MAX_TEXT} bytes of text in a row group",
-                        found=str(size),
-                    )
-            for batch in file.iter_batches(batch_size=16, columns=wanted):
+            dictionaries, longest = _check_sizes(path, file, wanted)
+        # Texts that stand in a dictionary stay there until they have been counted.
+        left = [MAX_TEXT + each * path.stat().st_size for each in EXPANSION]
+        at_once = min(BATCH, max(1, MAX_TEXT // max(longest, 1)))
+        with parquet.ParquetFile(path, read_dictionary=dictionaries) as file:
+            for batch in file.iter_batches(batch_size=at_once, columns=wanted):
+                for column in batch.columns:
+                    for place, size in enumerate(_decoded_size(column)):
+                        left[place] -= size
+                if min(left) < 0:
+                    limit = f"{MAX_TEXT} bytes and {EXPANSION[left[0] >= 0]} times its own"
+                    raise _too_much(path, limit, "more")
                 yield from batch.to_pylist()

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
+from harness.foreign import refuse_foreign
 from harness.layout.files import parse, readable
 from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, decoded
 
@@ -89,6 +90,7 @@ class JsonFile:
         """Yield the keys of the values; each value has to be read before the next key."""
         kind = "{" if keys else wanted
         if (found := scanner.peek()) != kind:
+            refuse_foreign(self.path, DataError, f"file {self.path}", f"JSON, {KINDS[kind]}")
             raise self._type_error(keys, kind, KINDS.get(found, "a number or a word"))
         if not keys:
             yield from (
@@ -125,6 +127,7 @@ class JsonFile:
                     f"file {self.path}", expected="complete JSON, each key once", found=str(error)
                 ) from error
             except ValueError as error:
+                refuse_foreign(self.path, DataError, f"file {self.path}", "complete JSON")
                 found = f"{error} of {self.path.stat().st_size}"
                 raise DataError(
                     f"file {self.path}", expected="complete JSON", found=found, fix=FIX

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from harness.errors import DataError, raised_as
 from harness.files import lines_of
+from harness.foreign import refuse_foreign
 from harness.layout.files import field, parse, readable
 
 MAX_LINE = 2**24  # bytes
@@ -18,6 +19,7 @@ def read_lines(path: Path, limit: int = MAX_LINE) -> Iterator[tuple[str, bytes]]
     Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
     held whole.
     """
+    refuse_foreign(path, DataError, f"file {path}", "lines of JSON")
     with readable(path):
         for number, _, line in lines_of(path, limit):
             if line.strip():

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError, HarnessError, MissingDependency, UsageError
-from harness.lmms.visuals import medium, rgb
+from harness.image_file import rgb
+from harness.lmms.visuals import medium
 from harness.media import Frame
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.plugins import plugin_errors

@@ -3,19 +3,14 @@
 import hashlib
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 
 from harness.errors import UsageError
-from harness.media import FORMATS, Frame, Loader, Media, loaded_image, open_image, pixels
+from harness.image_file import FORMATS, rgb
+from harness.media import Loader, Media, loaded_image, open_image, pixels
 from harness.video.media import video_file
 
 IMAGE_FILES = {f".{name.lower()}" for name in FORMATS} | {".jpg"}
-
-
-def rgb(image: Image.Image) -> Frame:
-    """Return the pixels of an image."""
-    return np.asarray(image.convert("RGB"))
 
 
 def medium(visual: object, load: Loader | None = None) -> Media:

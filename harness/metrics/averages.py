@@ -3,7 +3,7 @@
 They are what `Metric(derived=…)` is given: the parts may be numbers, or arrays of resamples.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,23 @@ def mean_in_order(*parts: Numbers) -> Numbers:
     for part in parts[1:]:
         total = total + part
     return total / len(parts)
+
+
+def mean_of_present(*parts: Numbers) -> Numbers:
+    """The mean, added from the first to the last, of the numbers or arrays that are not NaN; NaN
+    where all are.
+
+    >>> float(mean_of_present(0.5, float("nan"), 0.75))
+    0.625
+    """
+    total: Any = 0.0
+    count: Any = 0
+    for part in parts:
+        counts = ~np.isnan(part)
+        total = total + np.where(counts, part, 0.0)
+        count = count + counts
+    mean: Numbers = total / np.where(count > 0, count, np.nan)
+    return mean
 
 
 def pairwise_mean(*parts: Numbers) -> Numbers:

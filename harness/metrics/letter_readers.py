@@ -97,12 +97,14 @@ def mmsi_choice(response: str) -> str | None:
 
 
 def mindcube_choice(response: str) -> str | None:
-    """`extract_answer` of mindcube/utils.py: the last letter A to E of the first form that fits.
+    """`extract_answer` of MindCube's extractors.py (6d8fd9a), and of mindcube/utils.py.
+
+    The last letter A to E of the first form that fits; lmms-eval strips the response before.
 
     >>> [mindcube_choice(one) for one in ("A. no, B. yes", "My answer is D", "none")]
     ['B', 'D', None]
     """
-    text = response[:MAX_TEXT].strip()
+    text = response[:MAX_TEXT]
     section = re.search(r"<Answer>(.*?)(?:<|$)", text, re.DOTALL)
     parts: list[tuple[tuple[str, ...], str]] = [((r"([A-E])\.",), text)]
     parts += [(MINDCUBE_SECTION, section[1])] if section else []

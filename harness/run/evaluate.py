@@ -1,14 +1,22 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
-from harness.errors import HarnessError, ModelError, StoreError, UnsupportedAnswerForm
+from harness.errors import (
+    HarnessError,
+    ModelError,
+    StoreError,
+    Unavailable,
+    UnsupportedAnswerForm,
+)
 from harness.interchange import stored_prediction
 from harness.model import Model
 from harness.papers import Deviation, sentence
@@ -32,7 +40,7 @@ from harness.run.manifest import (
 )
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
-from harness.run.preflight import Survey, preflight, read_once, survey
+from harness.run.preflight import Survey, conversion_text, preflight, read_once, survey
 from harness.run.processes import Processes
 from harness.run.ray_workers import Actors
 from harness.run.scoring import Scorer
@@ -45,9 +53,10 @@ from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Journal, JournalPosition
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import AnswerForm, Prediction, Sample
+from harness.types import AnswerForm, FailureKind, Prediction, Sample
 
 CRASHES_IN_A_ROW = 20
+SHOWN_REASON = 300  # characters
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
 
 
@@ -82,6 +91,7 @@ def evaluate(
         UnsupportedAnswerForm: the model gives no answer of the form that any sample asks for.
         Locked: another process runs in this folder.
         ModelError: the model cannot be loaded, or failed many times in a row.
+        Unavailable: too many samples were lost to the infrastructure: there is no score.
     """
     progress = progress or NullProgress()
     if options.checked:
@@ -93,8 +103,11 @@ def evaluate(
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
     if short := shortage(selection.name, found.n_total):
         progress.note(f"{task.name}: {short}")
+    if converted := conversion_text(found.conversions):
+        progress.note(f"{task.name}: {converted}")
     if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
-        check_answerable(options.name or model.name, forms, task, found)
+        name = options.name or model.name
+        check_answerable(name, forms, task, found, missing=model.missing_parts)
     if options.restart and (launch is None or launch.leads):
         set_aside(folder)
     with writing(folder):
@@ -115,7 +128,12 @@ def evaluate(
 
 
 def check_answerable(
-    model: str, forms: frozenset[AnswerForm] | None, task: Task, found: Survey
+    model: str,
+    forms: frozenset[AnswerForm] | None,
+    task: Task,
+    found: Survey,
+    *,
+    missing: Mapping[AnswerForm, str] = MappingProxyType({}),
 ) -> str:
     """Describe the part of the samples that a model cannot answer; empty if it can answer all.
 
@@ -124,10 +142,13 @@ def check_answerable(
         forms: Forms of answer that the model gives; None: not declared, it is asked for all.
         task: The task that the samples belong to.
         found: The survey of the samples.
+        missing: Forms that lack a part of the model, each with what to do about it.
 
     Raises:
-        UnsupportedAnswerForm: the model can answer no sample.
+        UnsupportedAnswerForm: the model can answer no sample, or a part that one needs is missing.
     """
+    if lacking := [missing[form] for forms_ in found.forms for form in forms_ if form in missing]:
+        raise UnsupportedAnswerForm(f"{lacking[0]} {task.name} gets no score of {model}")
     lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
     if not lost or forms is None:
         return ""
@@ -188,7 +209,8 @@ class _Evaluation:
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
             workers.close()
-        if not self._stopped:
+        losses = None if self._stopped else self._losses(journal)
+        if not self._stopped and losses is None:
             self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
         shares = add_attempt(
             self.folder,
@@ -198,11 +220,13 @@ class _Evaluation:
             stages=self._stages,
             code=manifest["provenance"],
             shard=self.options.shard,
-            finished=not self._stopped,
+            finished=not self._stopped and losses is None,
         )
         if shares is not None:
             self.progress.note(shares)
         self.progress.end()
+        if losses is not None:
+            raise losses
         return Run.open(self.folder)
 
     def help_out(self, launch: ProcessRank) -> Run:
@@ -233,7 +257,9 @@ class _Evaluation:
         Raises:
             UnsupportedAnswerForm: no sample can be answered.
         """
-        if lost := check_answerable(manifest["model"]["name"], info.forms, self.task, self.survey):
+        name, missing = manifest["model"]["name"], info.missing_parts
+        lost = check_answerable(name, info.forms, self.task, self.survey, missing=missing)
+        if lost:
             self.progress.note(lost)
         if differs := [Deviation(**one) for one in manifest["deviations"]]:
             model = manifest["model"]
@@ -265,9 +291,12 @@ class _Evaluation:
                 expected="a model's SPEC, which they build themselves",
                 found="a ready model",
             )
+        total = max(self.survey.n_total, 1)
+        options = replace(options, workers=min(options.workers, total))
         if options.ray is None:
-            return Processes(self.model, self.folder, attempt, options)
-        return Actors(self.model, self.folder, attempt, options, note=self.progress.note)
+            return Processes(self.model, self.folder, attempt, options, samples=total)
+        note = self.progress.note
+        return Actors(self.model, self.folder, attempt, options, note=note, samples=total)
 
     def _manifest(self, info: WorkerInfo) -> dict[str, Any]:
         task, options = self.task, self.options
@@ -288,6 +317,7 @@ class _Evaluation:
             device=info.device,
             data_root=options.data_root,
             shuffle=options.until is not None,
+            infrastructure_limit=options.infrastructure_limit,
         )
 
     def _predict(
@@ -396,6 +426,29 @@ class _Evaluation:
             )
         return in_a_row
 
+    def _losses(self, journal: Journal) -> Unavailable | None:
+        """Return the error of a run that lost too many samples to the infrastructure for a score.
+
+        Such a run stays unfinished: a number would be one of servers, nodes and files that failed.
+        """
+        total, limit = self.survey.n_total, self.options.infrastructure_limit
+        lost = [
+            query
+            for query, place in journal.places.items()
+            if place.failure == FailureKind.INFRASTRUCTURE
+        ]
+        if len(lost) <= limit * total:
+            return None
+        reasons = Counter(journal.record(one)["prediction"]["failure"][1] for one in lost)
+        ((reason, times),) = reasons.most_common(1)
+        return Unavailable(
+            f"run {self.folder}",
+            expected=f"at most {limit:.1%} of the samples lost to servers, nodes and files",
+            found=f"{len(lost)} of {total}, {times} of them because of: {reason[:SHOWN_REASON]}",
+            fix="It has no score. The same command predicts the lost samples again; "
+            "--infrastructure-limit 1 scores them as failed.",
+        )
+
     def _finish(
         self,
         manifest: dict[str, object],
@@ -420,6 +473,12 @@ class _Evaluation:
                 self.folder, results, rescore=self.options.rescore, progress=self.progress
             )
         finish(self.folder, scorer.done, results, manifest=renewed)
+        if len(served := results["ledger"].get("served", ())) > 1:
+            self.progress.note(
+                f"{self.task.name}: the server answered as {', '.join(served)}: these numbers are "
+                "of several models, which the record and boards say. A dated name as model= keeps "
+                "one of them"
+            )
         if results["n_scored"] == 0:
             failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
             why = failure.message if failure else f"{results['protocol']} reads nothing from it"

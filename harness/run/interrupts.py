@@ -14,23 +14,46 @@ from typing import TypeAlias
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
+class Interrupts:
+    """Whether a signal has come; calling it says so."""
+
+    def __init__(self) -> None:
+        self._requested = threading.Event()
+        self._raises = False
+
+    def __call__(self) -> bool:
+        """Return True once a signal has come."""
+        return self._requested.is_set()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let the first signal raise KeyboardInterrupt in the block, also one that came before."""
+        self._raises = True
+        try:
+            if self():
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._raises = False
+
+    def notice(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        del frame
+        again = self()
+        self._requested.set()
+        if self._raises or (again and number == signal.SIGINT):
+            raise KeyboardInterrupt
+
+
 @contextmanager
-def interrupts() -> Iterator[Callable[[], bool]]:
+def interrupts() -> Iterator[Interrupts]:
     """Record the first Ctrl-C, so that a state can be saved; the second raises KeyboardInterrupt.
 
-    SIGTERM is recorded in the same way, and never raises. The function that is yielded returns True
-    once a signal has come.
+    SIGTERM is recorded in the same way, and raises in a block of `at_once` alone.
     """
-    requested = threading.Event()
-
-    def notice(number: int, frame: FrameType | None) -> None:
-        del frame
-        if requested.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        requested.set()
-
-    with _handled(notice, signal.SIGINT, signal.SIGTERM):
-        yield requested.is_set
+    requested = Interrupts()
+    with _handled(requested.notice, signal.SIGINT, signal.SIGTERM):
+        yield requested
 
 
 @contextmanager

@@ -4,7 +4,7 @@ A verdict's key is the content of rubric, question, answer and ground truth and 
 that nothing that could change it goes unnoticed. With `stored(file=…)` no judge is asked at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,12 @@ class KeptJudge:
     ledger: Ledger
     inner: Judge | None = None
     """The judge that is asked; None: nobody."""
+
+    def prepare(self) -> None:
+        """Load the judge that is asked, if it loads something."""
+        load: Callable[[], object] | None = getattr(self.inner, "prepare", None)
+        if load is not None:
+            load()
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """Return the kept verdict, or ask the judge for one and keep it.

@@ -1,5 +1,8 @@
 """Ledger of a run: responses that were cut off, repaired, or named places beyond the image.
 
+It counts the names under which a server answered, too: more than one says that the weights behind
+a name changed while the run went on.
+
 A response that reached the limit of new tokens was ended by a setting and not by the network. What
 that may have cost is bounded by two more scores of the run: if every sample that was cut off had
 been right, and if none of them had an answer.
@@ -42,6 +45,8 @@ class Ledger:
     """Tokens of each sample with a single call, and True if it was cut off."""
     limits: set[int | None] = field(default_factory=set)
     """Limits of new tokens of its calls; None: the model's own."""
+    served: Counter[str] = field(default_factory=Counter)
+    """Number of responses by the name under which a server gave them."""
     otherwise: dict[int, tuple[Scores, Scores]] = field(default_factory=dict)
     """By place of units of which something was cut off: the scores if that had no answer, and if it
     had been right. None where the truth is hidden."""
@@ -58,6 +63,7 @@ class Ledger:
         self.forms.update(one.forms)
         self.lengths.extend(one.lengths)
         self.limits.update(one.limits)
+        self.served.update(one.served)
         if 0 in one.otherwise:
             self.otherwise[place] = one.otherwise[0]
         if score is not None:
@@ -87,6 +93,7 @@ class Ledger:
             "enough": None if limit is None else enough_tokens(self.lengths, limit),
             "if_wrong": None,
             "if_right": None,
+            **({"served": dict(sorted(self.served.items()))} if self.served else {}),
         }
         if self.otherwise and units:
             for which, name in enumerate(("if_wrong", "if_right")):
@@ -126,6 +133,7 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
             for one in predictions
             for call in one.calls
         },
+        served=Counter(call.model for one in predictions for call in one.calls if call.model),
     )
     cut = ["cut" in one for one in marks]
     if any(cut) and all(sample.target is not None for sample in unit):

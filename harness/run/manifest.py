@@ -31,6 +31,8 @@ from harness.version import __version__
 
 NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
 """Fields of a manifest that may differ in a run that is resumed."""
+DERIVED = ("deviations", "infrastructure_limit")
+"""Fields that are those of the last attempt."""
 
 
 def manifest_of(
@@ -46,6 +48,7 @@ def manifest_of(
     device: str,
     data_root: str,
     shuffle: bool = False,
+    infrastructure_limit: float | None = None,
 ) -> dict[str, object]:
     """Return the content of manifest.json.
 
@@ -61,12 +64,15 @@ def manifest_of(
         device: The device that the model computes on.
         data_root: Folder of the benchmarks; recorded, and left out of the hash, as are deviations.
         shuffle: True if the plan takes groups in an order drawn by the seed.
+        infrastructure_limit: Share of samples that may be lost to the infrastructure; None: nothing
+            was predicted, and nothing can be lost.
     """
     data = {
         "fingerprint": survey.fingerprint,
         "images": survey.images,
         "n_total": survey.n_total,
         "ids": survey.ids,
+        **({"conversions": dict(survey.conversions)} if survey.conversions else {}),
     }
     plain: dict[str, object] = {
         "version": VERSION,
@@ -97,6 +103,7 @@ def manifest_of(
         **plain,
         "config_hash": hashed,
         "data": {"root": data_root, **data},
+        "infrastructure_limit": infrastructure_limit,
         "deviations": [asdict(one) for one in differs],
     }
 
@@ -105,11 +112,12 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a run to be resumed.
 
     The commit is recorded, not compared: between two attempts people commit their notes.
-    Deviations follow from the rest.
+    Deviations follow from the rest, and the limit changes no prediction.
     """
     kept = provenance.repeatable(manifest["provenance"])
-    data = {name: one for name, one in manifest["data"].items() if name not in ("images", "ids")}
-    rest = {name: one for name, one in manifest.items() if name != "deviations"}
+    noted = ("images", "ids", "conversions")  # of files that may be mended, or follow from the rest
+    data = {name: one for name, one in manifest["data"].items() if name not in noted}
+    rest = {name: one for name, one in manifest.items() if name not in DERIVED}
     return {**rest, "provenance": kept, "data": data}
 
 
@@ -144,7 +152,7 @@ def begin_or_resume(
     if before != now_there:
         progress.note("images have changed since the run began; that is recorded")
         old = {**old, "data": {**old["data"], "images": now_there, "images_before": before}}
-    old["deviations"] = manifest["deviations"]  # they follow from the rest
+    old |= {name: manifest[name] for name in DERIVED}
     code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
     now = manifest["provenance"]["commit"]
     if now != code[-1]:

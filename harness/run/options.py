@@ -57,6 +57,8 @@ class Options:
     """Predict failed samples again, whatever the reason. Lost ones are always predicted again."""
     allow_missing: bool = False
     """Go on with samples whose images are missing or damaged; they count as failed."""
+    infrastructure_limit: float = 0.05
+    """Share of samples that the infrastructure may lose; a run that loses more has no score."""
     restart: bool = False
     """Set an earlier run in this folder aside (it is renamed, not removed) and begin anew."""
     rescore: bool = False

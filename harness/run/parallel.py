@@ -33,6 +33,7 @@ def score_journal(
     Raises:
         StoreError: a prediction is missing, or a process died.
     """
+    processes = max(1, min(processes, len(run.journal.places)))  # more would have no unit
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=die_with, initargs=(os.getpid(),))
     given = (source, run.folder, selection)

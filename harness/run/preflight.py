@@ -20,7 +20,8 @@ from itertools import count, islice
 
 from harness.errors import DataError
 from harness.files import ReadHashes
-from harness.media import Media
+from harness.image_file import read_header
+from harness.media import Media, files_of
 from harness.plugins import plugin_errors
 from harness.run.batching import Selection, lost_image, samples_of
 from harness.run.options import Progress
@@ -228,10 +229,21 @@ class Survey:
     """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
     forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
     """Number of samples by the set of answer forms that they ask for."""
+    conversions: Mapping[str, int] = field(default_factory=dict)
+    """Number of images and videos by what they lose when they are shown."""
 
 
-def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
+def survey(
+    task: Task, selection: Selection, *, allow_missing: bool = False, every_frame: bool = False
+) -> Survey:
     """Walk over the samples once, and return their counts and hashes.
+
+    Args:
+        task: The task.
+        selection: Choice of its samples.
+        allow_missing: Pass over images that are lost.
+        every_frame: Look at the header of every image of a video for what it loses, and not of the
+            first one alone.
 
     Raises:
         DataError: an id occurs twice, a unit's samples do not follow each other, or there is
@@ -247,6 +259,8 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
     ids: set[str] = set()
     closed: set[str] = set()
     forms: Counter[frozenset[AnswerForm]] = Counter()
+    conversions: Counter[str] = Counter()
+    shown: set[tuple[str, int]] = set()
     unit: str | None = None
     for sample in selection.samples(task):
         if sample.id in ids:
@@ -270,12 +284,37 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         sizes = [(media.size, len(media)) for media in sample.query.media]
         whole.update(repr((sample.id, sample.query.text, sizes)).encode())
         weights = [_weight(media) for media in sample.query.media]
+        for place, media in enumerate(sample.query.media):
+            if (sample.group, place) not in shown:
+                shown.add((sample.group, place))
+                conversions.update(_conversions(media, every_frame=every_frame))
         images.update(repr((sample.group, weights)).encode())
     if not ids:
         raise DataError(
             f"{task.name}, split {task.split}", expected="at least one sample", found="none"
         )
-    return Survey(len(ids), whole.hexdigest(), images.hexdigest(), hash_of_ids(ids), forms)
+    hashes = whole.hexdigest(), images.hexdigest(), hash_of_ids(ids)
+    return Survey(len(ids), *hashes, forms, dict(sorted(conversions.items())))
+
+
+def _conversions(media: Media, *, every_frame: bool) -> set[str]:
+    """What a medium loses when it is shown."""
+    lost = set(media.conversions)
+    if every_frame and len(paths := files_of(media)) > 1:
+        for path in paths[1:]:
+            with suppress(DataError):  # told elsewhere
+                lost |= {*read_header(path, str(path)).conversions}
+    return lost
+
+
+def conversion_text(conversions: Mapping[str, int]) -> str:
+    """Return the number of images and videos by what they lose, as a sentence; empty for none.
+
+    >>> conversion_text({"CMYK, converted to RGB by Pillow": 2})
+    'converted images or videos: 2 with CMYK, converted to RGB by Pillow'
+    """
+    counted = "; ".join(f"{count:,} with {what}" for what, count in conversions.items())
+    return f"converted images or videos: {counted}" if counted else ""
 
 
 def hash_of_ids(ids: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from time import monotonic
 
 from harness.errors import HarnessError
+from harness.files import temporary_prefix
 from harness.model import Model
 from harness.run.batching import Batch
 from harness.run.options import Options
@@ -83,10 +84,18 @@ class Process(Member):
 class Processes(Pool):
     """Several worker processes; see `Pool`."""
 
-    def __init__(self, spec: Spec, folder: Path, attempt: int, options: Options) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        folder: Path,
+        attempt: int,
+        options: Options,
+        *,
+        samples: int | None = None,
+    ) -> None:
         arguments = (spec, folder.resolve(), attempt, options.seed, options.isolate, os.getpid())
         self._arguments = arguments
-        super().__init__(spec, folder, attempt, options)
+        super().__init__(spec, folder, attempt, options, samples=samples)
 
     def _start(self, index: int) -> Process:
         context = multiprocessing.get_context("spawn")
@@ -182,7 +191,7 @@ def serve(
 @contextmanager
 def _empty_folder() -> Iterator[str]:
     """Make an empty folder, left behind if model code gave up the right to remove it."""
-    folder = tempfile.mkdtemp()
+    folder = tempfile.mkdtemp(prefix=temporary_prefix("worker"))
     Path(folder).chmod(0o755)  # to be entered after that as well
     try:
         yield folder

@@ -304,6 +304,7 @@ class Actors(Pool):
         options: Options,
         *,
         note: Callable[[str], None],
+        samples: int | None = None,
     ) -> None:
         count, gpus = options.workers, options.worker_gpus
         self._began = connect(options.ray or LOCAL, cpus=count)
@@ -311,7 +312,7 @@ class Actors(Pool):
         self._gpus = _equal_share(count, note) if gpus is None else gpus
         self._hides_gpus = gpus == 0
         self._patience = options.worker_wait
-        super().__init__(spec, folder, attempt, options)
+        super().__init__(spec, folder, attempt, options, samples=samples)
 
     def _start(self, index: int) -> Actor:
         import ray

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
+from harness.foreign import refuse_foreign
 from harness.formats import Matched, read_format
 from harness.interchange import Row, stored_prediction
 from harness.interchange import row_to_prediction as read_row
@@ -63,6 +64,8 @@ class Submission:
     """Reads a folder of predictions; None: it is a file of `format`."""
     run: Run | None = None
     """The run whose responses are read again by `reader`; its folder is `path`."""
+    note: Callable[[str], None] = lambda _: None
+    """Told what was accepted in the file that is not as it should be, with its number."""
 
     def deviations(self, task: Task) -> list[Deviation]:
         """Return deviations of the reader from the paper of its method; none without a reader."""
@@ -94,10 +97,12 @@ def score_file(
         # It is read twice, and hashed: a pipe would be empty the second time.
         folder_found = submission.path.is_dir()
         kind = "a folder" if folder_found else "something else"
+        expected = "a folder" if folder_wanted else "a file"
+        refuse_foreign(submission.path, DataError, f"predictions {submission.path}", expected)
         raise DataError(
             f"predictions {submission.path}",
             found=kind if submission.path.exists() else "none",
-            expected="a folder" if folder_wanted else "a file",
+            expected=expected,
             fix="Masks in a folder need --format mask-tree, png-tree or label-tree."
             if folder_found
             else "",
@@ -138,7 +143,13 @@ def _match_rows(
 ) -> Matched:
     """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
     known_ids = {sample.id for sample in samples()}
-    matched = read_format(submission.format, submission.path, samples_of(task), known_ids)
+    matched = read_format(
+        submission.format,
+        submission.path,
+        samples_of(task),
+        known_ids,
+        threshold=submission.threshold,
+    )
     if not matched.rows and not matched.unmatched:
         raise DataError(
             f"predictions {submission.path}", expected="at least one line", found="none"
@@ -152,6 +163,8 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="Is it the right split? --allow-extra ignores such lines.",
         )
+    for text in matched.notes:
+        submission.note(f"{submission.path}: {text}")
     return matched
 
 
@@ -218,6 +231,7 @@ def _manifest(
                 "matched": len(matched.rows),
                 "unmatched": list(matched.unmatched),
                 "repeated": list(matched.repeated),
+                "notes": list(matched.notes),
             }
     manifest = manifest_of(
         task,

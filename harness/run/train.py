@@ -30,7 +30,7 @@ from harness.run.contamination import (
     write_samples,
 )
 from harness.run.interrupts import interrupts
-from harness.run.preflight import problem_line, survey
+from harness.run.preflight import conversion_text, problem_line, survey
 from harness.run.timing import gpu_peak
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
@@ -51,6 +51,7 @@ from harness.version import __version__
 
 NOT_COMPARED = (
     *("config_hash", "data_root", "base_is_folder", "devices", "eval_model", "seconds", "result"),
+    "changed",
 )
 NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
 """Fields of the provenance that are recorded, and may differ when a training is resumed."""
@@ -110,6 +111,8 @@ def train(
             f"trainer {trainer.name}", expected="tasks to train on (--train-tasks)", found="none"
         )
     main = is_main()
+    # The same command goes on: a folder with a manifest is this training's, or is refused as such.
+    options = replace(options, resume=options.resume or (out / MANIFEST).is_file())
     _refuse_used(out, resume=options.resume or not main)
     readable = [_drop_unreadable(task, options.progress) for task in tasks]
     tasks, faults = [task for task, _ in readable], [found for _, found in readable]
@@ -126,7 +129,7 @@ def train(
         out.mkdir(parents=True, exist_ok=True)
     with lease(out) if main else nullcontext():
         is_new = main and not (out / MANIFEST).exists()
-        manifest, finished = _start_or_resume(out, manifest, listed, main=main)
+        manifest, finished = _start_or_resume(trainer, out, manifest, listed, main=main)
         if finished:
             options.progress.note(f"{out} is finished already")
             return Training(out)
@@ -140,6 +143,7 @@ def train(
                 main=main,
                 progress=options.progress,
                 stopping=stopping,
+                interruptible=stopping.at_once,
                 every=options.every,
                 evaluate=options.evaluate,
             )
@@ -186,7 +190,7 @@ def manifest_of(
         "finetune": settings.get("finetune"),
         "model": None if worker is None else {"spec": str(model), **_describe_model(worker)},
         "tasks": [
-            {**_task(task, spec, rows), "faults": found}
+            {**_task(task, spec, rows, options.progress), "faults": found}
             for task, spec, rows, found in zip(tasks, specs, listed, faults, strict=True)
         ],
         "seed": options.seed,
@@ -223,8 +227,12 @@ def _describe_model(worker: WorkerInfo) -> dict[str, Any]:
     return {"name": worker.name, "base": base, "description": description}
 
 
-def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, object]:
+def _task(
+    task: Task, spec: str, rows: Sequence[TrainedSample], progress: TrainingProgress
+) -> dict[str, object]:
     found = survey(task, Selection(None, None))
+    if converted := conversion_text(found.conversions):
+        progress.note(f"{task.name}: {converted}")
     ids = hashlib.blake2b("\n".join(row.id for row in rows).encode(), digest_size=16).hexdigest()
     return {
         "spec": spec,
@@ -236,6 +244,7 @@ def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, obj
         "images": found.images,
         "n_total": found.n_total,
         "ids": ids,
+        **({"conversions": dict(found.conversions)} if found.conversions else {}),
     }
 
 
@@ -301,7 +310,12 @@ def _forget_unbegun(out: Path) -> None:
 
 
 def _start_or_resume(
-    out: Path, manifest: dict[str, object], listed: Sequence[Sequence[TrainedSample]], *, main: bool
+    trainer: Trainer,
+    out: Path,
+    manifest: dict[str, object],
+    listed: Sequence[Sequence[TrainedSample]],
+    *,
+    main: bool,
 ) -> tuple[dict[str, object], bool]:
     """Return the manifest to go on with, and True if the training is finished."""
     path = out / MANIFEST
@@ -312,14 +326,53 @@ def _start_or_resume(
         write_json(path, manifest)
         return manifest, False
     old = Training.open(out).manifest
-    if old["config_hash"] != manifest["config_hash"]:
-        diff = differences(repeatable(old), repeatable(manifest))
-        shown = "\n  ".join(diff)
+    if old["config_hash"] == manifest["config_hash"]:
+        return old, "result" in old
+    changes = _allowed_changes(trainer, out, old, manifest)
+    is_larger = any(change["setting"] in LARGER_TOTALS for change in changes)
+    if is_larger and "result" in old and not (out / STATE).is_dir():
+        raise UsageError(
+            f"training folder {out}",
+            expected="the state of the finished training, to make more steps from",
+            found="none",
+            fix="--keep-state keeps it. Begin a new training with this checkpoint as its model.",
+        )
+    kept = {name: value for name, value in old.items() if name != "result" or not is_larger}
+    manifest = {**manifest, **{name: kept[name] for name in kept if name not in manifest}}
+    manifest["changed"] = [*old.get("changed", []), *changes]
+    write_json(path, manifest)
+    return manifest, "result" in manifest
+
+
+LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})
+"""Settings by which a finished training goes on."""
+
+
+def _allowed_changes(
+    trainer: Trainer, out: Path, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> list[dict[str, object]]:
+    """Return the settings that were changed, `{setting, from, to}`, if all of them may be.
+
+    Raises:
+        ResumeMismatch: something else was changed; only that is named.
+    """
+    (before, after) = (json.loads(json.dumps(repeatable(one))) for one in (old, new))
+    settings = [one["method"].pop("settings") for one in (before, after)]
+    for one in (before, after):
+        one["method"].pop("spec")  # the settings, as typed
+    names = sorted(settings[0].keys() | settings[1].keys())
+    pairs = {name: (settings[0].get(name), settings[1].get(name)) for name in names}
+    changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    refused = [name for name, pair in changed.items() if not trainer.may_change(name, *pair)]
+    lines = differences(before, after)
+    lines += [f"{name}: {changed[name][0]!r} → {changed[name][1]!r}" for name in refused]
+    if lines:
+        shown = "\n  ".join(lines)
         raise ResumeMismatch(
             f"training folder {out} was begun with something else (old → new)\n  {shown}\n"
             "Choose another --out, or give what it was begun with"
         )
-    return old, "result" in old
+    return [{"setting": name, "from": a, "to": b} for name, (a, b) in changed.items()]
 
 
 def _run_training(

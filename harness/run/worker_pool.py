@@ -24,6 +24,7 @@ from harness.store.journal import Journal, JournalPosition, Writer, number
 from harness.types import FailureKind, failed_prediction
 
 MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
+FIRST = 16  # workers that begin before the size of a batch is known
 READY = "ready"  # what a worker says once its model is loaded
 TRIES = 2  # workers that one batch may cost while it is all that they hold; or one place in a row
 
@@ -85,7 +86,24 @@ class Pool(ABC):
     there are none the run ends.
     """
 
-    def __init__(self, spec: Spec, folder: Path, attempt: int, options: Options) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        folder: Path,
+        attempt: int,
+        options: Options,
+        *,
+        samples: int | None = None,
+    ) -> None:
+        """Start the workers, of which no more are wanted than there are batches.
+
+        Args:
+            spec: The model.
+            folder: The run's folder.
+            attempt: Number of the attempt, for the journal.
+            options: Settings of the run.
+            samples: Number of samples of the run; None: as many workers as the options say.
+        """
         self.folder = folder
         self.isolate = options.isolate
         self.timeout = options.timeout
@@ -101,9 +119,11 @@ class Pool(ABC):
         """Replacements that died while they loaded, since one of them greeted."""
         self._members: list[Member] = []
         try:
-            for _ in range(options.workers):
-                self._members.append(self._next())  # one by one: those that began are closed
-            greetings = [self._greeting(member) for member in self._members]
+            # The first ones tell the size of a batch.
+            greetings = self._begin(min(options.workers, FIRST))
+            size = options.batch_size or greetings[0].batch_size
+            batches = options.workers if samples is None else -(-samples // size)
+            greetings += self._begin(min(options.workers, batches) - len(greetings))
         except BaseException:
             self.close()
             raise
@@ -114,6 +134,14 @@ class Pool(ABC):
                 raise _model_mismatch(f"model {spec}", self.info, greeting)
         for member in self._members:
             member.greeted = True
+
+    def _begin(self, count: int) -> list[WorkerInfo]:
+        """Start some workers, which load at the same time; return their greetings."""
+        begun = []
+        for _ in range(count):
+            begun.append(self._next())
+            self._members.append(begun[-1])  # one by one: those that began are closed
+        return [self._greeting(member) for member in begun]
 
     @abstractmethod
     def _start(self, index: int) -> Member:

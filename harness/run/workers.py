@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
@@ -35,6 +35,8 @@ class WorkerInfo:
     """Batches that may be on their way through the model at once."""
     forms: frozenset[AnswerForm] | None = None
     """The forms of answer that it can give; None: it does not declare them."""
+    missing_parts: Mapping[AnswerForm, str] = field(default_factory=dict)
+    """Forms that need a part that nobody chose, each with what to do about it."""
     by_sample: bool = False
     """True: missing samples of a batch are asked for without the rest of it."""
 
@@ -59,6 +61,7 @@ def worker_info(model: Model) -> WorkerInfo:
             device_of(model.devices),
             batches_ahead(model),
             forms_of(model),
+            dict(model.missing_parts),
             by_sample(model),
         )
     if type(info.batch_size) is not int or info.batch_size < 1:

@@ -25,7 +25,11 @@ class Execution:
     error: str | None = None
     """The last line of its traceback, or the reason why it was ended."""
     refused: str | None = None
-    """Name of the first system call that it was refused; None also where a tier cannot tell."""
+    """Name of the last system call that was refused to code that failed.
+
+    None where it did not fail, for libraries try calls that they can do without, and where a tier
+    cannot tell.
+    """
     timed_out: bool = False
     seconds: float
     """Wall-clock time, with the start of the process that ran it."""
@@ -70,7 +74,7 @@ def read_execution(
         output=storable(printed[: limits.printed].decode("utf-8", "replace")),
         values=tuple(values),
         error=error,
-        refused=refused,
+        refused=None if error is None else refused,
         timed_out=reason is Ended.TIMED_OUT,
         seconds=seconds,
     )

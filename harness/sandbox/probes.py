@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from harness.files import temporary_prefix
 from harness.sandbox.execution import Execution
 
 PROBES = r"""
@@ -83,7 +84,7 @@ def self_test(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
         Leaks: a probe succeeded, or none was run.
     """
     token = secrets.token_hex(8)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix("sandbox")) as folder:
         canary = Path(folder, "canary")
         canary.write_text("secret")
         # Whoever runs the worker could open it, were it not for the sandbox.

@@ -22,6 +22,11 @@ RECYCLED = 1000
 """Executions after which a worker is replaced."""
 
 
+LAST = ("/bin/sh", "-c", '{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$0" "$@"')
+"""Starts a command as what the kernel kills first when memory is short, with all that it starts:
+code that fills the machine ends itself, and not the harness beside it."""
+
+
 class WorkerLost(Exception):
     """The worker ended or gave no answer; its message is the end of what it wrote."""
 
@@ -43,7 +48,7 @@ class Worker:
         # a group, it ends with all that it has started.
         try:
             self._process = subprocess.Popen(
-                launch.command,
+                (*LAST, *launch.command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -14,7 +14,7 @@ from enum import IntEnum
 HELLO = struct.Struct("!I")
 REQUEST = struct.Struct("!dI")
 RESPONSE = struct.Struct("!BiidII")
-"""`Ended`, exit status as waitpid gives it, number of the first refused system call or -1, seconds,
+"""`Ended`, exit status as waitpid gives it, number of the last refused system call or -1, seconds,
 bytes printed, bytes emitted."""
 FRAME = struct.Struct("!cI")
 """`VALUE` or `ERROR` (empty: the code ran to its end), and the number of bytes that follow."""

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.errors import SandboxUnavailable
+from harness.files import temporary_prefix
 from harness.sandbox import kernel
 from harness.sandbox.protocol import Limits
 from harness.sandbox.syscalls import ARCHITECTURES, this_architecture
@@ -133,7 +134,7 @@ def _gvisor(python: tuple[str, ...], needed: list[str]) -> Launch:
     # With the platform kvm runsc has been seen to hang for good.
     flags = subprocess.run((program, "flags"), capture_output=True, text=True, timeout=20)
     platform_name = "systrap" if "systrap" in flags.stdout + flags.stderr else "ptrace"
-    folder = Path(tempfile.mkdtemp(prefix="harness-gvisor-"))
+    folder = Path(tempfile.mkdtemp(prefix=temporary_prefix("gvisor")))
     (folder / "root").mkdir()
     mounts = [
         {"destination": path, "source": path, "type": "bind", "options": ["rbind", "ro"]}

@@ -19,6 +19,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -143,6 +144,8 @@ def _preload() -> dict[str, str]:
     if cv2 := sys.modules.get("cv2"):
         cv2.setNumThreads(0)  # no child can start a thread
         cv2.ocl.setUseOpenCL(False)
+    # Libraries ask for it as they are imported, and Python looks for one that can be written.
+    tempfile.tempdir = "/tmp"
     return versions
 
 
@@ -260,7 +263,7 @@ class _Watched:
             self._read_control()
         elif descriptor == self.listener:
             number = kernel.refuse_call(descriptor) if event & select.POLLIN else -1
-            self.refused = number if self.refused < 0 else self.refused
+            self.refused = number if number >= 0 else self.refused
             if event & select.POLLHUP:
                 self.poll.unregister(descriptor)
         elif not self.held[descriptor].read(descriptor):

@@ -165,7 +165,8 @@ def numbers(
 def counted_groups(
     metrics: Sequence[Metric], sums: GroupSums, *, corpora: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Return the number of groups in which each metric counts; of a derived one, its rarest part.
+    """Return the number of groups in which each metric counts; of a derived one, its rarest part
+    (of those that count at all, where it can do without the others).
 
     `corpora` gives the same of corpus metrics; those that it lacks are left out.
     """
@@ -174,7 +175,10 @@ def counted_groups(
         found[name] = int(np.count_nonzero(sums.below[:, column]))
     for metric in metrics:
         if metric.derived is not None and all(name in found for name in metric.inputs):
-            found[metric.name] = min(found[name] for name in metric.inputs)
+            counts = [found[name] for name in metric.inputs]
+            if metric.is_partial:
+                counts = [count for count in counts if count] or [0]
+            found[metric.name] = min(counts)
     return found
 
 

@@ -15,8 +15,9 @@ from harness.scores import Better, Metric, UnitScore, value_of
 from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
 from harness.statistics.clusters import counted_groups, group_sums, of_corpora
 from harness.statistics.clusters import dependencies_of as dependencies_of
+from harness.statistics.detection import RightAnswers
 from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
-from harness.statistics.power import minimum_detectable
+from harness.statistics.power import POWER, minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
 from harness.statistics.shares import weights_of_shares
 from harness.statistics.swaps import SAME, Swaps, swap_test
@@ -41,9 +42,9 @@ class Comparison:
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
-    `(t(1 - (1 - level) / 2) + t(0.8))` times the standard error of the difference, t with the
-    number of groups less one as degrees of freedom; None where there is no interval, or where
-    the difference does not vary.
+    Of shares of right answers as `detection.RightAnswers` has it, of other numbers `by_formula`.
+    None where there is no interval, where the difference does not vary, or where no loss of answers
+    would have been shown so often.
     """
     n_groups: int
     n_units: int
@@ -52,6 +53,11 @@ class Comparison:
     """Method that gave the interval and p."""
     swaps: Swaps | None = field(default=None, repr=False, compare=False)
     """Result of the swap test, if that is the method."""
+    by_formula: float | None = field(default=None, repr=False, compare=False)
+    """`(t(1 - (1 - level) / 2) + t(0.8))` times the standard error of the difference, t with the
+    number of groups less one as degrees of freedom."""
+    answers: RightAnswers | None = field(default=None, repr=False, compare=False)
+    """Right answers of both runs, if the metric is a share of them."""
 
     @property
     def loss(self) -> float | None:
@@ -71,9 +77,10 @@ class Comparison:
         return self._share_beyond(lower_side=self.better == "lower")
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, without the single swaps."""
-        plain = asdict(replace(self, swaps=None))
-        del plain["swaps"]
+        """Plain data, without what was counted on the way."""
+        plain = asdict(replace(self, swaps=None, answers=None))
+        for name in ("swaps", "by_formula", "answers"):
+            del plain[name]
         return plain
 
     def _share_beyond(self, *, lower_side: bool) -> bool:
@@ -160,15 +167,13 @@ def _with_bootstrap(
     low, high = test.interval(plain.level, error=error, groups=plain.n_groups)
     if used[-1].better == "higher" and _are_shares(a, name) and _are_shares(b, name):
         low, high = max(low, -1.0), min(high, 1.0)
-    return replace(
-        plain,
-        interval=(low, high),
-        p_value=test.p_value,
-        detectable=minimum_detectable(error, level=plain.level, degrees=plain.n_groups - 1)
-        if error > SAME
-        else None,
-        swaps=test,
-    )
+    plain = replace(plain, interval=(low, high), p_value=test.p_value, swaps=test)
+    if error <= SAME:
+        return plain
+    formula = minimum_detectable(error, level=plain.level, degrees=plain.n_groups - 1)
+    answers = None if used[-1].derived else RightAnswers.of(a, b, name)
+    size = formula if answers is None else answers.detectable(level=plain.level, power=POWER)
+    return replace(plain, detectable=size, by_formula=formula, answers=answers)
 
 
 def _are_shares(units: Sequence[UnitScore], name: str) -> bool:
@@ -202,11 +207,9 @@ def _left_out(
     plain = replace(plain, interval=(difference - reach, difference + reach))
     if error <= SAME:
         return replace(plain, p_value=1.0 if abs(difference) <= SAME else None)
-    return replace(
-        plain,
-        p_value=two_sided_p(difference / error, degrees=degrees),
-        detectable=minimum_detectable(error, level=plain.level, degrees=degrees),
-    )
+    formula = minimum_detectable(error, level=plain.level, degrees=degrees)
+    p_value = two_sided_p(difference / error, degrees=degrees)
+    return replace(plain, p_value=p_value, detectable=formula, by_formula=formula)
 
 
 def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:

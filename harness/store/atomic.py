@@ -8,6 +8,7 @@ from typing import Any
 
 from harness import files
 from harness.errors import StoreError, raised_as
+from harness.responses import STRICT
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -16,7 +17,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     Raises:
         StoreError: the disk is full or read-only. The earlier file is unchanged.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = files.temporary_beside(path)
     try:
         with writing(path):
             with temporary.open("wb") as file:
@@ -57,7 +58,7 @@ def read_json(path: Path, *, fix: str = "") -> Any:
     """
     what, unfit = f"file {path}", (OSError, ValueError, RecursionError)
     with raised_as(StoreError, what, "JSON", *unfit, fix=fix):
-        return json.loads(files.read_bytes(path))
+        return json.loads(files.read_bytes(path), **STRICT)
 
 
 def sync(path: Path) -> None:

@@ -18,6 +18,7 @@ from time import time
 from typing import Any
 
 from harness.errors import Locked, StoreError
+from harness.files import temporary_beside
 from harness.store.atomic import writing
 
 HEARTBEAT = 10.0  # seconds between signs of life
@@ -84,7 +85,7 @@ def _holder(path: Path) -> dict[str, Any] | None:
 
 def _write(path: Path) -> None:
     text = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "beat": time()})
-    temporary = path.with_name(f".lease.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     try:
         temporary.write_text(text)
         temporary.replace(path)

@@ -11,15 +11,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harness.errors import MaskError, MediaError, MissingDependency, raised_as
+from harness.errors import MaskError, MediaError, MissingDependency
 from harness.files import refuse_other
+from harness.foreign import reading
 from harness.masks import check_size
 from harness.video.boxes import Tables, extent
 
@@ -32,6 +33,8 @@ FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg"
 """Formats that are opened, whatever a file's name. Playlists, which name other files, are not."""
 HIDING = frozenset({"vp8", "vp6", "vp6f", "vp6a"})
 """Codecs whose packets may hold a frame that is never shown."""
+DEEP = "more than 8 bits a channel, of which the high 8 are shown"
+TRANSPARENT = "transparency in a video, which is not shown, as by the official decoders"
 MAX_FRAMES = 10_000_000
 MICROSECONDS = 1_000_000
 SMALL = 2**18  # pixels of a frame up to which several threads cost more than they save
@@ -55,6 +58,8 @@ class Index:
     """Stamp of time 0, at which the whole file starts."""
     counted: bool = False
     """The stamps are 0, 1, 2, …: the file's own are useless, and frames are found by counting."""
+    conversions: tuple[str, ...] = ()
+    """What a frame loses when it is shown, in words."""
 
     def times(self) -> tuple[float, ...]:
         """Seconds from the start of the file, one a frame."""
@@ -74,7 +79,7 @@ def index_of(path: Path) -> Index:
         MissingDependency: the package av is not installed.
     """
     fix = "`harness list tasks NAME` says where a benchmark's data is had."
-    with raised_as(MediaError, f"video {path}", "a file", OSError, fix=fix):
+    with reading(path, MediaError, f"video {path}", "a file", OSError, fix=fix):
         found = path.stat()
     return _index(path, found.st_size, found.st_mtime_ns)
 
@@ -96,14 +101,25 @@ def _index(path: Path, size: int, changed: int) -> Index:
         shape = first_size(first)
         check_size(shape[1], shape[0], f"video {path}")
         listed = None if hiding else _index_from_packets(path, text.payload, shape)
-        return listed or _index_from_decoding(path, shape)
+        return replace(
+            listed or _index_from_decoding(path, shape), conversions=tuple(_conversions(first))
+        )
+
+
+def _conversions(frame: "VideoFrame") -> Iterator[str]:
+    """What a frame loses on its way to RGB of 8 bits."""
+    parts = frame.format.components
+    if any(part.bits > 8 for part in parts):
+        yield DEEP
+    if any(part.is_alpha for part in parts):
+        yield TRANSPARENT
 
 
 @contextmanager
 def faults(path: Path) -> Iterator[None]:
     """Turn an error of FFmpeg about a file into a MediaError that names the file."""
     unfit = (OSError, ValueError, EOFError, library().error.FFmpegError)
-    with raised_as(MediaError, f"video {path}", "a complete video file", *unfit, fix=FIX):
+    with reading(path, MediaError, f"video {path}", "a complete video file", *unfit, fix=FIX):
         try:
             yield
         except MaskError as error:
@@ -136,6 +152,8 @@ def stream_of(container: "InputContainer") -> "VideoStream":
     av = library()
     for stream in container.streams.video:
         if not stream.disposition & av.stream.Disposition.attached_pic:
+            if stream.codec_context is None:
+                raise ValueError("a video stream of a codec that FFmpeg does not know")
             small = stream.codec_context.width * stream.codec_context.height <= SMALL
             stream.codec_context.thread_count = (
                 1 if small else min(os.cpu_count() or 1, MAX_THREADS)

@@ -61,6 +61,7 @@ class VideoFile(Media):
             times=(),
             digest=_Digest(path, shown),
             is_video=True,
+            conversions=index.conversions,
         )
         self._path = path
         self._index = index

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from harness.errors import DataError
 from harness.files import content_hash
-from harness.media import decode_image
+from harness.image_file import decode_image
 from harness.version import __version__
 
 FORMAT = 1

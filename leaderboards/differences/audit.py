@@ -20,6 +20,7 @@ import numpy as np
 
 from harness import plugins
 from harness.errors import HarnessError
+from harness.files import temporary_prefix
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.record import Run, values
 from harness.run.contamination import read_contamination
@@ -220,7 +221,8 @@ class _Auditor:
             yield self._turned(task, turned)
 
     def _turned(self, task: Task, turned: Mapping[str, tuple[Sample, Sample]]) -> Control:
-        with tempfile.TemporaryDirectory() as folder:  # no board may take it for a run of the task
+        # No board may take it for a run of the task.
+        with tempfile.TemporaryDirectory(prefix=temporary_prefix("audit")) as folder:
             run = self.evaluate("options", self.spec, task, Path(folder) / "options")
             kept = [
                 _same_option(*both, self.run.prediction(name), run.prediction(name))

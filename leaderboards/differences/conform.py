@@ -26,6 +26,7 @@ from PIL import Image
 
 from harness import plugins
 from harness.errors import HarnessError, UsageError
+from harness.files import temporary_prefix
 from harness.interchange import answer_to_json, as_requested
 from harness.leaderboards.differences.corpus import MISSED, Case, corpus
 from harness.masks import Rle
@@ -153,7 +154,7 @@ def _same(ours: float | None, theirs: float | None, tolerance: float) -> bool:
 def _run(command: str, case: Case, headline: str) -> tuple[Mapping[str, float | None], str]:
     """Return what a scorer prints for a case, or why it printed no number."""
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(prefix=temporary_prefix("conform")) as folder:
             line = shlex.split(command)
             for name, place in _write(Path(folder), case).items():
                 line = [part.replace(f"{{{name}}}", place) for part in line]

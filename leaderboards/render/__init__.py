@@ -1,10 +1,13 @@
-"""Boards as files: Markdown for reviews, JSON for programs."""
+"""Boards as files: Markdown for reviews, JSON for programs, tables for papers."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.leaderboards.board import Board
 from harness.leaderboards.render import json, markdown
+from harness.leaderboards.render.files import FORMATS
 from harness.leaderboards.render.links import with_relative_links
+from harness.leaderboards.render.summary import Style, summary
 from harness.store.atomic import write_bytes
 
 
@@ -29,3 +32,29 @@ def write(board: Board, out: Path) -> tuple[Path, ...]:
         # A response may hold half of a surrogate pair, which no encoding can say.
         write_bytes(out / name, text.encode("utf-8", "replace"))
     return tuple(out / name for name in contents)
+
+
+def write_tables(
+    board: Board,
+    out: Path,
+    formats: Iterable[str],
+    style: Style,
+    *,
+    data_root: Path | None = None,
+) -> tuple[Path, ...]:
+    """Write the board as one table of models × tasks, in some of `FORMATS`; return the paths.
+
+    Raises:
+        UsageError: no table has a metric that is asked for.
+        StoreError: the disk is full or read-only.
+    """
+    if not (formats := list(formats)):
+        return ()
+    found = summary(board, style, data_root=data_root)
+    out.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name in formats:
+        file, render = FORMATS[name]
+        write_bytes(out / file, render(found).encode("utf-8", "replace"))
+        paths.append(out / file)
+    return tuple(paths)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from harness.leaderboards.board import Board
 from harness.leaderboards.render import sections
 
-SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
+SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<!\S):(?=:)|(?<![^\W_])_|_(?![^\W_]))")
 
 MENTION = re.compile(r"(?<!\w)@(?=\w)")  # a name at its start would be told of every report
 
@@ -23,8 +23,12 @@ def render(board: Board) -> str:
 def escape(text: str) -> str:
     r"""Text that Markdown shows as it is, in one line, inside a cell too.
 
+    It begins no workflow command of GitHub (`::`) where it begins a line of a log.
+
     >>> escape("a|b <script> *x* reason_seg _y_")
     'a\\|b &lt;script&gt; \\*x\\* reason_seg \\_y\\_'
+    >>> print(escape("::warning::a::b"))
+    \::warning::a::b
     """
     line = "".join(char if char.isprintable() else " " for char in text)
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -125,15 +125,7 @@ def _overview(board: Board) -> Iterator[Cells]:
 
 def _marked(name: str, measured: Sequence[dict[str, Entry]]) -> str:
     """A model's name with the marks that any of its rows has."""
-    rows = [entries[name].row for entries in measured if name in entries]
-    badges = dict.fromkeys(badge for row in rows for badge in row.badges)
-    return (
-        name
-        + f" [{', '.join(badges)}]" * bool(badges)
-        + " †" * any(row.trained_on_some for row in rows)
-        + " ‡" * any(row.deviations for row in rows)
-        + " §" * any(row.transductive for row in rows)
-    )
+    return formatting.marked_names([entries[name].row for entries in measured if name in entries])
 
 
 def _headline(entry: Entry | None) -> Cell:

@@ -13,7 +13,7 @@ from harness.leaderboards.board import Board, Entry, Refused, Table, build, key
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.row import row
-from harness.leaderboards.runs import task_of
+from harness.leaderboards.runs import odd_record, task_of
 from harness.leaderboards.site import chunks, details
 from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
 from harness.leaderboards.site.history import history
@@ -34,9 +34,9 @@ from harness.types import Sample
 
 KINDS = {".js": "text/javascript", ".css": "text/css", ".json": "application/json"}
 KINDS |= {".html": "text/html", ".md": "text/markdown", ".txt": "text/plain", ".webp": "image/webp"}
-DATA = re.compile(r"data/t(\d+)/(?:samples|target-(\d+)|r(\d+)(?:-(\d+))?)\.js\Z")
+DATA = re.compile(r"data/t(\d{1,9})/(?:samples|target-(\d{1,9})|r(\d{1,9})(?:-(\d{1,9}))?)\.js\Z")
 MEDIUM = re.compile(r"media/([0-9a-f]+)\.webp\Z")
-SHEET = re.compile(r"media/t(\d+)-(\d+)\.webp\Z")
+SHEET = re.compile(r"media/t(\d{1,9})-(\d{1,9})\.webp\Z")
 
 
 @dataclass
@@ -46,6 +46,10 @@ class Running:
     run: Run
     task: Task
     selection: Selection
+    total: int
+    """Number of samples that the run will have."""
+    entry: Entry | None = None
+    """The row so far, without a rank; None before the first whole unit."""
     scores: dict[str, UnitScore] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
     usage: Counter[str] = field(default_factory=Counter)
@@ -57,17 +61,13 @@ class Running:
         task, subset = task_of(run, data_root), run.manifest["subset"]
         # Ids from a file are not in the record: of those, what is answered is known.
         named = subset is not None and subset.startswith("ids-")
-        return cls(run, task, select(task, None if named else subset))
+        total = int(run.manifest["data"]["n_total"])
+        return cls(run, task, select(task, None if named else subset), total)
 
     @property
     def answered(self) -> int:
         """Number of samples in the journal."""
         return len(self.run.journal.places)
-
-    @property
-    def total(self) -> int:
-        """Number of samples that the run will have."""
-        return int(self.run.manifest["data"]["n_total"])
 
     def refresh(self) -> bool:
         """Read what the journal has now; return True if it has grown."""
@@ -79,6 +79,7 @@ class Running:
             places = self.run.journal.places
             if unit[0].unit not in self.scores and all(one.query.id in places for one in unit):
                 self._score(unit)
+        self.entry = self._entry()
         return True
 
     def units(self) -> Iterator[Sequence[Sample]]:
@@ -104,8 +105,7 @@ class Running:
             )
         self.scores[made.unit] = made
 
-    def entry(self) -> Entry | None:
-        """Return the row so far, without a rank; None before the first whole unit."""
+    def _entry(self) -> Entry | None:
         scores = list(self.scores.values())
         if not scores:
             return None
@@ -170,7 +170,7 @@ class LiveSite:
                 self._done = build(
                     runs, title=self.title, data_root=self.data_root, names_refused=True
                 )
-                self._histories = [history(table) for table in self._done.tables]
+                self._histories = [_history(table) for table in self._done.tables]
             for path in self._running.keys() - unfinished:
                 del self._running[path]
                 changed = ["*"]
@@ -194,14 +194,17 @@ class LiveSite:
             return self._running[path].refresh()
         except HarnessError as error:  # its benchmark is not here, or it is another version's
             self._unreadable[path] = error
-            return False
+        except Exception as error:  # noqa: BLE001 - an odd record is no fault of the other runs
+            self._unreadable[path] = odd_record(path, error)
+        self._running.pop(path, None)
+        return False
 
     def _with_running(self) -> Board:
         """The finished tables with the rows of unfinished runs at their ends."""
         tables = list(self._done.tables)
         places = {key(table.entries[0].row): place for place, table in enumerate(tables)}
         for running in self._running.values():
-            entry = running.entry()
+            entry = running.entry
             if entry is None:
                 continue
             place = places.setdefault(key(entry.row), len(tables))
@@ -364,7 +367,15 @@ def _runs_below(folder: Path) -> list[tuple[Path, int]]:
     try:
         found = (path / RESULTS for path in runs_below(folder))
         return [(path.parent, path.stat().st_mtime_ns) for path in found if path.is_file()]
-    except (StoreError, FileNotFoundError):
+    except (StoreError, OSError):
+        return []
+
+
+def _history(table: Table) -> list[dict[str, Any]]:
+    """The series of a table; none where a record is too odd for it."""
+    try:
+        return history(table)
+    except Exception:  # noqa: BLE001 - the table is shown without it
         return []
 
 

@@ -2,23 +2,30 @@
 
 It binds 127.0.0.1, answers only under a random token, only to its own host name (so that a page of
 another site cannot reach it by a name that resolves here), and only to GET. A path is looked up
-among the site's own names; none is opened.
+among the site's own names; none is opened. A connection without a request is closed after a while,
+or when there are too many.
 """
 
 import json
 import secrets
+import socket
+import sys
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import one_line
 from harness.leaderboards.site.index import POLICY
 from harness.leaderboards.site.live import LiveSite
 
 HOST = "127.0.0.1"
 INTERVAL = 1.0  # seconds between two looks at the folders
+IDLE = 10.0  # seconds in which a connection has to bring a request, header and all
+MAX_CONNECTIONS = 100  # at a time; each has a thread and a file handle
 KEEP_ALIVE = 15.0  # seconds after which a silent stream says that it lives
 
 
@@ -38,6 +45,9 @@ class SiteServer(ThreadingHTTPServer):
         self.listeners: set[SimpleQueue[str]] = set()
         self._closing = threading.Event()
         self._told = ""
+        self._connections: set[socket.socket] = set()
+        self._waiting: dict[socket.socket, float] = {}
+        """Connections without a request, and since when; the one that waits longest is first."""
         super().__init__((HOST, port), _Handler)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
@@ -52,11 +62,54 @@ class SiteServer(ThreadingHTTPServer):
         self._closing.set()
         super().server_close()
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread; with too many, another one that only waits is closed."""
+        if len(self._connections) >= MAX_CONNECTIONS:
+            if not (waiting := next(iter(self._waiting), None)):
+                self.shutdown_request(request)
+                return
+            self._hang_up(waiting)
+        self._connections.add(request)
+        self.wait_for_request(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self.take_request(request)
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def wait_for_request(self, connection: socket.socket) -> None:
+        """Note that a connection has no request yet, or no further one."""
+        self._waiting[connection] = monotonic()
+
+    def take_request(self, connection: socket.socket) -> None:
+        """Note that a connection has brought a request."""
+        self._waiting.pop(connection, None)
+
+    def service_actions(self) -> None:
+        """Close connections that brought no request in time; called twice a second."""
+        for connection, since in list(self._waiting.items()):
+            if monotonic() - since > IDLE:
+                self._hang_up(connection)
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        """End a connection; its thread closes it."""
+        self.take_request(connection)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say in a line why a request was not served; nothing of a page that went away."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            sys.stderr.write(one_line(f"harness view: {type(error).__name__}: {error}") + "\n")
+
     def _watch(self) -> None:
         while not self._closing.wait(INTERVAL):
             try:
                 changed, text = self.site.refresh(), self.site.progress()
-            except HarnessError as error:  # a folder that is being written, or a bad run in it
+            except Exception as error:  # noqa: BLE001 - whatever lies in the folders, it looks again
                 changed, text = [], str(error)
             if changed or text != self._told:
                 self._told = text
@@ -68,7 +121,13 @@ class _Handler(BaseHTTPRequestHandler):
     server: SiteServer
     protocol_version = "HTTP/1.1"
 
+    def handle_one_request(self) -> None:
+        """Wait for a request, and answer it."""
+        self.server.wait_for_request(self.connection)
+        super().handle_one_request()
+
     def do_GET(self) -> None:
+        self.server.take_request(self.connection)
         own = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         _, _, rest = self.path.partition("?")[0].partition("/")
         token, _, name = rest.partition("/")
@@ -78,7 +137,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_FOUND, b"not found\n", "text/plain")
         elif name == "events":
             self._events()
-        elif (found := self.server.site.file(name or "index.html")) is None:
+        else:
+            self._file(name or "index.html")
+
+    def _file(self, name: str) -> None:
+        try:
+            found = self.server.site.file(name)
+        except Exception as error:  # noqa: BLE001 - an odd record is no fault of the other files
+            text = one_line(f"{type(error).__name__}: {error}\n")
+            self._send(
+                HTTPStatus.INTERNAL_SERVER_ERROR, text.encode("utf-8", "replace"), "text/plain"
+            )
+            return
+        if found is None:
             self._send(HTTPStatus.NOT_FOUND, b"not found\n", "text/plain")
         else:
             self._send(HTTPStatus.OK, *found)

@@ -5,7 +5,6 @@ made. The folder appears whole: it is written beside its place and moved there a
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.files import temporary_beside
 from harness.leaderboards.board import Board, Entry, Table
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
@@ -56,7 +56,7 @@ def write_site(
         StoreError: the disk is full or read-only.
     """
     check_place(out)
-    fresh = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    fresh = temporary_beside(out)
     try:
         with writing(out), CACHE.limited(CACHED):
             fresh.mkdir(parents=True)
@@ -81,7 +81,7 @@ def check_place(out: Path) -> None:
 
 def _move(fresh: Path, out: Path) -> None:
     if out.exists():
-        earlier = out.with_name(f".{out.name}.{os.getpid()}.old")
+        earlier = temporary_beside(out, ".old")
         out.rename(earlier)
         fresh.rename(out)
         shutil.rmtree(earlier, ignore_errors=True)

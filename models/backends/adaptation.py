@@ -60,7 +60,7 @@ class NetworkAdaptation(Generic[Chat]):
 
     def describe(self) -> Mapping[str, object]:
         """Return the settings, with the learning rate that is used; not how they are computed."""
-        without = {"micro_batch_size", "share_prefix"}
+        without = {"micro_batch_size", "share_prefix", "offload"}
         if self.settings.finetune == "full":
             without |= {"lora_r", "lora_alpha"}
         names = [one.name for one in fields(LearningSettings) if one.name not in without]

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from harness.errors import MissingDependency, ModelError, raised_as
 from harness.files import CONTENTS, digest, open_regular, read_text
+from harness.foreign import reading
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 """Type of weights and activations; `auto` is what a checkpoint was saved in."""
@@ -98,6 +99,12 @@ def check(folder: Path) -> dict[str, object]:
             off, or pickles.
     """
     refuse_code(folder)
+    check_weights(folder)
+    return read_json(folder / "config.json")
+
+
+def check_weights(folder: Path) -> None:
+    """Raise ModelError unless all weights are there, whole, and safetensors without an adapter."""
     for path in weights(folder):
         check_safetensors(path)
     if (folder / ADAPTER).is_file():
@@ -108,7 +115,6 @@ def check(folder: Path) -> dict[str, object]:
             fix="Merge the adapter into the weights, or take its file away: which of them were "
             "used would depend on the packages that are installed.",
         )
-    return read_json(folder / "config.json")
 
 
 def refuse_code(folder: Path) -> None:
@@ -208,7 +214,8 @@ def check_safetensors(path: Path) -> None:
     """Raise ModelError unless a file's header is sound and its data are as long as it says."""
     size, fix = path.stat().st_size, "Fetch or save it again; it may have been cut off."
     damaged = OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError
-    with raised_as(ModelError, f"weights {path}", "a complete safetensors file", *damaged, fix=fix):
+    what, expected = f"weights {path}", "a complete safetensors file"
+    with reading(path, ModelError, what, expected, *damaged, fix=fix):
         with open_regular(path) as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(MAX_HEADER, size - 8):

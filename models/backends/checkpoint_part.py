@@ -113,7 +113,7 @@ class CheckpointPart(Part):
 
         saved = checkpoints.saved_dtype(checkpoints.check(self.folder))
         wanted = saved if self.dtype == "auto" else self.dtype
-        with loading(f"checkpoint {self.checkpoint}"), _quiet_loading(transformers):
+        with loading(f"checkpoint {self.checkpoint}"), quiet_loading(transformers):
             made, report = getattr(transformers, self.classes[0]).from_pretrained(
                 self.folder,
                 dtype=torch.float32 if wanted == "auto" else getattr(torch, wanted),
@@ -191,8 +191,11 @@ def place(device: str) -> str:
 
 
 @contextmanager
-def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
-    """Suppress the warning that weights of `sam2_video` are loaded as `sam2`, which is intended."""
+def quiet_loading(transformers: ModuleType) -> Iterator[None]:
+    """Suppress warnings of a checkpoint that is loaded in part, which is intended.
+
+    So the weights of `sam2_video` are loaded as `sam2`, and those of a classifier as its encoder.
+    """
     logging = transformers.utils.logging
     before = logging.get_verbosity()
     logging.set_verbosity_error()

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from harness.errors import ModelError, raised_as
+from harness.files import temporary_prefix
 from harness.media import Media
 from harness.models.backends.inputs import squashed
 
@@ -36,7 +37,7 @@ def clip_files() -> Iterator[ClipPath]:
     """
     paths: dict[tuple[object, ...], str] = {}
     lock = Lock()
-    with TemporaryDirectory(prefix="harness-clips-", ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(prefix=temporary_prefix("clips"), ignore_cleanup_errors=True) as folder:
 
         def path_of(media: Media, frames: Sequence[int], size: tuple[int, int] | None) -> str:
             rate = mean_rate([media.times()[index] for index in frames])

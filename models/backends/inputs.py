@@ -226,24 +226,36 @@ def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
     if request.system is not None:
         system = [{"type": "text", "text": without_special_tokens(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
-    if not _template(processor):
+    if not template_of(processor):
         if request.system is not None or request.earlier:
             what = "system=…" if request.system is not None else "a request of several turns"
             raise UsageError(what, expected="a checkpoint with a chat template", found="none")
         marks = {kind: getattr(processor, f"{kind}_token", "") for kind in ("image", "video")}
         shown = "".join(marks[part["type"]] for part in content[:-1])
         return f"{shown}{asked}{without_special_tokens(processor, request.prefix)}"
-    with _ending(RENDERING):
-        text = processor.apply_chat_template(
-            messages,
-            tokenize=False,
-            add_generation_prompt=True,
-            **getattr(processor, "chat_template_kwargs", {}),
-        )
+    text = apply_template(processor, messages, add_generation_prompt=True)
     return f"{text}{without_special_tokens(processor, request.prefix)}"
 
 
-def _template(processor: "ProcessorMixin") -> str | Mapping[str, str] | None:
+def apply_template(
+    processor: "ProcessorMixin",
+    messages: Sequence[Mapping[str, object]],
+    *,
+    add_generation_prompt: bool,
+) -> str:
+    """The text of messages by the chat template; raise EndlessTemplate if it does not end."""
+    with _ending(RENDERING):
+        text: str = processor.apply_chat_template(
+            messages,
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            **getattr(processor, "chat_template_kwargs", {}),
+        )
+    return text
+
+
+def template_of(processor: "ProcessorMixin") -> str | Mapping[str, str] | None:
+    """The chat template, or several by name; None, or empty, if there is none."""
     found: str | Mapping[str, str] | None = getattr(processor, "chat_template", None)
     return found or processor.tokenizer.chat_template
 
@@ -273,7 +285,7 @@ def check_template(processor: "ProcessorMixin") -> None:
     It is tried in a process of its own first, for a question alone and beside an image. Whatever
     else is wrong with it shows when the network is asked.
     """
-    found = _template(processor)
+    found = template_of(processor)
     for template in found.values() if isinstance(found, Mapping) else [found or ""]:
         question = {"type": "text", "text": "?"}
         asked = (

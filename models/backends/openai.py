@@ -13,7 +13,7 @@ run, as README.md of this folder lists it.
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import TypeVar
@@ -267,8 +267,10 @@ def openai(
 
     def ask(request: ChatRequest) -> ChatResponse:
         answering, answer = endpoint.post("/chat/completions", form.body(request))
-        check_model(answer.get("model"), wanted=name, url=answering.url)
-        return read_answer(answer, request, network)
+        served = answer.get("model")
+        check_model(served, wanted=name, url=answering.url)
+        response = read_answer(answer, request, network)
+        return replace(response, model=served) if isinstance(served, str) else response
 
     return OpenAIChat(
         address=endpoint.url if base_url else ADDRESS,

@@ -9,26 +9,41 @@ import json
 import os
 import re
 import socket
+import string
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import numpy as np
+
 from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
 from harness.models.backends.http_proxy import connection_to, proxy_for
+from harness.models.backends.openai_refusal import (
+    messages_in,
+    refusal_of_setting,
+    refused_setting,
+    setting_in_answer,
+)
 from harness.responses import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
 CONNECTING = 30.0  # seconds at most until a connection stands
 SECRET, HIDDEN = 8, "***"  # the least characters of a key that is a secret; what stands for it
 SHOWN = 200  # characters of a server's own words in an error
+SIGNS = bytes(set(range(256)) - set((string.ascii_letters + string.digits).encode()))
+LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
+LETTERS = np.array([number not in SIGNS for number in range(256)])
+SPELLED = re.compile(
+    rb"(?<!\\)\\+(?:u00|x)([0-9a-f]{2})|%([0-9a-f]{2})|&#(?:0*([0-9]{2,3})|x0*([0-9a-f]{2}));", re.I
+)
+"""A character spelled as in JSON and Python, in addresses, in HTML."""
 TAG = re.compile(r"<[^<>]*>")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
 UNCLEAR = frozenset({400, 413, 422})  # the request is not one that this model takes
@@ -81,7 +96,8 @@ class Endpoint:
 
         Raises:
             RetryableError: no answer, half of one, no JSON, or a status that says "later".
-            UsageError: address, key or model are not right; the next request would fare no better.
+            UsageError: address, key, model or a setting are not right; the next request would fare
+                no better.
             MissingDependency: the account behind the key is spent.
             ModelError: the server refuses this request, or answers endlessly.
         """
@@ -91,7 +107,7 @@ class Endpoint:
         status, headers, data = self._exchange(method, route, body)
         headers = {name: redact_key(value, self.key) for name, value in headers.items()}
         if status != 200:
-            raise self._refusal(status, headers, data)
+            raise self._refusal(status, headers, data, body)
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -101,6 +117,8 @@ class Endpoint:
             ) from error
         if not isinstance(answer, dict):
             raise RetryableError(f"an answer that is no JSON object: {self._excerpt(data)!r}")
+        if body is not None and (name := setting_in_answer(answer, data, body)):
+            raise refusal_of_setting(self.url, name, f"an error: {self._excerpt(data)}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
             raise RetryableError(f"an error in place of an answer: {self._excerpt(data)}")
         clean: dict[str, object] = without_key(answer, self.key)
@@ -144,7 +162,9 @@ class Endpoint:
         finally:
             connection.close()
 
-    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+    def _refusal(
+        self, status: int, headers: Mapping[str, str], data: bytes, body: bytes | None
+    ) -> Exception:
         way = _way(urlsplit(self.url))
         words = f"status {status}{way}: {self._excerpt(data) or _phrase(status)}"
         if status == 429 and _code(data) in UNPAID:
@@ -157,6 +177,8 @@ class Endpoint:
         if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("retry-after"))
             return RetryableError(words, wait=wait, crowded=status in CROWDED)
+        if status in UNCLEAR and body is not None and (name := refused_setting(data, body)):
+            return refusal_of_setting(self.url, name, words)
         if status in UNCLEAR:
             return ModelError("request to the server", expected="one that it takes", found=words)
         if status == 407:
@@ -177,7 +199,7 @@ class Endpoint:
         """Return the beginning of a server's message, fit to be shown."""
         text = data[: 16 * SHOWN].decode("utf-8", "replace")
         with suppress(ValueError, RecursionError):
-            text = message_in(json.loads(data)) or text
+            text = next(messages_in(json.loads(data)), text)
         if text.lstrip().startswith("<"):  # the page of a proxy
             text = TAG.sub(" ", text)
         text = redact_key(text, self.key)
@@ -188,6 +210,9 @@ class Endpoint:
 def redact_key(text: str, key: str | None) -> str:
     r"""A server's text without the key: whole, in two halves, or with its characters spelled.
 
+    What is found is letters and digits in a row, in either case, whatever other signs stand between
+    them. Takes time linear in the text and in the key.
+
     Of a key of fewer than eight characters, which is no secret, only itself is taken out, and that
     from what is shown alone.
 
@@ -196,9 +221,37 @@ def redact_key(text: str, key: str | None) -> str:
     """
     if key is None:
         return text
-    if len(key) < SECRET:
+    letters = key.lower().encode().translate(None, SIGNS)
+    if len(letters) < SECRET:
         return text.replace(key, HIDDEN)
-    return _pattern(key).sub(HIDDEN, text)
+    # Half of the key's characters, of which some may be signs.
+    least = max(SECRET - 1, (len(key) + 1) // 2 - (len(key) - len(letters)))
+    if len(text) < least:
+        return text
+    raw = text.encode("utf-8", "surrogatepass")
+    if (read := SPELLED.sub(_in_place, raw)) != raw:
+        raw = _without(raw, read, _spans(read.translate(LOWER, SIGNS), letters, least))
+    raw = _without(raw, raw, _spans(raw.translate(LOWER, SIGNS), letters, least))
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def _spans(text: bytes, key: bytes, least: int) -> list[tuple[int, int]]:
+    """Return where at least so many letters of the key stand in a row, from the left.
+
+    In any `least` letters of the key lies one of few blocks; what is around a block is compared.
+    """
+    size, found = (least + 1) // 2, []
+    for place in range(0, len(key) - size + 1, size):
+        block = key[place : place + size]
+        at = text.find(block)
+        while at >= 0:
+            before = text[max(0, at - place) : at]
+            start = at - _common(before[::-1], key[:place][::-1])
+            end = at + _common(text[at : at + len(key) - place], key[place:])
+            if end - start >= least:
+                found.append((start, end))
+            at = text.find(block, end if end - start >= least else at + 1)
+    return sorted(found)
 
 
 def without_key(plain: object, key: str | None) -> Any:
@@ -214,54 +267,35 @@ def without_key(plain: object, key: str | None) -> Any:
     return plain
 
 
-@lru_cache(maxsize=8)
-def _pattern(key: str) -> re.Pattern[str]:
-    """Finds a key, and any half of it, with at most four other signs between two characters."""
-
-    def spell(letter: str) -> str:
-        code = ord(letter)
-        ways = (
-            re.escape(letter),
-            rf"\\+u00{code:02x}",
-            rf"\\+x{code:02x}",
-            f"%{code:02x}",
-            f"&#0*{code};",
-            f"&#x0*{code:x};",
-        )
-        return "(?:" + "|".join(ways) + ")"
-
-    letters = [spell(one) for one in key]
-    half = max(SECRET - 1, (len(key) + 1) // 2)
-    # Longest first: of a whole key no end is left over.
-    parts = [letters[start:] for start in range(len(key) - half + 1)]
-    between = r"[\W_]{0,4}?"
-    ways = [
-        between.join(part[:half])
-        + "".join(f"(?:{between}{one}" for one in part[half:])
-        + ")?" * len(part[half:])
-        for part in parts
-    ]
-    return re.compile("|".join(ways), re.IGNORECASE)
+def _common(one: bytes, other: bytes) -> int:
+    """Return the number of bytes with which both begin."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low
 
 
-def message_in(plain: object) -> str | None:
-    """A server's own words in its JSON, wherever vLLM, SGLang, OpenAI or FastAPI put them.
+def _in_place(found: re.Match[bytes]) -> bytes:
+    """Return a spelled character, and zeros in the place of the rest of its spelling."""
+    number = int(found[3]) if found[3] else int(found[1] or found[2] or found[4], 16)
+    return bytes([number if number < 128 else 0]).ljust(len(found[0]), b"\0")
 
-    >>> message_in({"error": {"message": "a"}}), message_in({"object": "error", "message": "b"})
-    ('a', 'b')
-    >>> message_in({"detail": [{"msg": "c"}]}), message_in({"error": "d"}), message_in([])
-    ('c', 'd', None)
-    """
-    while isinstance(plain, dict) or (isinstance(plain, list) and plain):
-        plain = (
-            plain[0]
-            if isinstance(plain, list)
-            else next(
-                (plain[name] for name in ("error", "message", "detail", "msg") if plain.get(name)),
-                None,
-            )
-        )
-    return plain if isinstance(plain, str) else None
+
+def _without(raw: bytes, read: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+    """Return bytes without spans of the letters of `read`, each byte of which is one of `raw`."""
+    if not spans:
+        return raw
+    places = np.flatnonzero(LETTERS[np.frombuffer(read, np.uint8)])
+    parts, done = [], 0
+    for start, end in spans:
+        first, last = int(places[start]), int(places[end - 1]) + 1
+        while read[last : last + 1] == b"\0":  # the rest of a spelling
+            last += 1
+        if first >= done:
+            parts += [raw[done:first], HIDDEN.encode()]
+        done = max(done, last)
+    return b"".join((*parts, raw[done:]))
 
 
 def _phrase(status: int) -> str:
@@ -331,10 +365,10 @@ def retry_after(value: str | None) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except ValueError:
+            aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            seconds = (aware - datetime.now(UTC)).total_seconds()
+        except (ValueError, OverflowError):  # a time zone of many digits
             return None
-        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        seconds = (aware - datetime.now(UTC)).total_seconds()
     return max(0.0, seconds) if seconds < float("inf") else None
 
 

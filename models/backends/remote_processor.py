@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import ChatRequest, Coordinates
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.completeness import REMOTE, check_complete
 from harness.models.backends.inputs import (
     frames_shown,
     keeps_clip_sizes,
@@ -202,9 +203,11 @@ def remote_processor(
     Raises:
         UsageError: nothing says what its coordinates mean, or only one limit is given and no
             folder knows the other.
-        ModelError: the folder is not there, or asks for code to run.
+        ModelError: the folder is not there, lacks a part, or asks for code to run.
     """
     folder, given = _folder(options.tokenizer, checkpoint), options.coordinates
+    if folder is not None:
+        check_complete(folder, needed=REMOTE)
     limits = {"min_pixels": options.min_pixels, "max_pixels": options.max_pixels}
     network = None if folder is None else processor_only_chat(folder, coordinates=given, **limits)
     coordinates = given if network is None else network.coordinates

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from harness.errors import ModelError, NotRestored, raised_as
 from harness.model import LearningSettings
+from harness.models.backends.offloaded_optimizer import OffloadedAdamW
 from harness.models.learning import weights
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class RestoredWeights:
     """True between a first step and the time when weights were put back."""
     _adapter: "PeftModel | None" = None
     """The network in PEFT's wrapper, if an adapter learns."""
+    _offloaded: OffloadedAdamW | None = None
+    """The last optimizer, if it has the weights on the CPU too."""
 
     def prepare(self) -> None:
         """Load the network and keep its first weights.
@@ -113,6 +116,9 @@ class RestoredWeights:
         Raises:
             NotRestored: the weights are not what they were.
         """
+        if self._offloaded is not None:
+            self._offloaded.close()
+            self._offloaded = None
         with torch.no_grad():
             for name, one in self._learning.items():
                 one.grad = None
@@ -131,6 +137,9 @@ class RestoredWeights:
         """Return a new AdamW over the weights that learn, which are changed from now on."""
         self.changed = True
         groups = weights.decayed(self.network, self.settings.weight_decay)
+        if self.settings.offload == "optimizer":
+            self._offloaded = OffloadedAdamW(groups, lr=self.settings.rate)
+            return self._offloaded
         return torch.optim.AdamW(groups, lr=self.settings.rate)
 
     @contextmanager
@@ -140,6 +149,15 @@ class RestoredWeights:
         if self._adapter is not None:
             with self._adapter.disable_adapter(), torch.no_grad():
                 yield
+            return
+        if self._offloaded is not None:  # the device has room for one copy of the weights
+            try:
+                with torch.no_grad():
+                    for name, one in learning.items():
+                        one.data.copy_(first[name])
+                    yield
+            finally:
+                self._offloaded.restore()
             return
         now = {name: one.data for name, one in learning.items()}
         try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import MissingDependency, ModelError, UsageError, raised_as
+from harness.models.backends import checkpoint as hub
 from harness.models.backends.checkpoint_part import CheckpointFiles, place
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 IMAGES = "sam2.modeling.sam2_base.SAM2Base"
 VIDEOS = "sam2.sam2_video_predictor.SAM2VideoPredictor"
 
+HUB_PARTS = 3
+"""Owner, repository and file."""
 STABLE: Mapping[str, object] = {
     "dynamic_multimask_via_stability": True,
     "dynamic_multimask_stability_delta": 0.05,
@@ -61,7 +64,9 @@ def find_checkpoint(
 
     Args:
         plugin: What errors call the caller.
-        checkpoint: A `.pt` file of the package's, such as sam2.1_hiera_large.pt.
+        checkpoint: A `.pt` file of the package's, such as sam2.1_hiera_large.pt, or one of a
+            repository on the hub that lies in its cache:
+            facebook/sam2-hiera-large/sam2_hiera_large.pt.
         config: The name of a configuration, or its path in the package.
 
     Raises:
@@ -82,12 +87,16 @@ def find_checkpoint(
             found="none",
         )
     path = Path(checkpoint)
+    if not path.is_file() and len(path.parts) == HUB_PARTS and not path.is_absolute():
+        path = hub.find(str(path.parent)) / path.name
     if not path.is_file():
         raise ModelError(
             f"checkpoint {checkpoint}",
             expected="a .pt file of SAM 2",
             found="no such file",
-            fix="Without config=, a folder or a name in transformers' format is taken.",
+            fix="Name one on the hub as facebook/sam2-hiera-large/sam2_hiera_large.pt, after "
+            "`hf download` has fetched it. Without config=, a folder or a name in transformers' "
+            "format is taken.",
         )
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))

@@ -30,10 +30,10 @@ from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder
 from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
 from harness.models.backends.checkpoint import Dtype
+from harness.models.backends.completeness import check_complete
 from harness.models.backends.cpu_kernels import use_cpu_kernels
 from harness.models.backends.inputs import (
     POSITIONS,
-    check_template,
     joined_inputs,
     opened_reasoning,
     planned_canvas,
@@ -55,6 +55,7 @@ from harness.models.backends.prefill_queue import (
     prompts,
     unique_prompts,
 )
+from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.sampling import Sampling, TokenChoice
 from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import declared_coordinates
@@ -201,7 +202,8 @@ class TransformersChat(TransformersOptions, ConversingChat):
         Raises:
             ModelError: one of them cannot be loaded as it is.
         """
-        check_template(self.processor)
+        check_padding(self.processor)
+        check_prompts(self.processor, self.end_tokens)
         assert self.network is not None, "it raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
@@ -464,17 +466,31 @@ class TransformersChat(TransformersOptions, ConversingChat):
 
     def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
         """Rules by which the tokens of each response are chosen."""
-        return [
-            Sampling(
-                seed=self.seed,
-                temperature=request.temperature_or(self.temperature),
-                top_p=request.top_p_or(self.top_p),
-                repetition_penalty=self.penalty,
-                keyed=self.keyed,
-                suppress_tokens=self.suppress_tokens,
-            )
-            for request in requests
-        ]
+        return [self._sampling(request) for request in requests]
+
+    def _sampling(self, request: ChatRequest) -> Sampling:
+        return Sampling(
+            seed=self.seed,
+            temperature=request.temperature_or(self.temperature),
+            top_p=request.top_p_or(self.top_p),
+            repetition_penalty=self.penalty,
+            keyed=self.keyed,
+            suppress_tokens=self.suppress_tokens,
+        )
+
+    def token_choice(
+        self, requests: Sequence[ChatRequest], *, prompt_length: int, starts: Sequence[int]
+    ) -> TokenChoice:
+        """Return the logits processor of one call of `generate`, whose requests have equal limits.
+
+        Prompts are padded on the left to `prompt_length`; `starts` is each one's first own token.
+        """
+        return TokenChoice(
+            keys=[request.key for request in requests],
+            prompt_length=prompt_length,
+            starts=starts,
+            **asdict(self._sampling(requests[0])),
+        )
 
     def _batch(self, requests: Sequence[ChatRequest], inputs: "BatchFeature") -> list[ChatResponse]:
         import torch
@@ -483,11 +499,8 @@ class TransformersChat(TransformersOptions, ConversingChat):
         network = self.network  # loaded here at the latest: weights made below are no variables
         width = int(inputs["input_ids"].shape[1])
         prompts = self.prompt_tokens(requests, inputs)
-        choice = TokenChoice(
-            keys=[request.key for request in requests],
-            prompt_length=width,
-            starts=[width - length for length, _ in prompts],
-            **asdict(self.samplings(requests[:1])[0]),
+        choice = self.token_choice(
+            requests, prompt_length=width, starts=[width - length for length, _ in prompts]
         )
         with torch.inference_mode():
             tokens = network.generate(
@@ -589,7 +602,7 @@ def transformers(
         UsageError: temperature or nucleus are out of range.
     """
     folder = checkpoints.find(checkpoint, revision=options.revision)
-    configuration = checkpoints.check(folder)
+    configuration = check_complete(folder, has_penalty=options.repetition_penalty is not None)
     model_type = str(configuration.get("model_type"))
     saved = {"dtype": checkpoints.saved_dtype(configuration)} if options.dtype == "auto" else {}
     return TransformersChat(

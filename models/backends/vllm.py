@@ -23,10 +23,10 @@ from harness.errors import MissingDependency, ModelError
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import PreparedInputs
+from harness.models.backends.completeness import check_complete
 from harness.models.backends.inputs import (
     chat_text,
     check_clip_limits,
-    check_template,
     clip_times,
     frames_shown,
     keeps_clip_sizes,
@@ -35,6 +35,7 @@ from harness.models.backends.inputs import (
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.nan_guard import refuse_broken
 from harness.models.backends.options import LoadedOptions, ServedOptions
+from harness.models.backends.prompt_check import check_prompts
 from harness.models.backends.remote_processor import processor_only_chat
 from harness.models.backends.request_format import seed_of
 from harness.models.backends.sampling import given_settings
@@ -162,7 +163,7 @@ class VllmChat(VllmOptions, Chat):
 
     def prepare(self) -> None:
         """Load the processor and the network."""
-        check_template(self.network.processor)
+        check_prompts(self.network.processor, self.network.end_tokens)
         assert self.engine is not None, "it raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
@@ -284,7 +285,7 @@ def vllm(
         ModelError: the checkpoint is not there, not whole, or not safe to load.
     """
     folder = checkpoints.find(checkpoint, revision=options.revision)
-    configuration = checkpoints.check(folder)
+    configuration = check_complete(folder)
     same = ("min_pixels", "max_pixels", "enable_thinking", "reasoning_effort")
     network = processor_only_chat(
         folder,

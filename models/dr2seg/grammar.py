@@ -23,7 +23,7 @@ from harness.models.grammar import (
     read_items,
     take_apart,
 )
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner import grammar as visionreasoner
 from harness.responses import tag_text
 from harness.thoughts import after_thought
@@ -66,7 +66,7 @@ def build_prompt(
             if form == "sam2"
             else template("sam3_example_answer.txt")
         )
-    return fill_prompt(template(f"{form}.txt"), question=requested, answer=example)
+    return fill(template(f"{form}.txt"), Question=requested, Answer=example)
 
 
 def description(response: str, *, form: Form = "sam2") -> str:

@@ -1,14 +1,11 @@
 """DR2Seg: reasons, describes the target, and gives its place, which is then segmented."""
 
-from dataclasses import replace
-
 from harness.models.composition import Composition
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
 from harness.models.pipeline import PromptedModel
 from harness.models.prompts import Wording
 from harness.models.questions import Questions
 from harness.options import Carried, with_options
-from harness.spec import Spec
 
 
 @with_options(Composition)
@@ -27,15 +24,13 @@ def dr2seg(
             that of `pocket` 168.
         prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
             read the words around it, and learn the grammar in training.
-        segmenter: None: `grabcut`, which needs no weights, or `sam3` in the form of that name. The
-            paper's are `sam2(checkpoint=facebook/sam2-hiera-large)` and `sam3`.
+        segmenter: None: the paper's, `sam2(checkpoint=facebook/sam2-hiera-large)`, or `sam3` in the
+            form of that name.
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
     """
-    if parts.segmenter is None and form == "sam3":
-        parts = replace(parts, segmenter=Spec("sam3"))
     return PromptedModel(
         name="dr2seg" if form == "sam2" else f"dr2seg/{form}",
         prompt=DR2Seg(form, (canvas, canvas), wording=prompt),
         words=Questions(),
-        **parts.build(),
+        **parts.build(method="dr2seg", form=form),
     )

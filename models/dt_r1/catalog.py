@@ -2,7 +2,8 @@
 
 A plan speaks of roles: the names of the paper with fixed signatures, so that a plan is valid or not
 whatever computes it. An assignment is a SPEC: `paper`, `local`, or one of them with changes, such
-as `local(SAM2=pocket_sam,OCR=ocr)`; `none` leaves a role out.
+as `local(SAM2=pocket_sam,OCR=ocr)`; `none` leaves a role out. OCR and Tracking are ours: the paper
+has neither.
 """
 
 import json
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from harness import plugins
 from harness.errors import ModelError, UsageError
 from harness.node import Kind, Node, NodeKind
-from harness.spec import Spec
+from harness.spec import Spec, parse
 
 ROLES: Mapping[str, NodeKind] = MappingProxyType(
     {
@@ -76,16 +77,19 @@ CHILD = "child"
 
 PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
+        # The paper names networks and no sizes. Ours: SAM 2 large, as Seg-Zero, its baseline, has;
+        # the large ones of the others, which one GPU holds beside it (DINOv2 and Depth Anything V2
+        # share that encoder); Qwen2.5-VL-7B, as large as the language model.
         "paper": {
-            "SAM2": "sam2",
-            "OWLv2": "owlv2",
-            "DepthAnything2": "depth_anything2",
-            "DINOv2": "dinov2",
-            "SemanticAnalysis": "semantic_analysis",
+            "SAM2": "sam2(checkpoint=facebook/sam2-hiera-large)",
+            "OWLv2": "owlv2(checkpoint=google/owlv2-large-patch14-ensemble,by_question=true)",
+            "DepthAnything2": "depth_anything2("
+            "checkpoint=depth-anything/Depth-Anything-V2-Large-hf)",
+            "DINOv2": "dinov2(checkpoint=facebook/dinov2-large)",
+            "SemanticAnalysis": "semantic_analysis(by_question=true,"
+            "backend=transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct))",
             "DepthStats": "depth_stats",
             "OpenCV": "opencv",
-            "OCR": "ocr",
-            "Tracking": "tracking",
         },
         "local": {
             "SAM2": "opencv_objects",
@@ -99,7 +103,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-"""Node behind each role. `local` computes without a download."""
+"""Node behind each role, a SPEC. `paper` is the paper's; `local` computes without a download."""
 
 PAPERS_PLAN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -159,7 +163,7 @@ def assignment(nodes: Spec) -> dict[str, Spec]:
             expected=f"{' or '.join(PRESETS)}, with changes such as local(SAM2=pocket_sam)",
             found=nodes.name,
         )
-    made = {role: Spec(node) for role, node in PRESETS[nodes.name].items()}
+    made = {role: parse(node) for role, node in PRESETS[nodes.name].items()}
     for role, node in nodes.arguments.items():
         if role not in ROLES:
             raise UsageError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from harness.errors import HarnessError, ParseError
+from harness.errors import HarnessError, ParseError, raise_all
 from harness.masks import Track
 from harness.media import Media
 from harness.models.dt_r1.code import CodeResult, run_code
@@ -41,6 +41,7 @@ from harness.models.dt_r1.grammar import (
     read_task,
     shortened,
 )
+from harness.models.dt_r1.phrases import phrases_of
 from harness.models.dt_r1.plan import Plan, PlanError, parse_plan
 from harness.models.dt_r1.twin import Twin
 from harness.models.rollout import Turn
@@ -116,13 +117,23 @@ class Perception:
         """Threads in which perception and code run."""
         return ThreadPoolExecutor(self.workers, thread_name_prefix="twin")
 
-    def prepare(self) -> None:
-        """Open the sandbox, so that a machine without one is refused before any request.
+    def prepare(self, **before: Callable[[], object]) -> None:
+        """Open the sandbox and load the nodes, after other parts, so that a machine that lacks one
+        is refused before any request. With twins that were built ahead, a node is loaded when they
+        lack something.
 
         Raises:
-            SandboxUnavailable: no tier is there.
+            HarnessError: what cannot be opened or loaded, all of it.
         """
-        assert self.sandbox is not None, "it raises otherwise"
+        faults: dict[str, HarnessError] = {}
+        loads: dict[str, Callable[[], object]] = {**before, "sandbox": lambda: self.sandbox}
+        for name, load in loads.items():
+            try:
+                load()
+            except HarnessError as error:
+                faults[name] = error
+        faults |= self.builder.faults(load=self.builder.cache.folder is None)
+        raise_all("the parts of the model", faults)
 
     def close(self) -> None:
         """End the sandbox's workers, the threads and the nodes' processes."""
@@ -147,14 +158,16 @@ class TwinEnvironment:
 
     def __call__(self, query: Query) -> "TwinEpisode":
         """Return the environment's side of one rollout."""
-        return TwinEpisode(self, query.media[0])
+        return TwinEpisode(self, query.media[0], phrases_of(query.text))
 
 
 class TwinEpisode:
     """The environment's side of one rollout: the twin and the masks that it has by now."""
 
-    def __init__(self, environment: TwinEnvironment, media: Media) -> None:
-        self._environment, self.media = environment, media
+    def __init__(
+        self, environment: TwinEnvironment, media: Media, phrases: tuple[str, ...]
+    ) -> None:
+        self._environment, self.media, self._phrases = environment, media, phrases
         self.spans: list[Span] = []
         self.plan: Plan | None = None
         self.plan_error: str | None = None
@@ -211,7 +224,7 @@ class TwinEpisode:
             self.plan_error = shortened(harmless(str(error)), 512)
             return self._injected(TWIN, json.dumps({"error": self.plan_error}))
         try:
-            self.twin = perception.builder.build(self.media, self.plan)
+            self.twin = perception.builder.build(self.media, self.plan, self._phrases)
         except Exception as error:  # noqa: BLE001 - a medium's or a node's fault, not the network's
             self.infrastructure.append(shortened(describe_error(error), 512))
             return self._injected(TWIN, '{"error": "perception failed"}')

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import json
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.errors import OutOfMemory, Unavailable, UsageError
+from harness.errors import HarnessError, ModelError, OutOfMemory, Unavailable, UsageError, raise_all
 from harness.frames import FramePolicy, frame_policy
 from harness.media import Media
 from harness.models import tracks
@@ -29,6 +30,7 @@ from harness.models.dt_r1.output_cache import NodeFault, OutputCache, output_key
 from harness.models.dt_r1.plan import Plan
 from harness.models.dt_r1.twin import Twin, assemble
 from harness.node import Instances, Node, Output, check_output
+from harness.plugins import plugin_errors
 from harness.spec import Spec
 from harness.version import __version__
 
@@ -75,11 +77,30 @@ class TwinBuilder:
         self._lock = threading.Lock()
 
     def prepare(self, plan: Plan | None = None) -> None:
-        """Build the nodes (of a plan) and load what they load, so that what is missing is raised
-        now.
+        """Build the nodes (of a plan) and load what they load.
+
+        Raises:
+            HarnessError: what cannot be built or loaded, all of it.
         """
+        raise_all("perception", self.faults(plan))
+
+    def faults(self, plan: Plan | None = None, *, load: bool = True) -> dict[str, HarnessError]:
+        """Return the error of each node (of a plan) that cannot be built or, with `load`, loaded;
+        by role and SPEC.
+        """
+        faults: dict[str, HarnessError] = {}
         for role in self.nodes if plan is None else plan.nodes:
-            self._worker(role).node.prepare()
+            worker = self._worker(role)
+            try:
+                with plugin_errors(f"node {role}", ModelError):
+                    worker.node.prepare() if load else worker.node.describe()
+            except HarnessError as error:
+                faults[f"{role}={worker.spec}"] = error
+        return faults
+
+    def by_question(self, plan: Plan) -> bool:
+        """Return True if the twin of a plan depends on what the question names."""
+        return any(self._worker(role).node.by_question for role in plan.nodes)
 
     def describe(self) -> dict[str, Any]:
         """Return plain data for a record: the node behind each role with its settings."""
@@ -89,8 +110,8 @@ class TwinBuilder:
             "timeout": self.timeout,
         }
 
-    def build(self, media: Media, plan: Plan) -> Twin:
-        """Run a plan over a medium.
+    def build(self, media: Media, plan: Plan, phrases: Sequence[str] = ()) -> Twin:
+        """Run a plan over a medium, for a question that names `phrases`.
 
         What a node raises, a node that takes too long, and one that runs out of memory are errors
         of the twin; what depends on it is left out.
@@ -101,7 +122,7 @@ class TwinBuilder:
         indices = tuple(dict.fromkeys(self.frames.choose(media.times())))
         for index in indices:
             media.frame(index)
-        run = _Run(self, media, indices, plan)
+        run = _Run(self, media, indices, plan, tuple(phrases))
         return assemble(
             media, indices, plan, run.outputs(), {r: str(s) for r, s in self.nodes.items()}
         )
@@ -128,6 +149,7 @@ class _Run:
     media: Media
     indices: tuple[int, ...]
     plan: Plan
+    phrases: tuple[str, ...]
     _done: "queue.SimpleQueue[tuple[str, str, Output | NodeFault | BaseException]]" = field(
         default_factory=queue.SimpleQueue
     )
@@ -169,11 +191,13 @@ class _Run:
         try:
             try:
                 worker = self.builder._worker(name)
-                key = output_key(self.media.id, self.indices, worker.identity, keys)
+                phrases = self.phrases if worker.node.by_question else ()
+                asked = [json.dumps(phrases)] if phrases else []
+                key = output_key(self.media.id, self.indices, worker.identity, [*keys, *asked])
             except Exception as error:  # noqa: BLE001 - of a plugin that is built, of whatever kind
                 self._done.put((name, key, replace(_fault(error), infrastructure=True)))
                 return
-            job = _Job(key, self.media, self.indices, inputs)
+            job = _Job(key, self.media, self.indices, inputs, phrases)
             self._done.put((name, key, self.builder.cache.get(key, lambda: worker.run(job))))
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that builds
             self._done.put((name, key, error))
@@ -185,6 +209,7 @@ class _Job:
     media: Media
     indices: tuple[int, ...]
     inputs: Sequence[Output]
+    phrases: Sequence[str]
     answer: "queue.SimpleQueue[Output | NodeFault | None]" = field(
         default_factory=queue.SimpleQueue
     )
@@ -262,7 +287,7 @@ class _Worker:
             self._loaded = node
             job.answer.put(None)
         try:
-            output = node.run(job.media, job.indices, job.inputs)
+            output = node.run_for(job.media, job.indices, job.inputs, job.phrases)
             check_output(who, output, ROLES[self.role].produces, job.media)
             job.answer.put(_named(output, job.key))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from harness.errors import ParseError, UsageError
+from harness.errors import ModelError, ParseError, UsageError, raise_all
 from harness.frames import FramePolicy
 from harness.model import (
     Chat,
@@ -44,9 +44,9 @@ from harness.models.dt_r1.output_cache import built_ahead
 from harness.models.factory import at_least, build_chat, build_frame_policy
 from harness.models.grammar import ParseResult
 from harness.models.multi_turn import ConversingModel
-from harness.models.prompts import Wording, asked_briefly, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.rollout import Transcript, Turn, write_rollout
-from harness.options import Carried, with_options
+from harness.options import Carried, Only, with_options
 from harness.responses import storable
 from harness.spec import Spec
 from harness.types import (
@@ -86,7 +86,7 @@ class TwinPrompt:
         parts = [text_of("harness.models.dt_r1", "prompt.txt")]
         if self.details:
             plain = text_of("harness.models.dt_r1", "details.txt")
-            parts.append(plain.replace("{Nodes}", self.nodes))
+            parts.append(fill(plain, Nodes=self.nodes))
         return "\n\n".join([*parts, f"Query: {text}"])
 
     def parse(self, response: str) -> ParseResult:
@@ -127,7 +127,7 @@ class TwinOptions:
     """Seconds that a block of code may take."""
     prompt: Carried[Wording] = "paper"
     """`paper`; `short`: little but the question, for networks that learn the rest in training."""
-    details: Carried[bool] = True
+    details: Annotated[Carried[bool], Only(prompt="paper")] = True
     """Say after the paper's words how plans and answers are written."""
     batch_size: int = 8
     """Number of queries at once."""
@@ -151,9 +151,13 @@ class TwinOptions:
             frames=build_frame_policy(self.frames),
             cache=None if self.twins is None else built_ahead(Path(self.twins)),
         )
-        chat = build_chat(
-            self.backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
-        )
+        try:
+            chat = build_chat(
+                self.backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
+            )
+        except ModelError as error:  # said with what else is not here
+            raise_all(f"model {name}", {"checkpoint": error, **builder.faults(load=False)})
+            raise
         return kind(
             name=name,
             chat=chat,
@@ -223,15 +227,14 @@ class DTR1(ConversingModel[TwinResult]):
         return FORMS
 
     def prepare(self) -> None:
-        """Load the network, and open the sandbox.
+        """Load the network and the nodes, and open the sandbox.
 
         Raises:
             UsageError: the backend begins each response anew.
-            SandboxUnavailable: code cannot be run here.
+            HarnessError: what cannot be loaded or opened, all of it.
         """
         self._check_chat()
-        self.chat.prepare()
-        self.perception.prepare()
+        self.perception.prepare(backend=self.chat.prepare)
 
     @cached_property
     def environment(self) -> TwinEnvironment:

@@ -1,7 +1,6 @@
 """Plans: a JSON object that gives each perception node the list of nodes before it."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,8 +10,8 @@ from typing import Any
 from harness.errors import ParseError
 from harness.models.dt_r1.catalog import Catalog
 from harness.node import NodeKind
+from harness.responses import loads_lenient
 
-MAX_CHARACTERS = 2**21
 SHOWN = 40  # characters of a name in an error
 LISTED = 6  # names of a cycle in an error
 
@@ -48,18 +47,14 @@ def parse_plan(text: str, catalog: Catalog) -> Plan:
 
 
 def _read(text: str) -> dict[str, list[str]]:
-    if len(text) > MAX_CHARACTERS:
-        raise PlanError(
-            "plan", expected=f"at most {MAX_CHARACTERS} characters", found=str(len(text))
-        )
+    """Return the names of a plan, with the repairs of `loads_lenient`: single quotes as HuggingGPT
+    takes them, escaped underscores as TaskBench does, and commas before a bracket.
+    """
     try:
-        plan: Any = json.loads(text, object_pairs_hook=_unique)
-    except PlanError:
-        raise
-    except (ValueError, RecursionError) as error:
-        found = "nesting that is too deep" if isinstance(error, RecursionError) else str(error)
+        plan, _ = loads_lenient(_object(text))
+    except ParseError as error:
         raise PlanError(
-            "plan", expected='a JSON object such as {"SAM2": []}', found=f"no JSON ({found[:120]})"
+            "plan", expected='a JSON object such as {"SAM2": []}', found=f"none ({error})"[:200]
         ) from error
     if not isinstance(plan, dict):
         raise PlanError(
@@ -84,13 +79,12 @@ def _read(text: str) -> dict[str, list[str]]:
     return plan
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object, each of whose names is there once."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise PlanError(f"node {_shown(name)}", expected="it once", found="it twice")
-    return made
+def _object(text: str) -> str:
+    """Return a text from its first to its last brace: words and code fences around a plan are left
+    out, as `find_json` of HuggingGPT does; all of it where there is none.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else text
 
 
 def _canonical(plan: Mapping[str, list[str]], catalog: Catalog) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from PIL import Image
 from harness.errors import DataError, MediaError
 from harness.interchange import MAX_LINE
 from harness.media import Frame, Media
-from harness.responses import refuse_duplicate_keys
+from harness.responses import STRICT
 from harness.types import Query
 
 Images: TypeAlias = Literal["png", "jpg"]
@@ -126,7 +126,7 @@ def _parse_line(line: bytes, wanted: frozenset[str]) -> tuple[str, dict[str, obj
     if len(line) > MAX_LINE:
         raise DataError("line", expected=f"at most {MAX_LINE} bytes", found="a longer one")
     try:
-        row = json.loads(line, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
+        row = json.loads(line, **STRICT)
     except (ValueError, RecursionError) as error:
         raise DataError("line", expected="one JSON object", found=str(error)[:100]) from error
     if not isinstance(row, dict) or not isinstance(row.get("id"), str):
@@ -136,7 +136,3 @@ def _parse_line(line: bytes, wanted: frozenset[str]) -> tuple[str, dict[str, obj
     if unknown := set(row) - KEYS:
         raise DataError("keys", expected=", ".join(sorted(KEYS)), found=", ".join(sorted(unknown)))
     return row["id"], row
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")

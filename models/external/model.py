@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import DataError, ParseError, UsageError
+from harness.files import temporary_prefix
 from harness.interchange import Row, row_to_answer
 from harness.model import Model
 from harness.models.answers import MASKED
@@ -85,7 +86,7 @@ class External(Model):
         return [output[query.id] for query in queries]
 
     def _run(self, queries: Sequence[Query]) -> dict[str, Prediction]:
-        with tempfile.TemporaryDirectory(prefix="external-") as folder:
+        with tempfile.TemporaryDirectory(prefix=temporary_prefix("external")) as folder:
             given = lay_out(queries, Path(folder), images=self.images)
             wanted = frozenset(query.id for query in queries) - set(given.media_errors)
             ended, handed = ProgramExit(0, ""), ProgramOutput({}, ())

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from harness.errors import UsageError
+from harness.files import temporary_beside
 from harness.types import Query
 
 
@@ -46,9 +46,9 @@ class RowStore:
         """Keep a row. It appears whole or not at all."""
         path = self._path(query)
         path.parent.mkdir(exist_ok=True)
-        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            json.dump({key: value for key, value in row.items() if key != "id"}, file)
-        Path(file.name).replace(path)
+        temporary = temporary_beside(path)
+        temporary.write_text(json.dumps({key: row[key] for key in row if key != "id"}))
+        temporary.replace(path)
 
     def _path(self, query: Query) -> Path:
         media = query.media[0]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from harness.errors import UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation
@@ -17,11 +17,11 @@ from harness.models.chat_result import ChatResult
 from harness.models.dt_r1.environment import TwinEpisode
 from harness.models.dt_r1.grammar import STOPS
 from harness.models.dt_r1.model import DTR1, TwinOptions, TwinResult, finished, question
-from harness.models.grammar import fenced
+from harness.models.factory import at_least
 from harness.models.jit.smoothing import smoothed
-from harness.models.prompts import text_of
+from harness.models.prompts import fill, text_of
 from harness.models.rollout import Turn
-from harness.options import with_options
+from harness.options import GIVEN, Only, with_options
 from harness.responses import tag_text
 from harness.thoughts import after_thought
 from harness.types import Answer, Call, Prediction, Query
@@ -48,13 +48,12 @@ class JiT(DTR1):
 
     def plan_prompt(self, text: str) -> str:
         """Return the request for a plan."""
-        plain = text_of("harness.models.jit", "plan.txt").replace("{Nodes}", self.prompt.nodes)
-        return plain.replace("{Question}", text, 1)
+        plain = text_of("harness.models.jit", "plan.txt")
+        return fill(plain, Nodes=self.prompt.nodes, Question=text)
 
     def answer_prompt(self, text: str, twin: str) -> str:
         """Return the request for an answer; `twin` is the block as it was injected."""
-        before, _, after = text_of("harness.models.jit", "reason.txt").partition("{Question}")
-        return f"{before}{text}{after.replace('{Twin}', twin)}"
+        return fill(text_of("harness.models.jit", "reason.txt"), Question=text, Twin=twin)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
         """Return the first request: the one for a plan."""
@@ -146,7 +145,7 @@ def as_turn(response: str) -> str:
 
 
 def plan_of(response: str) -> str:
-    """Return the plan in a chat's response: in its tags, in a code fence, or all of it.
+    """Return the text of a chat's response that holds the plan: in its tags, or all of it.
 
     >>> plan_of('Sure. <dt_plan>{"SAM2": []}')
     '{"SAM2": []}'
@@ -156,8 +155,7 @@ def plan_of(response: str) -> str:
     if inside is None:
         _, opened, rest = said.rpartition("<dt_plan>")
         inside = rest if opened else said
-    plain = fenced(inside)
-    return (inside if plain is None else plain).strip()
+    return inside.strip()
 
 
 def _waited(episode: TwinEpisode, written: str) -> Conversation[Turn]:
@@ -168,7 +166,12 @@ def _waited(episode: TwinEpisode, written: str) -> Conversation[Turn]:
 
 
 @with_options(TwinOptions, max_new_tokens=2048, without=["prompt", "details"])
-def jit(options: TwinOptions, *, alpha: float | None = None, window: int = 0) -> JiT:
+def jit(
+    options: TwinOptions,
+    *,
+    alpha: float | None = None,
+    window: Annotated[int, Only(alpha=GIVEN)] = 0,
+) -> JiT:
     """JiT (zero-shot digital twins): any chat model plans the perception and reasons over it.
 
     Args:
@@ -179,8 +182,5 @@ def jit(options: TwinOptions, *, alpha: float | None = None, window: int = 0) ->
     """
     if alpha is not None and not 0 < alpha <= 1:
         raise UsageError("jit(alpha=…)", expected="more than 0, at most 1", found=str(alpha))
-    if window < 0 or (window and alpha is None):
-        raise UsageError(
-            "jit(window=…)", expected="at least 0, and alpha beside it", found=str(window)
-        )
+    at_least("jit", 0, window=window)
     return replace(options.build(JiT, "jit"), alpha=alpha, window=window)

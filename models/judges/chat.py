@@ -31,6 +31,10 @@ class ChatJudge:
         """Plain data for the record."""
         return {"judge": "chat", "max_new_tokens": self.max_new_tokens, **self.chat.describe()}
 
+    def prepare(self) -> None:
+        """Load the language model, or see that its server is there."""
+        self.chat.prepare()
+
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """Send one request; the rubric reads the response."""
         by, case = find(rubric), Case(question, answer, ground_truth)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import MissingDependency, UsageError
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.checkpoint_part import place
+from harness.models.backends.checkpoint_part import place, quiet_loading
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.neural_metrics.texts import TextMetric, candidate_text, true_texts
@@ -75,7 +75,9 @@ class BertScore:
             package = import_module("bert_score")
         except ModuleNotFoundError as error:
             raise missing_dependency("BERTScore", error) from error
-        with loading(f"BERTScore model {self.folder}"), memory(), silence():
+        transformers = import_module("transformers")
+        what = loading(f"BERTScore model {self.folder}")
+        with what, memory(), silence(), quiet_loading(transformers):
             return package.BERTScorer(
                 model_type=str(self.folder), num_layers=self.layers, device=self.device
             )

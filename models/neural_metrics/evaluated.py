@@ -23,6 +23,8 @@ from harness.plugins import missing_dependency
 from harness.scores import Corpus, Metric, Scores
 from harness.types import Prediction, Sample
 
+SQUAD = Path(__file__).with_name("squad.py")
+
 
 def evaluate_metric(
     *,
@@ -49,6 +51,31 @@ def evaluate_metric(
     script = local_script(path)
     digest = hashlib.blake2b(script.read_bytes(), digest_size=16).hexdigest()
     name = f"evaluate[{script.stem}@{digest[:8]}]" + (f" {key}" if key else "")
+    return _metric(name, script, digest, key=key, references=references, better=better)
+
+
+def token_f1(*, key: Literal["f1", "exact_match"] = "f1") -> TextMetric:
+    """Score free text by SQuAD v1.1's F1 of words, computed by the package `evaluate`.
+
+    Args:
+        key: `f1`, or `exact_match`: whether the same words are left.
+
+    Raises:
+        MissingDependency: `evaluate` is not installed.
+    """
+    digest = hashlib.blake2b(SQUAD.read_bytes(), digest_size=16).hexdigest()
+    return _metric(f"SQuAD {key}", SQUAD, digest, key=key)
+
+
+def _metric(
+    name: str,
+    script: Path,
+    digest: str,
+    *,
+    key: str | None,
+    references: Literal["all", "first"] = "all",
+    better: Literal["higher", "lower"] = "higher",
+) -> TextMetric:
     metric = Metric(
         name,
         better=better,

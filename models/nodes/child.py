@@ -49,12 +49,27 @@ class Child(Node):
                 self._started()
         return self._described
 
+    @property
+    def by_question(self) -> bool:  # type: ignore[override]
+        """That of the node itself."""
+        return bool(self.describe().get("by_question"))
+
     def prepare(self) -> None:
         """Start the process and load what the node loads."""
         with self._lock:
             self._started().ask({"do": "prepare"})
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Output:
+        """Run the node without phrases."""
+        return self.run_for(media, indices, inputs, ())
+
+    def run_for(
+        self,
+        media: Media,
+        indices: Sequence[int],
+        inputs: Sequence[Output],
+        phrases: Sequence[str],
+    ) -> Output:
         """Run the node; the process asks for the frames that it decodes."""
         given = [write_output(one) for one in inputs]
         head = {
@@ -65,6 +80,7 @@ class Child(Node):
             "is_video": media.is_video,
             "indices": list(indices),
             "inputs": [len(one) for one in given],
+            "phrases": list(phrases),
         }
         with self._lock:
             process = self._started()

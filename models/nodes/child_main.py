@@ -91,7 +91,7 @@ class Server:
             digest=_Known(head["id"]),
             is_video=head["is_video"],
         )
-        return write_output(self._node.run(media, head["indices"], inputs))
+        return write_output(self._node.run_for(media, head["indices"], inputs, head["phrases"]))
 
     def _frame(self, index: int) -> Frame:
         with self._lock:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from harness.media import Media
 from harness.model import Propagator, Segmenter
-from harness.models.factory import GRABCUT, build_propagator, build_segmenter
+from harness.models.factory import FLOW, GRABCUT, build_propagator, build_segmenter
 from harness.models.nodes.flat_regions import flat_regions, is_drawing
 from harness.models.nodes.instances import Seen, prompted, renewed
 from harness.models.nodes.linking import linked
@@ -14,7 +14,6 @@ from harness.models.saliency.salience import salience_map, salient_objects
 from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, detections_of
 from harness.spec import Spec
 
-FLOW = Spec("flow")
 ImageKind: TypeAlias = Literal["auto", "drawing", "photograph"]
 
 

@@ -1,6 +1,7 @@
 """The node `owlv2`: open-vocabulary detection by OWLv2 through transformers.
 
-A plan names no words, so that the words to look for are a setting: a list, or everyday things.
+A plan names no words. The words to look for are a setting, a list or everyday things; with
+`by_question` those that the question names come first.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ class OWLv2(CheckpointPart, Node):
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DETECTIONS, summary="object detection")
     words: str
+    by_question: bool
     threshold: float
     max_boxes: int
 
@@ -37,20 +39,34 @@ class OWLv2(CheckpointPart, Node):
     classes = ("Owlv2ForObjectDetection", "Owlv2Processor")
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Detections:
-        """Detect in each described frame."""
+        """Detect the settings' words in each described frame."""
+        return self.run_for(media, indices, inputs, ())
+
+    def run_for(
+        self,
+        media: Media,
+        indices: Sequence[int],
+        inputs: Sequence[Output],
+        phrases: Sequence[str],
+    ) -> Detections:
+        """Detect the phrases, and the settings' words, in each described frame."""
+        words = list(dict.fromkeys([*phrases, *self.words.split("|")]))
         return Detections(
-            tuple(one for index in indices for one in self._boxes(media.frame(index), index))
+            tuple(one for index in indices for one in self._boxes(media.frame(index), index, words))
         )
 
-    def _boxes(self, image: Frame, index: int) -> list[Detection]:
+    def _boxes(self, image: Frame, index: int, words: Sequence[str]) -> list[Detection]:
         import torch
 
         network, processor = self.network, self.processor
-        words = self.words.split("|")
         inputs = processor(
             text=[[f"a photo of a {word}" for word in words]],
             images=np.array(image),
             return_tensors="pt",
+            # A name may have more tokens than the network reads, such as one in another script.
+            padding="max_length",
+            truncation=True,
+            max_length=network.config.text_config.max_position_embeddings,
         )
         inputs["pixel_values"] = inputs["pixel_values"].to(network.dtype)
         with memory(), torch.inference_mode():
@@ -79,6 +95,7 @@ def owlv2(
     *,
     checkpoint: str | None = None,
     words: str | None = None,
+    by_question: bool = False,
     threshold: float = 0.2,
     max_boxes: int = 32,
 ) -> OWLv2:
@@ -88,6 +105,7 @@ def owlv2(
         checkpoint: A folder, or a name such as google/owlv2-base-patch16-ensemble. It must be
             given.
         words: What to look for, with | between; None: the everyday things of vocabulary.txt.
+        by_question: Look for what the question names, too (docs/twins.md).
         threshold: Least score of a box.
         max_boxes: Largest number of boxes of a frame.
 
@@ -111,6 +129,7 @@ def owlv2(
     return OWLv2(
         **found,
         words="|".join(kept),
+        by_question=by_question,
         threshold=threshold,
         max_boxes=max_boxes,
         dtype=computing.dtype,

@@ -1,11 +1,11 @@
 """The node `semantic_analysis`: a vision-language model describes crops, frames and the whole.
 
-Each instance is shown as a crop around it, in the described frame in which most of it is seen.
+Each instance is shown as a crop around it, in the described frame in which most of it is seen. With
+`by_question` the requests name what the question names; they never hold the question.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from harness.media import Frame, Media, pixels
 from harness.model import Chat, ChatRequest
 from harness.models.nodes.instances import clearest_frame
+from harness.models.prompts import text_of
 from harness.models.tracks import extent
 from harness.node import (
     Instance,
@@ -43,6 +44,7 @@ class SemanticAnalysis(Node):
         summary="names and descriptions",
     )
     chat: Chat
+    by_question: bool
     max_instances: int
     max_new_tokens: int
 
@@ -62,14 +64,25 @@ class SemanticAnalysis(Node):
         return {
             "name": self.name,
             "chat": dict(self.chat.describe()),
+            "by_question": self.by_question,
             "max_instances": self.max_instances,
             "max_new_tokens": self.max_new_tokens,
         }
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Semantics:
         """Ask for every instance, every described frame, and the whole."""
+        return self.run_for(media, indices, inputs, ())
+
+    def run_for(
+        self,
+        media: Media,
+        indices: Sequence[int],
+        inputs: Sequence[Output],
+        phrases: Sequence[str],
+    ) -> Semantics:
+        """Ask so, and for what the phrases name."""
         requests = [
-            self._request("frame", pixels_of(media.frame(index), f"{media.id}/{index}"))
+            self._request("frame", pixels_of(media.frame(index), f"{media.id}/{index}"), phrases)
             for index in indices
         ]
         shown: list[str] = []
@@ -77,12 +90,12 @@ class SemanticAnalysis(Node):
             crop = crop_of(media, indices, instance)
             if crop is not None:
                 image = pixels_of(crop, f"{media.id}/{instance.key}")
-                requests.append(self._request("instance", image))
+                requests.append(self._request("instance", image, phrases))
                 shown.append(instance.key)
         if media.is_video:
             request = ChatRequest(
                 key=f"{media.id}/video",
-                text=_prompt("video"),
+                text=_prompt("video", phrases),
                 media=(media,),
                 frames=(tuple(indices),),
                 max_new_tokens=self.max_new_tokens,
@@ -95,23 +108,28 @@ class SemanticAnalysis(Node):
             return Semantics(lines[-1], frames, named)
         return Semantics(lines[0], {}, named)
 
-    def _request(self, what: str, image: Media) -> ChatRequest:
+    def _request(self, what: str, image: Media, phrases: Sequence[str]) -> ChatRequest:
         return ChatRequest(
             key=f"{image.id}/{what}",
-            text=_prompt(what),
+            text=_prompt(what, phrases),
             media=(image,),
             max_new_tokens=self.max_new_tokens,
         )
 
 
 def semantic_analysis(
-    *, backend: Spec | None = None, max_instances: int = 24, max_new_tokens: int = 64
+    *,
+    backend: Spec | None = None,
+    by_question: bool = False,
+    max_instances: int = 24,
+    max_new_tokens: int = 64,
 ) -> SemanticAnalysis:
     """Names and descriptions by a vision-language model, such as Qwen2.5-VL.
 
     Args:
         backend: The model, such as transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct) or
             openai(…). It must be given.
+        by_question: Ask for what the question names, too (docs/twins.md).
         max_instances: Largest number of instances that are described.
         max_new_tokens: Where a description is cut off.
 
@@ -128,7 +146,12 @@ def semantic_analysis(
             "colour_and_shape.",
         )
     made: Chat = plugins.build("backends", backend)
-    return SemanticAnalysis(chat=made, max_instances=max_instances, max_new_tokens=max_new_tokens)
+    return SemanticAnalysis(
+        chat=made,
+        by_question=by_question,
+        max_instances=max_instances,
+        max_new_tokens=max_new_tokens,
+    )
 
 
 def crop_of(media: Media, indices: Sequence[int], instance: Instance) -> Frame | None:
@@ -153,8 +176,14 @@ def _widened(low: float, high: float, limit: int) -> tuple[int, int]:
     return max(0, int(low - grown)), min(limit, int(np.ceil(high + grown)))
 
 
-def _prompt(what: str) -> str:
-    return files(__package__).joinpath(f"semantic_{what}.txt").read_text(encoding="utf-8").strip()
+def _prompt(what: str, phrases: Sequence[str]) -> str:
+    """Return the request for an `instance`, a `frame` or the `video`, and for the phrases."""
+    text = text_of("harness.models.nodes", f"semantic_{what}.txt").strip()
+    if not phrases:
+        return text
+    kind = "name" if what == "instance" else "scene"
+    asked = text_of("harness.models.nodes", f"semantic_asked_{kind}.txt").strip()
+    return f"{text} {asked.replace('{Phrases}', '; '.join(phrases))}"
 
 
 def _line(text: str) -> str:

@@ -6,12 +6,10 @@ from typing import ClassVar
 
 from harness.media import Media
 from harness.model import Propagator
-from harness.models.factory import build_propagator
+from harness.models.factory import FLOW, build_propagator
 from harness.models.nodes.instances import clearest_frame, propagated
 from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, instances_of
 from harness.spec import Spec
-
-FLOW = Spec("flow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

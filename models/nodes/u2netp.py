@@ -21,12 +21,11 @@ from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.model import Propagator
 from harness.models.backends.loading import loaded_once
-from harness.models.factory import build_propagator
+from harness.models.factory import FLOW, build_propagator
 from harness.models.nodes.instances import Seen, renewed
 from harness.node import Instances, Kind, Node, NodeKind, Output
 from harness.spec import Spec
 
-FLOW = Spec("flow")
 SIDE = 320  # pixels; images are squashed to a square of this side, as in the authors' code
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)

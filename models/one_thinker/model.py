@@ -50,6 +50,12 @@ class OneThinker(PromptedModel):
         """Forms of answer that it has a wording for."""
         return self.words.forms
 
+    @property
+    def missing_parts(self) -> Mapping[AnswerForm, str]:
+        """Forms with masks: boxes of a video are the response's own."""
+        missing = super().missing_parts
+        return {form: why for form, why in missing.items() if form is not FORM.BOX_TRACK}
+
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record, with whose words it asks in."""
         whose = "ours" if self.words.official is None else "official"
@@ -156,5 +162,5 @@ def one_thinker(parts: Composition, *, prompts: Path | None = None) -> OneThinke
         prompt=Places(words),
         words=words,
         coordinates="normalized_1000",
-        **parts.build("normalized_1000"),
+        **parts.build("normalized_1000", method="one_thinker"),
     )

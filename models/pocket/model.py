@@ -45,5 +45,5 @@ def pocket(parts: Composition, *, retry: Carried[bool] = True) -> PromptedModel:
         words=Questions(package="harness.models.pocket"),
         retry=retry,
         words_resize=CANVAS,
-        **parts.build(),
+        **parts.build(method="pocket"),
     )

@@ -23,7 +23,7 @@ from harness.models.grammar import (
     read_items,
     several_answers,
 )
-from harness.models.prompts import text_of
+from harness.models.prompts import fill, text_of
 
 LABEL = "target"
 
@@ -76,7 +76,7 @@ class Locate:
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """The request; the question is put into it as it is."""
         template = text_of("harness.models.qwen_vl", "locate.txt")
-        return ask_for_frame(numbered) + template.replace("{Question}", text)
+        return ask_for_frame(numbered) + fill(template, Question=text)
 
     parse = staticmethod(parse)
     write = staticmethod(write)

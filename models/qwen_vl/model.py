@@ -37,5 +37,5 @@ def qwen_vl(
         prompt=PROMPTS[prompt](),
         words=Questions(),
         preset=None if preset is None else preset_of(preset),
-        **parts.build(),
+        **parts.build(method="qwen_vl"),
     )

@@ -15,7 +15,14 @@ from harness.files import open_regular
 from harness.interchange import Row, read_rows, row_to_prediction
 from harness.model import Model, RecordedReader, ResponseReader
 from harness.spec import Spec
-from harness.types import FailureKind, Prediction, Query, failed_prediction, query_id
+from harness.types import (
+    AnswerForm,
+    FailureKind,
+    Prediction,
+    Query,
+    failed_prediction,
+    query_id,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +41,15 @@ class Replay(Model):
     def name(self) -> str:
         """The file's name without its ending."""
         return f"replay/{self.file.stem}"
+
+    @property
+    def missing_parts(self) -> Mapping[AnswerForm, str]:
+        """Those of the model that reads responses; predictions need none."""
+        missing: Mapping[AnswerForm, str] = {}
+        if isinstance(self.reader, Model):
+            missing = self.reader.missing_parts
+        read = missing and any(row.kind == "response" for row in self.rows.values())
+        return missing if read else {}
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from harness.masks import BoolArray, rles_of
 from harness.media import Media
 from harness.model import Model, Propagator, Segmenter, settings
 from harness.models.answers import MASKED
-from harness.models.composition import FLOW
-from harness.models.factory import GRABCUT, at_least, build_propagator, build_segmenter
+from harness.models.factory import FLOW, GRABCUT, at_least, build_propagator, build_segmenter
 from harness.models.saliency.salience import clearest, frames_seen, salient_objects
 from harness.models.tracks import extent
 from harness.spec import Spec

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.model import ChatRequest, MaskResponse, Propagator, Segmenter, settings
-from harness.models.composition import FLOW
-from harness.models.factory import build_propagator, build_segmenter
+from harness.models.factory import FLOW, build_propagator, build_segmenter
 from harness.models.mask_model import MaskModel
 from harness.spec import Spec
 

@@ -23,6 +23,7 @@ from harness.media import Media
 from harness.model import ChatRequest, ChatResponse, Conversation, Instance
 from harness.models.chat_result import ChatResult
 from harness.models.grammar import split_frame, take_apart
+from harness.models.prompts import fill
 from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
 from harness.responses import loads_strict, storable
 from harness.thoughts import after_thought
@@ -53,10 +54,7 @@ def texts() -> dict[str, str]:
 
 def say(name: str, **given: object) -> str:
     """Return a text with its places filled; what is filled in is not looked at again."""
-    text = texts()[name]
-    for key, value in sorted(given.items(), key=lambda one: one[0] == "Query"):
-        text = text.replace(f"{{{key}}}", str(value))
-    return text
+    return fill(texts()[name], **given) if given else texts()[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from harness.model import (
 )
 from harness.models.answers import MASKED, combine_answers, objects_answer
 from harness.models.composition import Composition
-from harness.models.factory import build_propagator, build_segmenter
+from harness.models.default_parts import missing_parts
 from harness.models.grammar import Item, frame_tag
 from harness.models.multi_turn import ConversationScheduler, ConversingModel
 from harness.models.response_writer import key_frame_of
@@ -85,6 +85,11 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
     def forms(self) -> frozenset[AnswerForm]:
         """Forms of answer that it can give."""
         return MASKED
+
+    @property
+    def missing_parts(self) -> Mapping[AnswerForm, str]:
+        """Forms of videos, without a propagator."""
+        return missing_parts(self.segmenter, self.propagator)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -250,17 +255,19 @@ def sam3_agent(
         prompts: The folder sam3/agent/system_prompts of a checkout of facebookresearch/sam3, whose
             system messages take the place of ours.
         segmenter: Finds all objects of a phrase, which `sam3` does.
-        propagator: Carries the masks of a video's middle frame through it.
+        propagator: Carries the masks of a video's middle frame through it; the agent knows no
+            videos.
         max_new_tokens: Longest response of a round; 4096 as in the official client.
     """
     system, judge = (say("system"), say("judge")) if prompts is None else official_prompts(prompts)
+    built = parts.build(method="sam3_agent")
     return Sam3Agent(
         system=system,
         judge=judge,
         prompts="ours" if prompts is None else "official",
-        chat=parts.chat(parts.backend),
-        segmenter=build_segmenter(parts.segmenter),
-        propagator=build_propagator(parts.propagator),
+        chat=built["chat"],
+        segmenter=built["segmenter"],
+        propagator=built["propagator"],
         max_rounds=max_rounds,
         max_new_tokens=parts.max_new_tokens,
         batch_size=parts.batch_size,

@@ -22,7 +22,7 @@ from harness.models.grammar import (
     read_box,
     several_answers,
 )
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import MAX_TEXT, finite_numbers
 from harness.types import Point
@@ -62,7 +62,7 @@ def build_prompt(text: str, *, wording: Wording = "paper") -> str:
     """The prompt for a question, the official one or one in few words."""
     if wording == "short":
         return asked_briefly(question(text))
-    return fill_prompt(template(), question=question(text), answer=template("example_answer.txt"))
+    return fill(template(), Question=question(text), Answer=template("example_answer.txt"))
 
 
 def first_braces(response: str) -> str | None:

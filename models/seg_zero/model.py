@@ -1,5 +1,7 @@
 """Seg-Zero: prompted for one object's box and two points on it, then segmented."""
 
+from typing import Annotated
+
 from harness.models.composition import Composition
 from harness.models.pipeline import PromptedModel
 from harness.models.prompts import Wording
@@ -7,14 +9,14 @@ from harness.models.questions import Questions
 from harness.models.seg_zero.grammar import SegZero, Semantics, method_name
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.models.visionreasoner.model import with_sam2
-from harness.options import Carried, with_options
+from harness.options import Carried, Only, with_options
 
 
 @with_options(Composition)
 def seg_zero(
     parts: Composition,
     *,
-    sam2: str | None = None,
+    sam2: Annotated[str | None, Only(segmenter=None)] = None,
     semantics: Semantics = "soft",
     canvas: Carried[int] = CANVAS[0],
     prompt: Carried[Wording] = "paper",
@@ -31,7 +33,7 @@ def seg_zero(
             that of `pocket` 168.
         prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
             read the words around it, and learn the grammar in training.
-        segmenter: None: SAM 2 if `sam2` is given, else `grabcut`, which needs no weights.
+        segmenter: None: the paper's, `sam2(checkpoint=facebook/sam2-hiera-large)`.
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
         max_new_tokens: Longest response; 1024 as in the official code.
     """
@@ -39,5 +41,5 @@ def seg_zero(
         name=method_name(semantics),
         prompt=SegZero((canvas, canvas), semantics, wording=prompt),
         words=Questions(),
-        **with_sam2(parts, sam2).build(),
+        **with_sam2(parts, sam2).build(method="seg_zero"),
     )

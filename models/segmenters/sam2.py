@@ -21,7 +21,8 @@ def sam2(
 
     Args:
         checkpoint: A folder, or a name such as facebook/sam2-hiera-large. Safetensors only. With
-            `config`, a .pt file. It must be given.
+            `config`, a .pt file, or facebook/sam2-hiera-large/sam2_hiera_large.pt of the cache.
+            It must be given.
         config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then
             runs the network; None: transformers does.
         multimask: Take the best of three masks, as the official evaluations do, or ask for one.

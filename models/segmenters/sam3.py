@@ -95,7 +95,9 @@ class Sam3(CheckpointPart, Segmenter):
         with memory():
             output = self._run_network(image, prompt.phrase.strip() or UNNAMED, box)
         masks, boxes = output["masks"].cpu().numpy(), output["boxes"].float().cpu().tolist()
-        if box is not None and self.instances == "one" and boxes:
+        if not boxes:  # the processor resizes no mask then
+            return np.zeros((height, width), dtype=np.bool_)
+        if box is not None and self.instances == "one":
             masks = masks[overlapping(box, boxes)][None]
         union: BoolArray = np.any(masks.astype(np.bool_), axis=0)
         return union

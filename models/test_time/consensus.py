@@ -18,6 +18,7 @@ from harness.models.grammar import split_frame
 from harness.models.visionreasoner.scoring import (
     BASE,
     Objects,
+    Semantics,
     Thresholds,
     answer_format,
     non_repeat,
@@ -40,11 +41,13 @@ class Candidate(NamedTuple):
     frame: int | None
     """The frame that it names; None: it names none."""
 
-    def score(self, label: "Candidate", thresholds: Thresholds) -> float:
+    def score(self, label: "Candidate", thresholds: Thresholds, semantics: Semantics) -> float:
         """Return its accuracy against a pseudo-label, from 0 to 3; 0 in another frame."""
         if self.frame != label.frame:
             return 0.0
-        return object_accuracy(self.objects, label.objects, thresholds=thresholds).total
+        return object_accuracy(
+            self.objects, label.objects, semantics=semantics, thresholds=thresholds
+        ).total
 
     @property
     def content(self) -> str:
@@ -62,6 +65,9 @@ class Group:
     named: bool = False
     """True if a response has to name a frame."""
     thresholds: Thresholds = BASE
+    semantics: Semantics = "official"
+    """Accuracy of a pair: as VisionReasoner's code has it, or by the paper's words (Section 3.2.2):
+    sum of a box's four differences, points anywhere, each term matched on its own."""
 
     @cached_property
     def candidates(self) -> list[Candidate | None]:
@@ -145,4 +151,4 @@ class Group:
     def _score(self, row: int, column: int) -> float:
         found, label = self.candidates[row], self.candidates[column]
         assert found is not None and label is not None, "they are parsed"
-        return found.score(label, self.thresholds)
+        return found.score(label, self.thresholds, self.semantics)

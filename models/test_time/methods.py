@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.model import AdaptationContext, ChatRequest, ChatResponse, Update
 from harness.models.factory import at_least
 from harness.models.test_time.consensus import Group, Label
-from harness.models.visionreasoner.scoring import BASE, Thresholds
+from harness.models.visionreasoner.scoring import BASE, Semantics, Thresholds
 from harness.thoughts import reasoning
 from harness.types import AdaptationStep
 
@@ -53,10 +53,12 @@ class Trial:
         self.responses += [(f"@{name}#{place}", one) for place, one in enumerate(drawn)]
         return drawn
 
-    def group(self, responses: Sequence[ChatResponse], thresholds: Thresholds) -> Group:
+    def group(
+        self, responses: Sequence[ChatResponse], thresholds: Thresholds, semantics: Semantics
+    ) -> Group:
         """Return responses to be compared with each other."""
         texts = tuple(one.text for one in responses)
-        return Group(texts, self.canvas, self.named, thresholds)
+        return Group(texts, self.canvas, self.named, thresholds, semantics)
 
     def note(
         self,
@@ -139,6 +141,8 @@ class Drawing(Method):
     temperature: float = 0.6
     """Temperature of rollouts."""
     thresholds: Thresholds = BASE
+    semantics: Semantics = "official"
+    """Accuracy of one rollout against another, as `Group` has it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -220,7 +224,7 @@ class GroupRelative(Drawing):
         for step in range(self.steps):
             if step == 0 or not self.single_gen:
                 drawn = trial.draw(self.rollouts, temperature=self.temperature, name=f"step{step}")
-                group = trial.group(drawn, self.thresholds)
+                group = trial.group(drawn, self.thresholds, self.semantics)
                 label = self._label(group, trial.uniform(f"step{step}"))
                 rewards = self._rewards(group, label)
                 gains = advantages(torch.tensor(rewards), self.rollouts)
@@ -262,7 +266,7 @@ class Vote(Drawing):
     def __call__(self, trial: Trial) -> ChatResponse:
         """Return the medoid; the first rollout where none can be read."""
         drawn = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
-        group = trial.group(drawn, self.thresholds)
+        group = trial.group(drawn, self.thresholds, self.semantics)
         label = group.label("consensus")
         trial.note(None, drawn, group=group, label=label, rewards=group.rewards(label))
         return drawn[label or 0]
@@ -302,7 +306,7 @@ class PseudoLabel(Drawing):
         group = label = None
         if self.majority:
             drawn = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
-            group = trial.group(drawn, self.thresholds)
+            group = trial.group(drawn, self.thresholds, self.semantics)
             label = group.label("consensus")
             if label is None:
                 trial.note(None, drawn, group=group)

@@ -96,6 +96,11 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         return self.base.forms & LOCATED
 
     @property
+    def missing_parts(self) -> Mapping[AnswerForm, str]:
+        """The base's."""
+        return self.base.missing_parts
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """Devices of the base's parts."""
         return self.base.devices

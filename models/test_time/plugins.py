@@ -10,7 +10,7 @@ from harness.models.pipeline import PromptedModel
 from harness.models.test_time.memo import Memo
 from harness.models.test_time.methods import GroupRelative, Method, PseudoLabel, Tent, Vote
 from harness.models.test_time.model import AdaptedModel
-from harness.models.visionreasoner.scoring import THRESHOLDS
+from harness.models.visionreasoner.scoring import THRESHOLDS, Semantics
 from harness.options import with_options
 from harness.spec import Spec
 
@@ -38,6 +38,9 @@ class GroupUpdates(Updates):
     """Temperature of rollouts."""
     thresholds: Preset = "base"
     """Limits from which objects of two responses match."""
+    semantics: Semantics = "official"
+    """Accuracy of one rollout against another: `official`, as VisionReasoner's code has it, or the
+    `paper`'s words: sum of a box's differences, points anywhere, each term matched on its own."""
     beta: float = 1e-2
     """Weight of the divergence from the network as it was."""
     epsilon: float = 0.2
@@ -51,6 +54,7 @@ class GroupUpdates(Updates):
             rollouts=self.rollouts,
             temperature=self.temperature,
             thresholds=THRESHOLDS[self.thresholds],
+            semantics=self.semantics,
             beta=self.beta,
             epsilon=self.epsilon,
             **own,
@@ -91,7 +95,7 @@ def random_label(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapte
     return _adapted(base, updates, updates.method("random_label", label="random"))
 
 
-@with_options(GroupUpdates)
+@with_options(GroupUpdates, without=("semantics", "thresholds"))
 def format_only(updates: GroupUpdates, *, base: Spec | PromptedModel) -> AdaptedModel:
     """VR-TTRL without a pseudo-label: the rewards of format and no repetition alone, as a control.
 
@@ -101,7 +105,7 @@ def format_only(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapted
     return _adapted(base, updates, updates.method("format_only", label="none"))
 
 
-@with_options(GroupUpdates, without=("thresholds",))
+@with_options(GroupUpdates, without=("thresholds", "semantics"))
 def ttrv(updates: GroupUpdates, *, base: Spec | PromptedModel, alpha: float = 0.75) -> AdaptedModel:
     """TTRV (arXiv 2510.06783): GRPO on how often an answer occurs, and on low entropy of answers.
 
@@ -119,6 +123,7 @@ def vote(
     rollouts: int = 8,
     temperature: float = 0.6,
     thresholds: Preset = "base",
+    semantics: Semantics = "official",
     seed: int = 0,
 ) -> AdaptedModel:
     """The answer that most rollouts agree on, without an update: self-consistency.
@@ -128,6 +133,7 @@ def vote(
         rollouts: Rollouts a sample.
         temperature: Temperature of rollouts.
         thresholds: Limits from which objects of two responses match.
+        semantics: Accuracy of one rollout against another, as of `vr_ttrl`.
         seed: Seed of rollouts.
     """
     method = Vote(
@@ -135,6 +141,7 @@ def vote(
         rollouts=rollouts,
         temperature=temperature,
         thresholds=THRESHOLDS[thresholds],
+        semantics=semantics,
     )
     return _adapted(base, Updates(seed=seed), method)
 
@@ -208,6 +215,7 @@ def sft_majority(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapte
         rollouts=updates.rollouts,
         temperature=updates.temperature,
         thresholds=THRESHOLDS[updates.thresholds],
+        semantics=updates.semantics,
     )
     return _adapted(base, updates, method)
 

@@ -116,7 +116,9 @@ def spoken_model(
         name=method if prompt == "paper" else f"{method}/{prompt}",
         prompt=SpokenBoxes(package, file),
         words=AnswerPrompts(package, file, aid),
-        **replace(parts, frames=policy_of(frames, frames=parts.frames, pixels=pixels)).build(),
+        **replace(parts, frames=policy_of(frames, frames=parts.frames, pixels=pixels)).build(
+            method=method
+        ),
     )
 
 

@@ -32,6 +32,11 @@ class Cues(Segmenter):
         return self.segmenter.name
 
     @property
+    def missing(self) -> str:  # type: ignore[override]
+        """The segmenter's."""
+        return self.segmenter.missing
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """The segmenter's."""
         return self.segmenter.devices

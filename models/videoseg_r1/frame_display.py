@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from harness.media import Media
 from harness.model import ChatRequest
+from harness.models.prompts import fill
 from harness.models.videoseg_r1.grammar import template
 from harness.models.videoseg_r1.references import Strategy, key_frames, references, spread
 from harness.models.videoseg_r1.sampler import KeySegment, VoteRequest
@@ -49,12 +50,13 @@ class FrameDisplay:
         video = query.media[0]
         indices = spread(ask.segment.frames(), self.sampler_frames)
         times = video.times()
-        text = fill_template(
-            template("coarse.txt" if ask.kind == "segment" else "fine.txt"),
+        start, end = (f"{times[at]:.1f}" for at in (ask.segment.start, ask.segment.end))
+        coarse = ask.kind == "segment"
+        text = fill(
+            template("coarse.txt" if coarse else "fine.txt"),
             Times=seconds(video, indices),
-            Start=f"{times[ask.segment.start]:.1f}",
-            End=f"{times[ask.segment.end]:.1f}",
             Question=question(query.text),
+            **({} if coarse else {"Start": start, "End": end}),
         )
         return [
             ChatRequest(
@@ -106,13 +108,11 @@ class FrameDisplay:
 def introduction(video: Media, place: KeySegment, refer: Sequence[int], keys: Sequence[int]) -> str:
     """Return the text about the images, before the question."""
     times, says = video.times(), _texts()
-    text = fill_template(says["target"], Time=f"{times[place.target]:.1f}", End=f"{times[-1]:.1f}")
+    text = fill(says["target"], Time=f"{times[place.target]:.1f}", End=f"{times[-1]:.1f}")
     if refer:
-        text += fill_template(
-            says["references"], Count=str(len(refer)), Times=seconds(video, refer)
-        )
+        text += fill(says["references"], Count=str(len(refer)), Times=seconds(video, refer))
     if keys:
-        text += fill_template(
+        text += fill(
             says["key"],
             Count=str(len(keys)),
             Times=seconds(video, keys),
@@ -126,13 +126,6 @@ def seconds(video: Media, frames: Sequence[int]) -> str:
     """The times of frames, as text."""
     times = video.times()
     return ", ".join(f"{times[frame]:.1f}" for frame in frames)
-
-
-def fill_template(text: str, **values: str) -> str:
-    """Fill a template's gaps in the order given; the user's text comes last."""
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
 
 
 @lru_cache

@@ -21,7 +21,7 @@ from harness.models.grammar import (
     numerals,
     read_items,
 )
-from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
+from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.responses import finite_numbers
 from harness.types import Point
@@ -46,7 +46,7 @@ def build_prompt(text: str, *, think: bool = True, wording: Wording = "paper") -
     if wording == "short":
         return asked_briefly(question(text))
     whole = template("prompt.txt" if think else "prompt_direct.txt")
-    return fill_prompt(whole, question=question(text), answer=template("example_answer.txt"))
+    return fill(whole, Question=question(text), Answer=template("example_answer.txt"))
 
 
 def parse(response: str, *, strict: bool = False) -> ParseResult:

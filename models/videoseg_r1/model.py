@@ -7,6 +7,7 @@ An image is a video of one frame, for which there is nothing to look for.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Annotated
 
 from harness import plugins
 from harness.model import (
@@ -22,7 +23,7 @@ from harness.models.answers import Pending
 from harness.models.backends.sampling import check_settings
 from harness.models.chat_result import ChatResult
 from harness.models.composition import Composition
-from harness.models.factory import at_least, build_segmenter
+from harness.models.factory import at_least
 from harness.models.frame_selection import frames_shown
 from harness.models.multi_turn import converse
 from harness.models.pipeline import LOCATED, PromptedModel
@@ -44,7 +45,7 @@ from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy, spread
 from harness.models.videoseg_r1.sampler import KeySegment, Sampler
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.options import Carried, with_options
+from harness.options import Carried, Only, with_options
 from harness.responses import storable
 from harness.spec import Spec
 from harness.types import Answer, AnswerForm, Call, Prediction, Query
@@ -290,7 +291,7 @@ def videoseg_r1(
     canvas: Carried[int] = CANVAS[0],
     prompt: Carried[Wording] = "paper",
     context: Carried[int] = CONTEXT[0],
-    temperature: float = 0.7,
+    temperature: Annotated[float, Only(key_segment=True) | Only(target_frame=True)] = 0.7,
     sampler_frames: Carried[int] = 16,
     references: Carried[Strategy] = "adaptive",
     reference_frames: Carried[int] = 12,
@@ -303,11 +304,11 @@ def videoseg_r1(
 ) -> VideoSegR1:
     """VideoSeg-R1: searches the frame, reasons, segments it, and propagates both ways.
 
-    The paper's perception is `segmenter=sam2(checkpoint=facebook/sam2-hiera-large)` and
-    `propagator=xmem(repo=…,weights=…)`.
+    The paper's propagator is `xmem(repo=…,weights=…)`, of a checkout: it must be given.
 
     Args:
-        segmenter: Makes a mask from box, positive and negative point; None: `grabcut`.
+        segmenter: Makes a mask from box, positive and negative point; None: the paper's,
+            `sam2(checkpoint=facebook/sam2-hiera-large)`.
         sampler: What calls the network that votes on frames; None: the reasoner's, whose requests
             then wait for no other query's votes. The paper's is untrained:
             `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
@@ -333,12 +334,11 @@ def videoseg_r1(
     at_least("videoseg_r1", 1, canvas=canvas, context=context, sampler_frames=sampler_frames)
     at_least("videoseg_r1", 0, reference_frames=reference_frames, key_frames=key_frames)
     check_settings(temperature=temperature, top_p=1.0)
+    built = parts.build(method="videoseg_r1")
     if not (box and central and negative):
-        shown = Cues(
-            segmenter=build_segmenter(parts.segmenter), box=box, central=central, negative=negative
+        built["segmenter"] = Cues(
+            segmenter=built["segmenter"], box=box, central=central, negative=negative
         )
-        parts = replace(parts, segmenter=shown)
-    built = parts.build()
     return VideoSegR1(
         name="videoseg_r1",
         prompt=Prompt(resize=(canvas, canvas), think=think, wording=prompt),

@@ -21,11 +21,11 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from statistics import fmean, median
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
 from harness.models.tracks import nearest_place
-from harness.options import Carried
+from harness.options import Carried, Only
 from harness.responses import finite_numbers, loads_lenient, tag_text
 from harness.thoughts import after_thought
 
@@ -80,17 +80,17 @@ Search: TypeAlias = Generator[VoteRequest, Sequence[str], KeySegment]
 class Sampler:
     """The sampler's settings."""
 
-    votes: int = 5
+    votes: Annotated[int, Only(key_segment=True)] = 5
     """K: intervals a round."""
-    percentages: int = 5
+    percentages: Annotated[int, Only(target_frame=True)] = 5
     """M: percentages for the target frame."""
-    delta: float = 0.3
+    delta: Annotated[float, Only(key_segment=True)] = 0.3
     """The longest key segment, as a part of the video."""
-    rounds: int = 5
+    rounds: Annotated[int, Only(key_segment=True)] = 5
     """Maximum number of rounds."""
-    average: Average = "mean"
+    average: Annotated[Average, Only(key_segment=True) | Only(target_frame=True)] = "mean"
     """Average of votes; a `median` does not mix two stretches that voters disagree about."""
-    target: Target = "inside"
+    target: Annotated[Target, Only(target_frame=True)] = "inside"
     """Rule from a share p of a segment of n frames to a frame: frame number ceil(n p), counted from
     one (`inside`), or the paper's start + ceil(n p), one frame later, clipped (`literal`)."""
     key_segment: Carried[bool] = True

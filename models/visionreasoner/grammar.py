@@ -14,7 +14,7 @@ from typing import Any
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals, read_items
-from harness.models.prompts import fill_prompt, text_of
+from harness.models.prompts import fill, text_of
 from harness.responses import tag_text
 
 CANVAS = (840, 840)
@@ -38,7 +38,7 @@ def question(text: str) -> str:
 def build_prompt(text: str, *, answer: str | None = None) -> str:
     """The official prompt for a question; `answer` replaces the example response in it."""
     example = template("example_answer.txt") if answer is None else answer
-    return fill_prompt(template(), question=question(text), answer=example)
+    return fill(template(), Question=question(text), Answer=example)
 
 
 def answer_value(response: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:

@@ -1,18 +1,22 @@
 """VisionReasoner: prompted with its own wording, on its own canvas, then segmented."""
 
 from dataclasses import replace
+from typing import Annotated
 
 from harness.models.composition import Composition
 from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
-from harness.options import Carried, with_options
+from harness.options import Carried, Only, with_options
 from harness.spec import Spec
 
 
 @with_options(Composition, max_new_tokens=2048)
 def visionreasoner(
-    parts: Composition, *, sam2: str | None = None, canvas: Carried[int] = CANVAS[0]
+    parts: Composition,
+    *,
+    sam2: Annotated[str | None, Only(segmenter=None)] = None,
+    canvas: Carried[int] = CANVAS[0],
 ) -> PromptedModel:
     """A checkpoint of VisionReasoner, or one to train into it: boxes and points, then masks.
 
@@ -21,7 +25,7 @@ def visionreasoner(
             short for `segmenter=sam2(checkpoint=…)`.
         canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
-        segmenter: None: SAM 2 if `sam2` is given, else `grabcut`, which needs no weights.
+        segmenter: None: the paper's, `sam2(checkpoint=facebook/sam2-hiera-large)`.
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
         max_new_tokens: Longest response; 2048 as in the official inference code.
     """
@@ -29,12 +33,12 @@ def visionreasoner(
         name="visionreasoner",
         prompt=VisionReasoner(resize=(canvas, canvas)),
         words=Questions(),
-        **with_sam2(parts, sam2).build(),
+        **with_sam2(parts, sam2).build(method="visionreasoner"),
     )
 
 
 def with_sam2(parts: Composition, weights: str | None) -> Composition:
-    """Let SAM 2 with these weights segment where no segmenter is given."""
-    if weights is None or parts.segmenter is not None:
+    """Let SAM 2 with these weights segment; None: what `parts` say."""
+    if weights is None:
         return parts
     return replace(parts, segmenter=Spec("sam2", {"checkpoint": weights}))

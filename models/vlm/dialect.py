@@ -36,6 +36,7 @@ from harness.models.grammar import (
     numerals,
     read_box,
 )
+from harness.models.prompts import fill
 from harness.responses import MAX_TEXT
 from harness.stated.corrections import LONGEST, after_correction
 from harness.types import Box, Point
@@ -79,7 +80,7 @@ class Dialect:
         while any(mark in text for mark in self.marks):  # what is left may be a mark again
             for mark in self.marks:
                 text = text.replace(mark, "")
-        return ask_for_frame(numbered) + self.request.replace("{Question}", text)
+        return ask_for_frame(numbered) + fill(self.request, Question=text)
 
     def parse(self, response: str) -> ParseResult:
         """Read a response; never raises."""

@@ -28,5 +28,5 @@ def vlm(
         coordinates=chosen.coordinates,
         marks=chosen.marks,
         preset=None if preset is None else preset_of(preset),
-        **parts.build(chosen.coordinates),
+        **parts.build(chosen.coordinates, method="vlm"),
     )

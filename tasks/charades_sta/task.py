@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
+from harness.metrics.interval_readers import charades_interval, json_interval
 from harness.metrics.intervals import temporal_iou_of_hull
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task, single_answer
+from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.task import Videos, table_task
 from harness.types import Answer, AnswerForm, Interval, Prediction, Sample
@@ -52,6 +54,7 @@ def charades_sta(
         read=_question,
         forms=(AnswerForm.INTERVAL,),
         videos=Videos((place / "Charades_v1_480",), frames),
+        version=2,
     )
 
 
@@ -76,16 +79,24 @@ def _interval(value: object, where: str) -> Interval:
     return Interval(start, end)
 
 
-def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """IoU of the stretch, and whether it reaches each threshold; none scores 0.
+def interval_of(prediction: Prediction) -> Interval | None:
+    """The predicted interval, whatever the model is called.
 
-    A stretch that ends before it begins is turned round, as lmms-eval does.
+    It is what lmms-eval reads from the response; or else one in JSON, which it does not read; or
+    else what the model's own grammar has read. One that ends before it begins is turned round.
     """
+    text = answer_text(prediction) if prediction.responses else None
+    found = None if text is None else charades_interval(text) or json_interval(text)
+    if found is None and prediction.answer is not None:
+        found = prediction.answer.interval
+    return None if found is None else Interval(*sorted(found))
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """IoU of the interval, and whether it reaches each threshold; none scores 0."""
     _, target, prediction = single_answer(unit, predictions)
     assert target.answer.interval is not None, "the reader gives one"
-    said = prediction.answer.interval if prediction.answer else None
-    turned = None if said is None else Interval(*sorted(said))
-    iou = temporal_iou_of_hull(target.answer.interval, turned)
+    iou = temporal_iou_of_hull(target.answer.interval, interval_of(prediction))
     return {"mIoU": Mean(iou), **{f"R1@{one}": Mean(float(iou >= one)) for one in THRESHOLDS}}
 
 
@@ -94,12 +105,13 @@ PROTOCOLS = {
         name="charades/interval",
         score=score,
         metrics=(
-            Metric("mIoU", about="mean IoU of the stretches"),
+            Metric("mIoU", about="mean IoU of the intervals"),
             *(Metric(f"R1@{one}", about=f"share of IoU ≥ {one}") for one in THRESHOLDS),
         ),
         headline="mIoU",
         ceiling=Ceiling(value=1.0),
-        about="mean IoU and shares above thresholds, of the stretch that the model's parser reads",
+        about="lmms-eval's reader, mean IoU and shares above thresholds; else the model's own form",
         beside=("R1@0.5",),
+        reads=lambda _, prediction: interval_of(prediction) is not None,
     )
 }

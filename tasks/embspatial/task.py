@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.metrics.letter_readers import leading_choice
 from harness.task import Task
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import table_task
 
@@ -22,14 +22,16 @@ FIELDS = Fields(
 )
 PROTOCOLS = letter_protocols(
     "embspatial",
-    leading_choice,
-    official="lmms-eval: the response's first letter, of whatever word",
+    lmms=Reading(
+        any_letters(leading_choice), "lmms-eval: the response's first letter, of whatever word"
+    ),
+    whole=("lmms",),
 )
 
 
 def embspatial(
-    data: Path, *, split: Literal["test"] = "test", protocol: str = "embspatial/official"
+    data: Path, *, split: Literal["test"] = "test", protocol: str = "embspatial/lmms"
 ) -> Task:
-    """One sample a question; `protocol` is `embspatial/official` or `embspatial/strict`."""
+    """One sample a question; `protocol` is `embspatial/lmms` or `embspatial/strict`."""
     place, files = data / "embspatial", "data/test-*.parquet"
     return table_task("embspatial", place, files, FIELDS, PROTOCOLS, split, protocol)

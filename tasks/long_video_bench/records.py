@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.tasks.qa.questions import Fields, Question, read_records
 
 Split = Literal["val", "test"]
@@ -36,7 +37,7 @@ def files(place: Path, split: Split) -> tuple[Path, ...]:
     if (place / JSON[split]).is_file():
         return (place / JSON[split],)
     for folder in (place, place / "data"):
-        if found := sorted(folder.glob(TABLE[split])):
+        if found := listed(folder, TABLE[split]):
             return tuple(found)
     return ()
 
@@ -45,7 +46,7 @@ def read_questions(paths: tuple[Path, ...], split: Split) -> Iterator[Question |
     """Every question in order, or why it cannot be read; without ground truth for `test`."""
     fields = FIELDS if split == "val" else replace(FIELDS, answer="")
     columns = fields.columns
-    if paths[0].suffix == ".parquet":
+    if paths[0].suffix.lower() == ".parquet":
         del columns["candidates"]
         columns |= dict.fromkeys(SLOTS, "option")
     yield from read_records(paths, columns, partial(_question, fields))

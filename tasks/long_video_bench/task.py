@@ -24,7 +24,7 @@ from harness.store.atomic import write_json
 from harness.task import Problem, Task, choose, single_answer
 from harness.tasks.long_video_bench.records import Split, files, read_questions
 from harness.tasks.qa.answer_text import answer_text
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.options import response
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
@@ -158,7 +158,9 @@ def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Pat
 
 PROTOCOLS = letter_protocols(
     "lvb",
-    longvideobench_choice,
-    score=score_official,
-    official="lmms-eval's reader: the first of A to E counts; none gets an option at random",
+    official=Reading(
+        any_letters(longvideobench_choice),
+        "lmms-eval's reader: the first of A to E counts; none gets an option at random",
+        score=score_official,
+    ),
 )

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from harness.foreign import listed
 from harness.metrics.letter_readers import mindcube_choice
 from harness.task import Task
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import text
 from harness.tasks.qa.task import table_task
@@ -28,7 +29,10 @@ FIELDS = Fields(
 LINES = {"tiny": "raw/MindCube_tinybench.jsonl", "full": "raw/MindCube.jsonl"}
 """The authors' files, below `data`."""
 PROTOCOLS = letter_protocols(
-    "mindcube", mindcube_choice, official="its extract_answer: the last letter of the first form"
+    "mindcube",
+    official=Reading(
+        any_letters(mindcube_choice), "its extract_answer: the last letter of the first form"
+    ),
 )
 
 
@@ -38,9 +42,11 @@ def mindcube(
     """One sample a question; `protocol` is `mindcube/official` or `mindcube/strict`."""
     read: Callable[..., Question | None] = FIELDS.read_record
     place, files = data / "mindcube" / split, "combined-*.parquet"
-    if not any(place.glob(files)) and (data / "mindcube" / "data" / LINES[split]).is_file():
+    if not listed(place, files) and (data / "mindcube" / "data" / LINES[split]).is_file():
         place, files, read = data / "mindcube" / "data", LINES[split], _authors_question
-    return table_task("mindcube", place, files, FIELDS, PROTOCOLS, split, protocol, read=read)
+    return table_task(
+        "mindcube", place, files, FIELDS, PROTOCOLS, split, protocol, read=read, version=2
+    )
 
 
 def _authors_question(row: Mapping[str, object], where: str, place: Path) -> Question | None:

@@ -12,7 +12,7 @@ from harness.run.judging import unjudged
 from harness.scores import Mean, Scores
 from harness.task import single_answer
 from harness.tasks.qa.answer_text import answer_text
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, letter_protocols
 from harness.types import Prediction, Sample, Target
 
 RUBRIC = "same_meaning"
@@ -101,10 +101,12 @@ class Scoring:
 
 RULES, STRICT = letter_protocols(
     "mmvu",
-    lambda text: text.strip() or None,
-    score=Scoring(),
-    official="lmms-eval's rules without its judge: lenient; an empty free answer is right",
-    accuracy="share of questions answered right",
+    lmms=Reading(
+        lambda text, _: text.strip() or None,
+        "lmms-eval's rules without its judge: lenient; an empty free answer is right",
+        score=Scoring(),
+        accuracy="share of questions answered right",
+    ),
     strict="a letter that the response states, or a text in the words of the ground truth",
 ).values()
 PROTOCOLS = {

@@ -16,12 +16,13 @@ from typing import Literal
 
 from harness.errors import DataError, UsageError
 from harness.layout import file, folder
+from harness.metrics.author_readers import is_mvbench_option
 from harness.metrics.letter_readers import mvbench_choice
-from harness.scores import Ratio, Scores
+from harness.scores import Mean, Ratio, Scores
 from harness.spec import Spec
 from harness.task import Task, choose, single_answer
 from harness.tasks.qa.answer_text import answer_text
-from harness.tasks.qa.letters import ACCURACY, Subtasks, letter_protocols
+from harness.tasks.qa.letters import ACCURACY, Reading, Subtasks, any_letters, letter_protocols
 from harness.tasks.qa.options import response
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
@@ -124,7 +125,9 @@ def mvbench(
     arguments = {"clips": clips, "frames": "all" if frames is None else str(frames)}
     if is_cut:
         arguments["branch"] = "video"
-    return question_task(layout, "mvbench", protocol=scoring, split=split, arguments=arguments)
+    return question_task(
+        layout, "mvbench", version=2, protocol=scoring, split=split, arguments=arguments
+    )
 
 
 def _is_cut(place: Path) -> bool:
@@ -136,6 +139,19 @@ def _is_cut(place: Path) -> bool:
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """`check_ans` of the authors' notebook; no response is wrong, and an empty one right."""
+    _, target, prediction = single_answer(unit, predictions)
+    text = answer_text(prediction)
+    right = text is not None and is_mvbench_option(text, target.extra["letter"])
+    return {"accuracy": Mean(float(right))}
+
+
+def read_option(text: str, letters: str) -> str | None:
+    """The first letter whose option `check_ans` takes a text for."""
+    return next((one for one in letters if is_mvbench_option(text, one)), None)
+
+
+def score_lmms(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`mvbench_aggregate_results`, which leaves an empty response out."""
     _, target, prediction = single_answer(unit, predictions)
     _, letter = response(prediction, mvbench_choice)
@@ -145,9 +161,18 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 PROTOCOLS = letter_protocols(
     "mvbench",
-    mvbench_choice,
-    score=score_official,
-    accuracy=f"{ACCURACY}, of those with a response",
-    official="lmms-eval: the first A to E, alone, in either case; empty responses are left out",
+    official=Reading(
+        read_option,
+        "check_ans of mvbench.ipynb: the first word; the share of questions",
+        score=score_official,
+        headline="accuracy",
+    ),
+    lmms=Reading(
+        any_letters(mvbench_choice),
+        "lmms-eval: the first A to E, alone, in either case; empty responses are left out",
+        score=score_lmms,
+        accuracy=f"{ACCURACY}, of those with a response",
+    ),
     subtasks=Subtasks("task", tuple(FOLDERS)),
+    whole=("official",),
 )

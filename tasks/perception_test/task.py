@@ -11,7 +11,7 @@ from typing import Literal
 from harness.metrics.letter_readers import perception_test_choice
 from harness.spec import Spec
 from harness.task import Task
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import Videos, table_task
 
@@ -24,8 +24,9 @@ FIELDS = Fields(
 )
 PROTOCOLS = letter_protocols(
     "perceptiontest",
-    perception_test_choice,
-    official="lmms-eval: the first capital A to D that stands alone",
+    lmms=Reading(
+        any_letters(perception_test_choice), "lmms-eval: the first capital A to D that stands alone"
+    ),
 )
 
 
@@ -34,9 +35,9 @@ def perception_test(
     *,
     split: Literal["validation"] = "validation",
     frames: int | Spec | None = None,
-    protocol: str = "perceptiontest/official",
+    protocol: str = "perceptiontest/lmms",
 ) -> Task:
-    """One sample a question; `protocol` is `perceptiontest/official` or `perceptiontest/strict`."""
+    """One sample a question; `protocol` is `perceptiontest/lmms` or `perceptiontest/strict`."""
     place, files = data / "perception_test", f"mc_question_val/{split}-*.parquet"
     videos = Videos((place / "videos",), frames)
     return table_task(

@@ -15,12 +15,13 @@ from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import path_inside
+from harness.metrics.point_readers import attribute_points, json_points
 from harness.metrics.points import values_at
 from harness.scores import Mean, Scores
 from harness.task import Task, single_answer
 from harness.tasks.pointing.task import (
     WHITE,
-    points_of,
+    Forms,
     points_protocol,
     read_levels,
     region_of,
@@ -40,6 +41,8 @@ FIELDS = Fields(
     others={"mask_filename": "text"},
 )
 COUNTING = "counting"
+FORMS = Forms(others=(attribute_points, json_points))
+"""Official scripts ask each model for a form of its own."""
 
 
 def pointbench(
@@ -77,7 +80,7 @@ def _find(folder: Path, name: str) -> Path:
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`evaluate_model`: the first point, or of a counting question all, in their true number."""
     sample, target, prediction = single_answer(unit, predictions)
-    points, count = points_of(prediction), target.extra["count"]
+    points, count = FORMS.points_of(sample, prediction) or (), target.extra["count"]
     if count is None:
         points = points[:1]
     hits = values_at(points, region_of(sample) > WHITE)
@@ -90,4 +93,5 @@ PROTOCOLS = points_protocol(
     score_official,
     "model_evaluator.py: one point, or as many as there are instances, all in the mask",
     means="share of questions whose points are right",
+    reads=FORMS.reads,
 )

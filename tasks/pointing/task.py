@@ -2,20 +2,29 @@
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
+from harness.image_file import decode_mask
 from harness.masks import Rle, SoftMask
-from harness.media import decode_image
+from harness.metrics.point_readers import (
+    PointReader,
+    attribute_points,
+    gemini_points,
+    point_2d_points,
+    tuple_points,
+)
 from harness.metrics.points import values_at
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, ScoreUnit, Task
+from harness.task import Ceiling, Protocol, Reads, ScoreUnit, Task
+from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.images import open_images
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import images_of
@@ -36,10 +45,10 @@ def read_levels(image: bytes | Path, where: str, *, any_channel: bool = False) -
     """Levels of a region's image: its first channel, or the largest of a pixel's.
 
     Raises:
-        MediaError: it is missing or damaged.
+        MediaError: it is missing or damaged, or not an image of 8 bits without transparency.
         DataError: no pixel is in the region, so that no point can be right.
     """
-    frame = decode_image(io.BytesIO(image) if isinstance(image, bytes) else image, where)
+    frame = decode_mask(io.BytesIO(image) if isinstance(image, bytes) else image, where)
     levels = np.ascontiguousarray(frame.max(axis=2) if any_channel else frame[:, :, 0])
     if not (levels > WHITE).any():
         raise DataError(f"{where}: mask", expected="a pixel that is white", found="none")
@@ -69,22 +78,74 @@ def region_of(sample: Sample) -> Levels:
     return np.rint(sample.target.answer.soft_masks[0].to_array() * 255).astype(np.uint8)
 
 
-def points_of(prediction: Prediction) -> tuple[Point, ...]:
-    """The predicted points; none for a failure."""
-    return (prediction.answer.points if prediction.answer else None) or ()
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """What a benchmark's official scripts read from responses, whatever the model is called."""
+
+    first: tuple[PointReader, ...] = ()
+    """Readers of the form that the benchmark asks for: what they find counts."""
+    others: tuple[PointReader, ...] = ()
+    """Readers of the forms that official scripts take from single models: they are tried where the
+    model's own grammar has read nothing."""
+
+    def points_of(
+        self, sample: Sample, prediction: Prediction, size: tuple[int, int] | None = None
+    ) -> tuple[Point, ...] | None:
+        """The predicted points, which may be none; None if nothing reads an answer.
+
+        They are in pixels of the image, or where `size` is given, in that of another one.
+        """
+        width, height = sample.query.size
+        across, down = size or (width, height)
+        text = answer_text(prediction) if prediction.responses else None
+        if found := self._read(self.first, text, across, down):
+            return found
+        if prediction.answer is not None and prediction.answer.points is not None:
+            scaled = prediction.answer.points
+            if size is not None:
+                scaled = tuple(Point(x / width * across, y / height * down) for x, y in scaled)
+            return scaled
+        if found := self._read(self.others, text, across, down):
+            return found
+        return None if prediction.answer is None else ()
+
+    def reads(self, sample: Sample, prediction: Prediction) -> bool:
+        """The `reads` of a protocol."""
+        return self.points_of(sample, prediction) is not None
+
+    @staticmethod
+    def _read(
+        readers: Sequence[PointReader], text: str | None, width: int, height: int
+    ) -> tuple[Point, ...]:
+        found = (reader(text, width, height) for reader in readers) if text else ()
+        return tuple(next(filter(None, found), ()))
 
 
-def share_protocols(name: str, **kinds: tuple[Weights, str]) -> dict[str, Protocol]:
+def tuple_forms(**rule: Any) -> Forms:
+    """Tuples such as `[(x, y), …]`, read by `rule` of `tuple_points`; else what Molmo, Qwen and
+    Gemini write.
+    """
+    first = partial(tuple_points, **rule)
+    return Forms((first,), (attribute_points, point_2d_points, gemini_points))
+
+
+LMMS_FORMS = tuple_forms(whole="shares", rectangles="none")
+"""Those of lmms-eval, to which whole numbers are shares too."""
+
+
+def share_protocols(name: str, **kinds: tuple[Weights, Forms, str]) -> dict[str, Protocol]:
     """Protocols `NAME/KIND` by which a sample scores the mean weight of its points.
 
-    A sample without points scores 0. `kinds` are the weights, and what the protocol is about.
+    A sample without points scores 0. `kinds` are the weights, the forms of points that count, and
+    what the protocol is about.
     """
     found = dict[str, Protocol]()
-    for kind, (weights, about) in kinds.items():
+    for kind, (weights, forms, about) in kinds.items():
         found |= points_protocol(
             f"{name}/{kind}",
-            partial(_share, weights=weights),
+            partial(_share, weights=weights, forms=forms),
             about,
+            reads=forms.reads,
             means="mean share of points inside the region",
             ceiling=Ceiling(value=partial(_highest, weights=weights), tolerance=1e-12),
         )
@@ -92,9 +153,10 @@ def share_protocols(name: str, **kinds: tuple[Weights, str]) -> dict[str, Protoc
 
 
 def _share(
-    unit: Sequence[Sample], predictions: Sequence[Prediction], *, weights: Weights
+    unit: Sequence[Sample], predictions: Sequence[Prediction], *, weights: Weights, forms: Forms
 ) -> Scores:
-    found = values_at(points_of(predictions[0]), weights(region_of(unit[0])))
+    points = forms.points_of(unit[0], predictions[0]) or ()
+    found = values_at(points, weights(region_of(unit[0])))
     return {"accuracy": Mean(float(found.mean()) if len(found) else 0.0)}
 
 
@@ -108,6 +170,7 @@ def points_protocol(
     about: str,
     *,
     means: str,
+    reads: Reads,
     categories: Sequence[str] = (),
     ceiling: Ceiling = WHOLE,
 ) -> dict[str, Protocol]:
@@ -122,6 +185,7 @@ def points_protocol(
         headline="accuracy",
         ceiling=ceiling,
         about=about,
+        reads=reads,
     )
     return {name: protocol}
 
@@ -161,6 +225,7 @@ def region_task(
     split: str,
     protocol: str,
     *,
+    version: int = 2,
     read: Callable[..., Question] | None = None,
 ) -> Task:
     """The task of questions on regions; see `table_task`, which gets the folder `name` of `data`.
@@ -174,5 +239,14 @@ def region_task(
 
     make, place = read or with_mask, data / name
     return table_task(
-        name, place, files, fields, protocols, split, protocol, read=make, forms=POINTS
+        name,
+        place,
+        files,
+        fields,
+        protocols,
+        split,
+        protocol,
+        read=make,
+        forms=POINTS,
+        version=version,
     )

@@ -1,13 +1,18 @@
 """Text of a model's answer, in the form that a benchmark's scorer takes.
 
-Official scorers read responses; harness also records the parsed answer. A protocol that repeats an
-official scorer reads the response. Without one (a file of plain answers, a perfect answer), the
-answer is written in its shortest form.
+One rule for every benchmark of questions: a protocol that repeats a published scorer reads the
+response, so that a response has one score whatever the model is called. What the model's own
+grammar has read counts where that scorer reads nothing and the benchmark asks for places or times,
+which each grammar writes in its own form, and by protocols that are ours. Without a response (a
+file of plain answers, a perfect answer), the answer is written in its shortest form.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from harness.responses import tag_text
+from harness.scores import Scores
+from harness.task import Protocol
 from harness.thoughts import after_thought
 from harness.types import Answer, Prediction, Sample
 
@@ -34,6 +39,33 @@ def answer_text(prediction: Prediction) -> str | None:
             return answer
         return said if said == response else said.strip()
     return None if prediction.answer is None else correct_text(prediction.answer)
+
+
+def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
+    """A protocol, and `PROTOCOL@whole`: the same of a response with its reasoning and tags.
+
+    `answer_text` cuts these off, which the published code does not.
+    """
+
+    def uncut(prediction: Prediction) -> Prediction:
+        if not prediction.responses:
+            return prediction
+        answer = Answer(text=prediction.responses[-1])
+        return replace(prediction, responses=(), answer=answer, failure=None)
+
+    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        return protocol.score(unit, [uncut(prediction) for prediction in predictions])
+
+    reads = protocol.reads
+    assert reads is not None, "it reads responses"
+    whole = replace(
+        protocol,
+        name=f"{protocol.name}@whole",
+        score=score,
+        reads=lambda sample, prediction: reads(sample, uncut(prediction)),
+        about=f"{protocol.name}, of whole responses: with reasoning and tags, as published",
+    )
+    return {one.name: one for one in (protocol, whole)}
 
 
 def read_by(read: Callable[..., object]) -> Callable[..., bool]:

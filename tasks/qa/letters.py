@@ -1,13 +1,14 @@
-"""Protocols that score the letter of an option: as official code reads responses, and strictly."""
+"""Protocols that score the letter of an option: as published code reads responses, and strictly."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.metrics.averages import mean_in_order
+from harness.metrics.averages import mean_of_present
+from harness.metrics.choices import strict_choice
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, ScoreUnit, single_answer
-from harness.tasks.qa.answer_text import read_by
-from harness.tasks.qa.options import response, stated_letter, strict_accuracy
+from harness.task import Ceiling, Protocol, ScoreUnit, ground_truth, single_answer
+from harness.tasks.qa.answer_text import answer_text, read_by, with_whole_responses
+from harness.tasks.qa.options import stated_letter, strict_accuracy
 from harness.types import Prediction, Sample
 
 ACCURACY = "share of questions answered with the right letter"
@@ -24,12 +25,13 @@ class Subtasks:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """One accuracy a part, and their mean: None unless every part has a sample."""
+        """One accuracy a part, and the mean of those that have a sample."""
         parts = (Metric(name, about=ACCURACY) for name in self.names)
         mean = Metric(
             MACRO,
             inputs=self.names,
-            derived=mean_in_order,
+            derived=mean_of_present,
+            is_partial=True,
             about=f"mean accuracy of the {len(self.names)} subtasks",
         )
         return (*parts, mean)
@@ -44,54 +46,78 @@ class Subtasks:
         return score
 
 
-def scored_by(read: Callable[[str], str | None]) -> ScoreUnit:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a published script reads and scores responses to questions with options."""
+
+    read: Callable[[str, str], str | None]
+    """Function that returns the letter of a text, given it and the question's letters; or None."""
+    about: str
+    """Whose script it is, and its particulars."""
+    score: ScoreUnit | None = None
+    """Scorer that gives `accuracy`, where the script does more than compare the letter."""
+    accuracy: str = ACCURACY
+    headline: str | None = None
+    """None: the protocols' own."""
+
+
+def any_letters(read: Callable[[str], str | None]) -> Callable[[str, str], str | None]:
+    """A reader to which it does not matter what letters a question has."""
+    return lambda text, _: read(text)
+
+
+def scored_by(read: Callable[[str, str], str | None]) -> ScoreUnit:
     """A scorer by the letter that `read` takes from a response; none, or no response, is wrong."""
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         _, target, prediction = single_answer(unit, predictions)
-        return {"accuracy": Mean(float(response(prediction, read)[1] == target.extra["letter"]))}
+        text = answer_text(prediction)
+        letter = None if text is None else read(text, target.extra["letters"])
+        return {"accuracy": Mean(float(letter == target.extra["letter"]))}
 
     return score
 
 
 def letter_protocols(
     name: str,
-    read: Callable[[str], str | None],
     *,
-    official: str,
-    score: ScoreUnit | None = None,
-    accuracy: str = ACCURACY,
     strict: str = "only a letter that the response states counts",
     subtasks: Subtasks | None = None,
+    whole: Sequence[str] = (),
+    **readings: Reading,
 ) -> dict[str, Protocol]:
-    """`NAME/official`, which scores the letter that `read` takes from a response, and
-    `NAME/strict`.
+    """A protocol `NAME/KIND` for each way to read a letter, and `NAME/strict`.
 
     A response without a letter for its protocol has no answer: it counts as failed.
 
     Args:
-        name: What both names begin with.
-        read: The letter that the benchmark's own script takes from a response, or None.
-        score: Gives `accuracy`, where the script does more than compare the letter that it reads.
-        official: Description of the first protocol: its scorer, and its particulars.
-        accuracy: What its accuracy is.
-        strict: Particulars of the second protocol.
+        name: What the names begin with.
+        strict: Particulars of the last protocol.
         subtasks: The parts whose mean is the headline, `macro_accuracy`; None: `accuracy` is.
+        whole: The kinds that are there once more for whole responses (`with_whole_responses`).
+        readings: Published scripts by their kind: `official` for the benchmark's own; `lmms` for
+            lmms-eval's, where it is another, or the authors have published none.
     """
-    by_script = read_by(lambda _, text: read(text))
-    both = (
-        ("official", score or scored_by(read), by_script, accuracy, official),
-        ("strict", strict_accuracy, read_by(stated_letter), ACCURACY, strict),
-    )
-    return {
-        f"{name}/{kind}": Protocol(
+    strictly = Reading(any_letters(strict_choice), strict, score=strict_accuracy)
+    found = dict[str, Protocol]()
+    for kind, reading in {**readings, "strict": strictly}.items():
+        scorer = reading.score or scored_by(reading.read)
+        read = stated_letter if reading is strictly else _of_sample(reading.read)
+        protocol = Protocol(
             name=f"{name}/{kind}",
             score=scorer if subtasks is None else subtasks.score(scorer),
-            metrics=(Metric("accuracy", about=means), *(subtasks.metrics if subtasks else ())),
-            headline=MACRO if subtasks else "accuracy",
+            metrics=(
+                Metric("accuracy", about=reading.accuracy),
+                *(subtasks.metrics if subtasks else ()),
+            ),
+            headline=reading.headline or (MACRO if subtasks else "accuracy"),
             ceiling=Ceiling(value=1.0),
-            about=about,
-            reads=reads,
+            about=reading.about,
+            reads=read_by(read),
         )
-        for kind, scorer, reads, means, about in both
-    }
+        found |= with_whole_responses(protocol) if kind in whole else {protocol.name: protocol}
+    return found
+
+
+def _of_sample(read: Callable[[str, str], str | None]) -> Callable[[Sample, str], str | None]:
+    return lambda sample, text: read(text, ground_truth(sample).extra["letters"])

@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from harness.errors import DataError, raised_as
 from harness.files import read_text
+from harness.foreign import refuse_foreign
 from harness.layout import Entry, JsonFile, parse_line, path_inside, read_lines, rows
 from harness.task import Problem
 
@@ -42,10 +43,10 @@ def unparsed_records(
 
     The function raises the error of one line or entry, after which others can be read.
     """
-    if path.suffix == ".jsonl":
+    if path.suffix.lower() == ".jsonl":
         for where, line in read_lines(path):
             yield where, partial(_of_line, line, columns, where)
-    elif path.suffix == ".json":
+    elif path.suffix.lower() == ".json":
         for entry in JsonFile(path).items():
             where = f"{path}, record {entry.key}"
             yield where, partial(_of_entry, entry, columns, where)
@@ -150,6 +151,7 @@ def listed_ids(path: Path) -> frozenset[str]:
     Raises:
         DataError: it cannot be read, or has none.
     """
+    refuse_foreign(path, DataError, f"file {path}", "ids, one a line")
     with raised_as(DataError, f"file {path}", "ids, one a line", OSError, UnicodeDecodeError):
         ids = frozenset(read_text(path).split())
     if not ids:

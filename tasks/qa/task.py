@@ -7,6 +7,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.layout import folder
 from harness.media import Media
 from harness.spec import Spec
@@ -285,6 +286,7 @@ def table_task(
     problems: Callable[[Question], Iterable[Problem]] = image_problems,
     arguments: Mapping[str, object] | None = None,
     fix: str = "",
+    version: int = 1,
 ) -> Task:
     """The task of a benchmark whose questions stand in tables or lists, one a record.
 
@@ -304,6 +306,7 @@ def table_task(
         problems: Yields the faults of a question's images, all of which `open` shows.
         arguments: Further arguments of the task, for the record; by default the choice of frames.
         fix: How the files are had; by default the command that says so of tasks with a card.
+        version: Raised when samples, question text or scoring change.
 
     Raises:
         DataError: there are no files.
@@ -328,7 +331,13 @@ def table_task(
         problems=videos.problems if videos else problems,
     )
     return question_task(
-        layout, name, protocol=scoring, split=split, forms=forms, arguments=arguments
+        layout,
+        name,
+        protocol=scoring,
+        split=split,
+        forms=forms,
+        arguments=arguments,
+        version=version,
     )
 
 
@@ -339,8 +348,8 @@ def parts(place: Path, pattern: str, name: str, *, fix: str = "") -> tuple[Path,
         DataError: there is none.
     """
     fix = fix or f"`harness list tasks {name}` says where the data is had."
-    every = sorted(folder(place, fix=fix).glob(pattern))
-    found = tuple(one for one in every if one.suffix in SUFFIXES)
+    every = listed(folder(place, fix=fix), pattern)
+    found = tuple(one for one in every if one.suffix.lower() in SUFFIXES)
     if not found:
         raise DataError(f"folder {place}", expected=pattern, found="no such file", fix=fix)
     return found

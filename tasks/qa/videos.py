@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import MediaError
+from harness.foreign import in_place_of
+from harness.frame_folder import frames_in
 from harness.frames import frame_policy
 from harness.layout import path_inside
 from harness.media import Media, frame_files, placeholder_media, select_frames
 from harness.spec import Spec
 from harness.video import video_file
 
-IMAGES = frozenset({".jpg", ".jpeg", ".png"})
 TOLERANCE = 1e-6
 """Seconds by which the time of a frame may miss the bound of a clip: times are binary fractions."""
 
@@ -95,12 +96,13 @@ def find(folders: Iterable[Path], name: str, *, patterns: Sequence[str] = ("{}",
                 return path
             if path.with_suffix("").is_dir():
                 return path.with_suffix("")
-        tried.append(str(path_inside(folder, patterns[0].format(name))))
+        tried.append(path_inside(folder, patterns[0].format(name)))
+    beside = next(filter(None, map(in_place_of, tried)), None)
     raise MediaError(
         f"video {name}",
-        expected=f"{' or '.join(tried)}, or a folder of its frames",
-        found="none",
-        fix="Unpack the benchmark's archive of videos.",
+        expected=f"{' or '.join(map(str, tried))}, or a folder of its frames",
+        found=beside.found if beside else "none",
+        fix=beside.fix if beside else "Unpack the benchmark's archive of videos.",
     )
 
 
@@ -108,19 +110,16 @@ def open_video(path: Path, choose: Choose | None, *, frames_per_second: float = 
     """A video's chosen frames, or all; reads no more than its header.
 
     Args:
-        path: A file, or a folder of images in the order of their names.
+        path: A file, or a folder of images in the order of the numbers in their names.
         choose: Which frames the medium consists of, by their times.
         frames_per_second: Of the images in a folder.
 
     Raises:
-        MediaError: it is no video, or a folder without an image.
+        MediaError: it is no video, or a folder without an image, or without an order of them.
     """
     if not path.is_dir():
         return video_file(path, choose=choose)
-    images = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES)
-    if not images:
-        raise MediaError(f"video {path}", expected="images, one a frame", found="none")
-    whole = frame_files(images, frames_per_second=frames_per_second)
+    whole = frame_files(frames_in(path), frames_per_second=frames_per_second)
     return whole if choose is None else select_frames(whole, choose(whole.times()))
 
 

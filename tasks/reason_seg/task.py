@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
+from harness.foreign import in_place_of
+from harness.image_file import header_size
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
-from harness.media import Media, header_size, image_or_placeholder
+from harness.media import Media, image_or_placeholder
 from harness.metrics.polygons import FillVersion, rasterise
 from harness.task import Problem, Task, choose, lost_media
 from harness.tasks.reason_seg.hub import copied_task
@@ -62,9 +64,9 @@ def reason_seg(
     with os.scandir(place) as entries:
         for entry in entries:
             stem, _, suffix = entry.name.rpartition(".")
-            if stem and suffix in ("jpg", "json") and not stem.startswith("."):
+            if stem and suffix.lower() in ("jpg", "json") and not stem.startswith("."):
                 image = f"{stem}.jpg"
-                annotated[image] = annotated.get(image, False) or suffix == "json"
+                annotated[image] = annotated.get(image, False) or suffix.lower() == "json"
     stems = tuple(name.removesuffix(".jpg") for name in sorted(annotated))
     described = stems
     if not all(annotated.values()):
@@ -150,15 +152,20 @@ def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where:
     )
 
 
+def _absence(path: Path, though: str) -> str:
+    stranger = in_place_of(path)
+    return f"{stranger.found}. {stranger.fix}" if stranger else f"is missing, though {though}"
+
+
 def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
     if not stems:
         yield Problem(str(place), "holds no images and annotations, x.jpg and x.json")
     for stem in stems:
         image, annotation = place / f"{stem}.jpg", place / f"{stem}.json"
         if not annotation.is_file():
-            yield Problem(str(annotation), "is missing, though the image is there")
+            yield Problem(str(annotation), _absence(annotation, "the image is there"))
         if not image.exists():
-            yield Problem(str(image), "is missing, though its annotation is there")
+            yield Problem(str(image), _absence(image, "its annotation is there"))
             continue
         try:
             width, height = header_size(image)

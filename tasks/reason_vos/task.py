@@ -14,10 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from PIL import Image
-
 from harness.errors import DataError
-from harness.files import open_regular
+from harness.foreign import listed
 from harness.layout import LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
@@ -79,7 +77,7 @@ def _labels(layout: VideoList, key: str) -> list[Path]:
         DataError: there is none.
     """
     place = path_inside(layout.place / "Annotations", key)
-    found = sorted(place.glob("*.png"))
+    found = listed(place, "*.png")
     if not found:
         raise DataError(f"folder {place}", expected="masks, <frame>.png", found="none", fix=FIX)
     return found
@@ -132,32 +130,9 @@ def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target
         if path.stem not in numbers:
             raise DataError(f"annotation {path}", expected="a frame of the video", found=path.stem)
         counted.append(numbers[path.stem])
-        masks[counted[-1]] = sized(_object(path), media.size, f"annotation {path}")
+        masks[counted[-1]] = sized(read_mask_image(path), media.size, f"annotation {path}")
     whole = tuple(masks)
     return Target(answer=Answer(masks=whole, instances=(whole,)), extra={"counted": tuple(counted)})
-
-
-def _object(path: Path) -> Rle:
-    """The pixels of a PNG that are not black.
-
-    Raises:
-        DataError: it is missing or damaged, or grey of 8 bits may not show the object.
-    """
-    mask = read_mask_image(path)
-    with open_regular(path) as file, Image.open(file) as image:
-        found = f"an image of mode {image.mode}"
-        refused = image.mode.startswith(("I", "F"))
-        if "A" in image.getbands():
-            lowest, highest = image.getchannel("A").getextrema()
-            refused, found = lowest != highest, f"{found} whose transparency varies"
-    if refused:
-        raise DataError(
-            f"annotation {path}",
-            expected="an object in values of 8 bits that are not black, without transparency",
-            found=found,
-            fix="Write it as a grey PNG of 8 bits: 0, and 255 for the object.",
-        )
-    return mask
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:

@@ -17,6 +17,7 @@ import numpy as np
 
 from harness.errors import DataError
 from harness.files import refuse_other
+from harness.foreign import listed
 from harness.layout import rows
 from harness.masks import BoolArray, Rle, check_size
 from harness.media import Media, image_or_placeholder
@@ -68,7 +69,7 @@ class Copy:
 
 def parquet_files(folder: Path, split: str, *, fix: str) -> list[Path]:
     """The parts of a split, in order; a DataError if there are none."""
-    files = sorted((folder / "data").glob(f"{split}-*.parquet"))
+    files = listed(folder / "data", f"{split}-*.parquet")
     if not files:
         raise DataError(
             f"folder {folder / 'data'}",

@@ -20,6 +20,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from harness.errors import DataError
 from harness.files import read_bytes
+from harness.foreign import refuse_foreign
 from harness.layout import readable
 
 MAX_BYTES = 2**28  # of a file
@@ -56,6 +57,7 @@ def read_plain_pickle(path: Path) -> object:
     try:
         return loads(raw)
     except DataError as error:
+        refuse_foreign(path, DataError, f"file {path}", "a pickle of plain data")
         raise DataError(f"file {path}: {error}") from error
 
 

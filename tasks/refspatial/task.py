@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 from harness.task import Task
-from harness.tasks.pointing.task import any_level, region_task, share_protocols, white
+from harness.tasks.pointing.task import (
+    LMMS_FORMS,
+    any_level,
+    region_task,
+    share_protocols,
+    tuple_forms,
+    white,
+)
 from harness.tasks.qa.questions import Fields
 
 FIELDS = Fields(
@@ -23,8 +30,8 @@ FIELDS = Fields(
 )
 PROTOCOLS = share_protocols(
     "refspatial",
-    official=(any_level, "summarize_acc.py: every pixel that is not black counts"),
-    white=(white, "lmms-eval: only pixels above half of white count"),
+    official=(any_level, tuple_forms(), "summarize_acc.py: every pixel that is not black counts"),
+    white=(white, LMMS_FORMS, "lmms-eval: only pixels above half of white count"),
 )
 
 

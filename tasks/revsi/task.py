@@ -13,7 +13,7 @@ from typing import Literal
 from harness.metrics.averages import mean_in_order
 from harness.scores import Mean, Metric, Scores
 from harness.task import Task, official_and_strict, single_answer
-from harness.tasks.qa.answer_text import answer_text, read_by
+from harness.tasks.qa.answer_text import answer_text, read_by, with_whole_responses
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import Videos, table_task
 from harness.tasks.vsi_bench.task import (
@@ -54,14 +54,14 @@ def revsi(
     data: Path,
     *,
     split: Literal["frames16", "frames32", "frames64", "all"] = "frames16",
-    protocol: str = "revsi/official",
+    protocol: str = "revsi/lmms",
 ) -> Task:
     """One sample a question; statistics cluster by video.
 
     Args:
         split: How many frames the videos have. The right answers differ between splits, so a model
             has to see all frames of its split, and there is no `frames=`.
-        protocol: `revsi/official` or `revsi/strict`.
+        protocol: `revsi/lmms` or `revsi/strict`.
     """
     place = data / "revsi" / f"{split.removeprefix('frames')}_frame"
     return table_task(
@@ -105,6 +105,9 @@ PROTOCOLS = official_and_strict(
         Metric("overall", inputs=tuple(GROUPS), derived=mean_in_order, about="mean of seven types"),
     ),
     headline="overall",
+    published="lmms",
     official="lmms-eval: what stands before the first space counts",
     strict="only a stated letter, or the only number in a response",
 )
+LMMS = PROTOCOLS["revsi/lmms"]
+PROTOCOLS = with_whole_responses(LMMS) | PROTOCOLS

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
+from harness.metrics.point_readers import share_pair, share_tuple
 from harness.metrics.points import in_polygon
 from harness.scores import Mean, Scores
-from harness.task import Task, single_answer
-from harness.tasks.pointing.task import POINTS, points_of, points_protocol
-from harness.tasks.qa.answer_text import answer_text
+from harness.task import Task, ground_truth, single_answer
+from harness.tasks.pointing.task import POINTS, Forms, points_protocol
+from harness.tasks.qa.answer_text import answer_text, with_whole_responses
 from harness.tasks.qa.images import open_images
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import text
@@ -28,6 +29,7 @@ from harness.tasks.qa.task import table_task
 from harness.types import Answer, AnswerForm, Point, Prediction, Sample
 
 CATEGORIES = ("configuration", "compatibility", "context")
+FORMS = Forms((share_tuple,), (share_pair,))
 FIELDS = Fields(
     id="{_index}",
     images=("img",),
@@ -43,7 +45,9 @@ def robospatial(
     split: Literal["all", "configuration", "compatibility", "context"] = "all",
     protocol: str = "robospatial/official",
 ) -> Task:
-    """One sample a question, of one category or of all; `protocol` is `robospatial/official`."""
+    """One sample a question, of one category or of all; `protocol` is `robospatial/official`,
+    or the same of whole responses.
+    """
 
     def read(row: Mapping[str, object], where: str, place: Path) -> Question | None:
         question = _question(row, where, place)
@@ -51,7 +55,16 @@ def robospatial(
 
     place, files, forms = data / "robospatial", "annotations.json", (*POINTS, AnswerForm.TEXT)
     return table_task(
-        "robospatial", place, files, FIELDS, PROTOCOLS, split, protocol, read=read, forms=forms
+        "robospatial",
+        place,
+        files,
+        FIELDS,
+        PROTOCOLS,
+        split,
+        protocol,
+        read=read,
+        forms=forms,
+        version=2,
     )
 
 
@@ -107,18 +120,27 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
     """`evaluate_answer`: the first point in the polygon; a response that begins with yes or no."""
     sample, target, prediction = single_answer(unit, predictions)
     if (polygon := target.extra.get("polygon")) is not None:
-        (width, height), points = sample.query.size, points_of(prediction)
-        right = any(in_polygon(Point(x / width, y / height), polygon) for x, y in points[:1])
+        points = FORMS.points_of(sample, prediction, (1, 1)) or ()
+        right = any(in_polygon(point, polygon) for point in points[:1])
     else:
         said = (answer_text(prediction) or "").strip().lower()
         right = said.startswith(str(target.answer.text))
     return {"accuracy": Mean(float(right)), sample.categories["category"]: Mean(float(right))}
 
 
-PROTOCOLS = points_protocol(
+def reads(sample: Sample, prediction: Prediction) -> bool:
+    """A point, or a text that is not empty where the answer is yes or no."""
+    if ground_truth(sample).extra.get("polygon") is not None:
+        return FORMS.reads(sample, prediction)
+    return bool((answer_text(prediction) or "").strip())
+
+
+OFFICIAL = points_protocol(
     "robospatial/official",
     score_official,
     "RoboSpatial-Eval: the first point lies in the polygon; yes and no at the beginning",
     means="share of questions answered rightly",
+    reads=reads,
     categories=CATEGORIES,
 )
+PROTOCOLS = with_whole_responses(OFFICIAL["robospatial/official"])

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 
 from harness.errors import DataError
-from harness.files import open_regular
-from harness.masks import Rle, check_size
+from harness.layout.mask_image import read_mask_image
+from harness.masks import Rle
 
 VOID = 255
 """The value of pixels that do not count, in DAVIS."""
@@ -23,6 +22,8 @@ Labels = NDArray[np.uint8]
 def read_labels(path: Path, *, what: str = "annotation") -> Labels:
     """Return the values of a palette or grey PNG: the indices in the file, not their colours.
 
+    Of an image of colours whose channels are equal, the values of one.
+
     Args:
         path: The file.
         what: What it is, for messages.
@@ -30,27 +31,15 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
     Raises:
         DataError: it is missing, damaged, or an image of colours.
     """
-    try:
-        with open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
-            check_size(image.height, image.width, f"{what} {path}")
-            if image.mode not in ("P", "L"):
-                raise DataError(
-                    f"{what} {path}",
-                    expected="a palette, or grey values of 8 bits",
-                    found=f"an image of mode {image.mode}",
-                    fix="Its values are the objects' numbers: write it without converting colours.",
-                )
-            return np.array(image, dtype=np.uint8)
-    except FileNotFoundError as error:
-        raise DataError(f"{what} {path}", expected="a file", found="none") from error
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
-        found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
+    values, mode = read_mask_image(path, f"{what} {path}")
+    if mode not in ("P", "L", "1"):
         raise DataError(
             f"{what} {path}",
-            expected="a complete PNG",
-            found=found,
-            fix="Fetch the file again; a cut image is never scored.",
-        ) from error
+            expected="a palette, or grey values of 8 bits",
+            found=f"an image of mode {mode}",
+            fix="Its values are the objects' numbers: write it without converting colours.",
+        )
+    return values.astype(np.uint8)
 
 
 def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation") -> Labels:

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from PIL import Image
-
 from harness.errors import DataError
-from harness.files import open_regular
+from harness.foreign import listed
 from harness.layout import path_inside
+from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image
 from harness.masks import Rle
 from harness.tasks.rvos.labels import Labels, sized_labels
 from harness.types import Answer, Failure, FailureKind, Prediction, Sample
@@ -33,8 +32,8 @@ def png_tree(
     """The prediction for each sample, whose id is `video/expression`, in the order of the samples.
 
     An image is a frame's by its name, as official scorers open it. Palette and grey images are
-    read; whatever is not 0 is foreground. Grey with several values besides 0 could be a confidence
-    and is refused. A sample without a folder is a failure.
+    read, and colours whose channels are equal; whatever is not 0 is foreground. Grey with several
+    values besides 0 could be a confidence and is refused. A sample without a folder is a failure.
 
     Args:
         root: The folder of the videos, or one that holds it as `Annotations`.
@@ -148,9 +147,13 @@ def _images(
             found=f"sample {sample.id!r} without",
             fix="For masks of images there is --format mask-tree, else lines of JSON.",
         )
-    paths = [path_inside(folder, f"{name}.png") for name in sample.frames]
+    named = (path_inside(folder, f"{name}.png") for name in sample.frames)
+    there = {path.name.lower(): path for path in listed(folder, "*.png")}
+    paths = [there.get(path.name.lower(), path) for path in named]
     gone = [path for path in paths if not path.is_file()]
-    others = sorted({*folder.glob("*.png")} - {*paths})
+    others = sorted({*there.values()} - {*paths})
+    if gone and (lossy := jpegs_in(folder)):
+        raise DataError(f"prediction {lossy[0]}", expected="a PNG", found="a JPEG", fix=LOSSY)
     if gone or (others and not allow_extra):
         raise DataError(
             f"predictions {folder}",
@@ -171,9 +174,7 @@ def _refuse_several(path: Path, labels: Labels) -> None:
     other = labels[(labels != 0) & (labels != limit)]
     if not other.size:
         return
-    with open_regular(path) as file, Image.open(file) as image:
-        grey = image.mode == "L"
-    if grey:
+    if read_mask_image(path, f"prediction {path}").mode == "L":
         raise DataError(
             f"prediction {path}",
             expected="one value besides 0",
@@ -197,7 +198,7 @@ def _missing_failure(sample: Sample, folder: Path, place: Path) -> Prediction:
 
 def _refuse_extra(place: Path, seen: set[Path]) -> None:
     """Raise DataError if a folder holds images of no sample."""
-    extra = sorted({path.parent for path in place.rglob("*.png")} - seen)
+    extra = sorted({path.parent for path in listed(place, "**/*.png")} - seen)
     if extra:
         raise DataError(
             f"predictions {place}",

@@ -1,7 +1,6 @@
 """The zip that servers take: `video/expression/frame.png`, 8-bit grey, 0 or 255."""
 
 import io
-import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from harness.files import temporary_beside
 from harness.masks import BoolArray
 from harness.store.atomic import writing
 from harness.types import Prediction, Sample
@@ -39,7 +39,7 @@ def write_submission(
         StoreError: the file cannot be written.
     """
     path = folder / "submission.zip"
-    temporary = path.with_name(f".submission.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     try:
         with writing(path):
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:

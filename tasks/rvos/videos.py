@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MediaError
+from harness.image_file import header_size
 from harness.layout import JsonFile, JsonIndex, field, path_inside
-from harness.media import Media, frame_files, header_size, placeholder_media
+from harness.media import Media, frame_files, placeholder_media
 from harness.task import Problem
 from harness.types import AnswerForm, Query, Sample, query_id
 

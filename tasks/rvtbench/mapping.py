@@ -123,7 +123,9 @@ def read_mapping(path: Path) -> Mapping:
     Raises:
         DataError: it is no TOML, lacks a key, has one that is not known, or a wrong value.
     """
-    with raised_as(DataError, f"mapping {path}", "a TOML file", OSError, ValueError):
+    with raised_as(
+        DataError, f"mapping {path}", "a TOML file", OSError, ValueError, RecursionError
+    ):
         plain = tomllib.loads(read_text(path))
     fix = "tasks/rvtbench/mapping.toml tells every key."
     with raised_as(DataError, f"mapping {path}", "its tables and keys", ValueError, fix=fix):

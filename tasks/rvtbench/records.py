@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError
+from harness.frame_folder import frames_in
 from harness.layout import JsonFile, parse_line, path_inside, read_lines
 from harness.masks import Rle
 from harness.responses import finite_numbers
@@ -17,7 +18,6 @@ from harness.tasks.rvtbench.mapping import Mapping
 from harness.types import Box
 
 MAX_LINE = 2**28  # bytes
-IMAGES = (".jpg", ".jpeg", ".png")
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,7 @@ def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
             raise record.error("frames", "each frame once", "one twice")
     else:
         place = path_inside(root, mapping.image(video, "x")).parent
-        names = sorted(path.stem for path in place.glob("*") if path.suffix.lower() in IMAGES)
-        if not names:
-            raise record.error("video", f"images in {place}", "none")
+        names = [path.stem for path in frames_in(place)]
     return names, [path_inside(root, mapping.image(video, name)) for name in names]
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError
+from harness.image_file import decode_mask
 from harness.masks import Rle
-from harness.media import Media, decode_image, image_or_placeholder
+from harness.media import Media, image_or_placeholder
 from harness.task import Problem, Protocol, Task, lost_media
 from harness.tasks.qa.tables import check_each, sound
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -106,10 +107,10 @@ def read_mask_image(path: Path) -> Rle:
     """The pixels of an image of a mask that are not black.
 
     Raises:
-        MediaError: it is missing or damaged.
+        MediaError: it is missing or damaged, or not an image of 8 bits without transparency.
     """
     # OpenCV's weights of grey (truncated at 0.5) make no colour black but black.
-    return Rle.from_array(np.asarray(decode_image(path, str(path)).any(axis=2)))
+    return Rle.from_array(np.asarray(decode_mask(path, str(path)).any(axis=2)))
 
 
 def segmentation_task(

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from harness.errors import DataError, MediaError
+from harness.image_file import header_size
 from harness.layout import field
-from harness.media import Media, frame_files, header_size, open_image, placeholder_media
+from harness.media import Media, frame_files, open_image, placeholder_media
 from harness.task import Problem
 from harness.tasks.qa.images import image_files
 from harness.tasks.qa.questions import Question

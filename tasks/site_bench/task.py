@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from harness.foreign import listed
 from harness.metrics.choices import seeded_choice
 from harness.metrics.letter_readers import site_choice
 from harness.scores import Metric, Ratio, Scores
@@ -32,7 +33,7 @@ def site_bench(
 ) -> Task:
     """One sample a question; `protocol` is `site/official` or `site/strict`."""
     place = data / "site_bench"
-    files = f"{split}/*" if any(place.glob(f"{split}/*.parquet")) else f"**/{split}*"
+    files = f"{split}/*" if listed(place, f"{split}/*.parquet") else f"**/{split}*"
     return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split, protocol)
 
 

@@ -19,7 +19,7 @@ from harness.scores import Metric
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task
 from harness.tasks.qa.answer_text import has_number
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.spatial.numeric import score_numeric, scoring_of_form
@@ -98,8 +98,10 @@ def _questions_of_form(path: Path, form: Form) -> Iterator[Question | DataError]
 PROTOCOLS = {
     **letter_protocols(
         "sti",
-        sti_bench_choice,
-        official="STI-Bench's opensource_test.py; a question without a video or an answer is wrong",
+        official=Reading(
+            any_letters(sti_bench_choice),
+            "STI-Bench's opensource_test.py; a question without a video or an answer is wrong",
+        ),
     ),
     "sti/numeric": Protocol(
         name="sti/numeric",

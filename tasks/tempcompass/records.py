@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.layout import JsonFile, JsonIndex, field, rows
 from harness.metrics.tempcompass import ASPECTS
 
@@ -58,7 +59,7 @@ class Listing:
         path = self.place / "questions" / f"{form}.json"
         if path.is_file():
             return (path,)
-        return tuple(sorted((self.place / form).glob("test-*.parquet")))
+        return tuple(listed(self.place / form, "test-*.parquet"))
 
 
 class RawQuestion(NamedTuple):
@@ -101,7 +102,7 @@ def _raw_questions(listing: Listing, form: Format) -> Iterator[RawQuestion | Dat
     """Questions so far of each video and aspect: tables do not number them, and may be several."""
     for path in listing.files_of(form):
         try:
-            if path.suffix == ".parquet":
+            if path.suffix.lower() == ".parquet":
                 yield from _questions_of_table(path, form, numbers)
             else:
                 yield from _questions_of_json(path)

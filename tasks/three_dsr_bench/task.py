@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.metrics.letter_readers import three_dsr_choice
 from harness.task import Task
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import table_task
 
@@ -22,13 +22,16 @@ FIELDS = Fields(
     kinds={"kind": ("category", KINDS)},
 )
 PROTOCOLS = letter_protocols(
-    "3dsr", three_dsr_choice, official="lmms-eval: the first letter A to D of the first form"
+    "3dsr",
+    lmms=Reading(
+        any_letters(three_dsr_choice), "lmms-eval: the first letter A to D of the first form"
+    ),
 )
 
 
 def three_dsr_bench(
-    data: Path, *, split: Literal["test"] = "test", protocol: str = "3dsr/official"
+    data: Path, *, split: Literal["test"] = "test", protocol: str = "3dsr/lmms"
 ) -> Task:
-    """One sample a question; `protocol` is `3dsr/official` or `3dsr/strict`."""
+    """One sample a question; `protocol` is `3dsr/lmms` or `3dsr/strict`."""
     place, files = data / "three_dsr_bench", "3dsr/test-*.parquet"
     return table_task("three_dsr_bench", place, files, FIELDS, PROTOCOLS, split, protocol)

@@ -71,12 +71,11 @@ class Scoring:
     def _when_score(self, sample: Sample, prediction: Prediction) -> float:
         assert sample.target is not None
         ground_truth: Interval = sample.target.extra["interval"]
-        found = None if prediction.answer is None else prediction.answer.interval
+        parsed = None if prediction.answer is None else prediction.answer.interval
         if self.reading == "strict":
-            return temporal_iou(ground_truth, found)
-        if found is None and (text := answer_text(prediction)) is not None:
-            found = vstar.interval_in(text)
-        return temporal_iou_of_hull(ground_truth, found)
+            return temporal_iou(ground_truth, parsed)
+        stated = vstar.interval_in(answer_text(prediction) or "")
+        return temporal_iou_of_hull(ground_truth, stated or parsed)
 
     def _where_scores(self, sample: Sample, prediction: Prediction) -> NDArray[np.float64]:
         assert sample.target is not None

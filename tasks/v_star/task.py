@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.frames import seconds
 from harness.judging import rubric as find_rubric
 from harness.layout import file, folder, path_inside
@@ -79,7 +80,7 @@ def v_star(
     form = AnswerForm.BOX_TRACK if where == "track" else AnswerForm.TEXT
     return Task(
         name="v_star",
-        version=2,
+        version=3,
         split=split,
         forms=tuple(dict.fromkeys((AnswerForm.TEXT, AnswerForm.INTERVAL, form))),
         protocol=scoring,
@@ -118,7 +119,7 @@ class Files:
     @cached_property
     def _all_files(self) -> Mapping[str, Path]:
         found: dict[str, Path] = {}
-        for path in sorted(self.videos.rglob("*")) if self.videos.is_dir() else ():
+        for path in listed(self.videos, "**/*") if self.videos.is_dir() else ():
             if path.suffix.lower() == ".mp4":
                 found.setdefault(path.stem, path)
             elif path.is_dir():

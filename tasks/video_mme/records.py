@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.layout import Entry, JsonFile, field, path_inside
 from harness.tasks.qa.questions import Fields, Question, read_records
 
@@ -24,14 +25,14 @@ FIELDS = Fields(
 def files(place: Path) -> tuple[Path, ...]:
     """The files that hold the questions: a table wherever the hub's download puts it, or JSON."""
     for folder in (place / "videomme", place / "data", place):
-        if found := sorted(folder.glob("test-*.parquet")):
+        if found := listed(folder, "test-*.parquet"):
             return tuple(found)
     return (place / JSON,) if (place / JSON).is_file() else ()
 
 
 def read_questions(paths: tuple[Path, ...]) -> Iterator[Question | DataError]:
     """Every question in order, or why it cannot be read."""
-    if paths[0].suffix == ".parquet":
+    if paths[0].suffix.lower() == ".parquet":
         yield from read_records(paths, FIELDS.columns, FIELDS.read_record)
         return
     for entry in JsonFile(paths[0]).items():

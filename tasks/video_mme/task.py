@@ -20,7 +20,7 @@ from harness.metrics.choices import video_mme_choice
 from harness.scores import Ratio, Scores
 from harness.spec import Spec
 from harness.task import Problem, Task, choose, single_answer
-from harness.tasks.qa.letters import ACCURACY, letter_protocols
+from harness.tasks.qa.letters import ACCURACY, Reading, any_letters, letter_protocols
 from harness.tasks.qa.options import response
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
@@ -165,9 +165,11 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 PROTOCOLS = letter_protocols(
     "videomme",
-    video_mme_choice,
-    score=score_official,
-    accuracy=f"{ACCURACY}, of those with a readable response",
-    official="eval_your_results.py: the first of A to D counts; unreadable responses are left out",
+    official=Reading(
+        any_letters(video_mme_choice),
+        "eval_your_results.py: the first of A to D counts; unreadable responses are left out",
+        score=score_official,
+        accuracy=f"{ACCURACY}, of those with a readable response",
+    ),
     strict="only a letter that the response states counts, and every question",
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.layout import folder, path_inside
 from harness.media import Media
 from harness.spec import Spec
@@ -59,7 +60,7 @@ def video_mme_v2(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "video_mme_v2", fix=FIX)
-    found = sorted(place.glob("test*.parquet")) or sorted(place.glob("data/test-*.parquet"))
+    found = listed(place, "test*.parquet") or listed(place, "data/test-*.parquet")
     if not found:
         raise DataError(f"folder {place}", expected="test.parquet", found="no such file", fix=FIX)
     videos = Videos((place / "data", place / "videos"), frames, ("{}.mp4",))

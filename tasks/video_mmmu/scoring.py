@@ -1,19 +1,24 @@
-"""Scores of Video-MMMU's questions, as lmms-eval reads letters and free answers."""
+"""Scores of Video-MMMU's questions, as its authors and lmms-eval read letters and free answers."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from harness.metrics.author_readers import API_ERROR, videommmu_author_choice
 from harness.metrics.averages import Numbers
 from harness.metrics.letter_readers import mcq_choice
 from harness.responses import MAX_TEXT
-from harness.scores import Metric, Ratio, Scores
-from harness.task import ground_truth, official_and_strict, single_answer
-from harness.tasks.qa.answer_text import answer_text, read_by
+from harness.scores import Mean, Metric, Ratio, Scores
+from harness.task import Ceiling, Protocol, ground_truth, single_answer
+from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.options import stated_letter, strict_accuracy
 from harness.types import Prediction, Sample
+
+Rule: TypeAlias = Literal["official", "lmms", "strict"]
+"""The authors' own code, lmms-eval's, or ours."""
 
 TRACKS = ("perception", "comprehension", "adaptation")
 KEYS = (
@@ -73,30 +78,50 @@ def _normalized(text: str) -> list[str] | list[float]:
         return [f" {text}", f"{text} "] if len(text) == 1 else [text]
 
 
-def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`videommmu_process_results`, which leaves an empty free answer out."""
-    _, target, prediction = single_answer(unit, predictions)
-    truth, said = target.answer.text, answer_text(prediction)
-    if truth is None:
-        found = None if said is None else mcq_choice(said, target.extra["letters"])
-        return {"accuracy": Ratio(float(found == target.extra["letter"]), 1.0)}
-    return {"accuracy": Ratio(float(bool(said) and is_free_answer(said or "", truth)), said != "")}
+def read_letter(sample: Sample, text: str, rule: Rule) -> str | None:
+    """Return the letter that a text has for a question with options; None where it has none."""
+    extra = ground_truth(sample).extra
+    if rule == "strict":
+        return stated_letter(sample, text)
+    if rule == "lmms":
+        return mcq_choice(text, extra["letters"])
+    return videommmu_author_choice(text, extra["letters"], extra["options"])
 
 
-def read_answer(sample: Sample, text: str, *, strict: bool) -> object:
-    """Return the answer that the rules find in a text; None where they find none."""
-    given = ground_truth(sample).extra
-    if strict or given["letter"] is None:
-        return stated_letter(sample, text) if strict else text or None
-    return mcq_choice(text, given["letters"])
+def is_left_out(sample: Sample, text: str | None, rule: Rule) -> bool:
+    """Return True of a text that stands for a failed request: it counts nowhere.
+
+    Officially those are an empty response and "API Error"; in lmms-eval, of a free answer alone.
+    """
+    is_free = ground_truth(sample).extra["letter"] is None
+    return rule != "strict" and text in ("", API_ERROR) and (is_free or rule == "official")
 
 
-def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
+def read_answer(sample: Sample, prediction: Prediction, rule: Rule) -> bool:
+    """Return True if the rules find an answer in a response."""
+    text = answer_text(prediction)
+    if text is None or is_left_out(sample, text, rule):
+        return False
+    if ground_truth(sample).extra["letter"] is None:
+        return bool(text.strip() if rule == "strict" else text)
+    return read_letter(sample, text, rule) is not None
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction], rule: Rule) -> Scores:
     """Accuracy, also of the sample's track; of a question without its lecture, of that alone."""
-    track = unit[0].categories["track"]
-    scores = (strict_accuracy if strict else score_official)(unit, predictions)
-    only = {track: scores["accuracy"]}
-    return only if track == "question_only" else {**scores, **only}
+    sample, target, prediction = single_answer(unit, predictions)
+    truth, said = target.answer.text, answer_text(prediction)
+    if rule == "strict":
+        right = strict_accuracy(unit, predictions)["accuracy"] == Mean(1.0)
+    elif target.extra["letter"] is None:
+        right = bool(said) and is_free_answer(said or "", truth or "")
+    else:
+        right = said is not None and read_letter(sample, said, rule) == target.extra["letter"]
+    counted = 0.0 if is_left_out(sample, said, rule) else 1.0
+    accuracy, track = Ratio(float(right) * counted, counted), sample.categories["track"]
+    return (
+        {track: accuracy} if track == "question_only" else {"accuracy": accuracy, track: accuracy}
+    )
 
 
 def knowledge_gain(after: Numbers, before: Numbers) -> Numbers:
@@ -125,12 +150,20 @@ METRICS = (
 )
 
 
-PROTOCOLS = official_and_strict(
-    "videommmu",
-    score,
-    reads=read_by(read_answer),
-    metrics=METRICS,
-    headline="accuracy",
-    official="lmms-eval: its letters, its rules for free answers, of which empty ones are left out",
-    strict="a letter that the response states, or a text in the words of the ground truth",
-)
+ABOUT: Mapping[Rule, str] = {
+    "official": "its own code: letters, rules for free answers; empty answers are left out",
+    "lmms": "lmms-eval: other letters, the same rules; empty free answers are left out",
+    "strict": "a letter that the response states, or a text in the words of the ground truth",
+}
+PROTOCOLS = {
+    f"videommmu/{rule}": Protocol(
+        name=f"videommmu/{rule}",
+        score=partial(score, rule=rule),
+        reads=partial(read_answer, rule=rule),
+        metrics=METRICS,
+        headline="accuracy",
+        ceiling=Ceiling(value=1.0),
+        about=about,
+    )
+    for rule, about in ABOUT.items()
+}

@@ -9,6 +9,7 @@ A row of `Perception`, `Comprehension` or `Adaptation/test-*.parquet`, and the l
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
@@ -61,7 +62,7 @@ def video_mmmu(
         split: A track; `all` three; `knowledge`: the questions of `adaptation` with their lectures
             and once more without, for the gain that papers call Δknowledge.
         frames: A rule for the frames that a video consists of; all, without.
-        protocol: `videommmu/official` or `videommmu/strict`.
+        protocol: `videommmu/official`, `videommmu/lmms` or `videommmu/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = data / "video_mmmu"
@@ -84,6 +85,7 @@ def video_mmmu(
     return question_task(
         layout,
         "video_mmmu",
+        version=2,
         protocol=scoring,
         split=split,
         forms=(AnswerForm.CHOICE, AnswerForm.TEXT),
@@ -97,13 +99,15 @@ def _table(track: str) -> str:
 
 def _question(track: str, row: Mapping[str, object], where: str) -> Question:
     id, options = text(row, "id", where), row["options"]
+    written = [str(option) for option in options] if isinstance(options, list) else []
     subject = "_".join(id.split("_")[1:-1])
     place = FOLDERS.get(subject, "")
     video = f"question_only/{id}_image.mp4" if track == "question_only" else f"{place}/{id}.mp4"
     if isinstance(options, list) and _are_lettered(options):
         options = list(texts(options, where))
     read = {"track": track, "video": video, "subject": subject, "folder": place}
-    return FIELDS.read_record({**row, **read, "options": options}, where)
+    question = FIELDS.read_record({**row, **read, "options": options}, where)
+    return replace(question, extra={**question.extra, "options": written})
 
 
 def _are_lettered(options: Sequence[object]) -> bool:

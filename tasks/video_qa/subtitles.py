@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.errors import DataError, raised_as
 from harness.files import read_text
+from harness.foreign import refuse_foreign
 from harness.layout import field, read_json
 
 CLOCK = re.compile(r"(\d{1,3}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\Z")
@@ -54,6 +55,7 @@ def srt(path: Path) -> list[Line]:
 
 def _text(path: Path) -> str:
     what = f"subtitles {path}"
+    refuse_foreign(path, DataError, what, "a SubRip file")
     with raised_as(DataError, what, "a SubRip file", OSError, UnicodeDecodeError):
         if path.stat().st_size > MAX_BYTES:
             raise DataError(what, expected=f"at most {MAX_BYTES} bytes", found="more")

@@ -12,9 +12,10 @@ from glob import escape
 from pathlib import Path
 from typing import Literal
 
+from harness.foreign import listed
 from harness.metrics.letter_readers import view_spatial_choice
 from harness.task import Task
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, any_letters, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import table_task
 
@@ -29,7 +30,8 @@ FIELDS = Fields(
 TABLES = "**/test-*.parquet"
 JSON = "ViewSpatial-Bench.json"
 PROTOCOLS = letter_protocols(
-    "viewspatial", view_spatial_choice, official="the first A to D, alone, in the last line"
+    "viewspatial",
+    official=Reading(any_letters(view_spatial_choice), "the first A to D, alone, in the last line"),
 )
 
 
@@ -38,7 +40,7 @@ def view_spatial(
 ) -> Task:
     """One sample a question; `protocol` is `viewspatial/official` or `viewspatial/strict`."""
     place, files, fields = data / "view_spatial", TABLES, FIELDS
-    copies = [] if any(place.glob(TABLES)) else sorted(place.rglob(JSON))
+    copies = [] if listed(place, TABLES) else listed(place, f"**/{JSON}")
     if copies:
         first = min(copies, key=lambda path: len(path.parts)).relative_to(place)
         files, fields = escape(first.as_posix()), replace(FIELDS, images=("image_path",))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
+from harness.foreign import listed
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
 from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.tables import listed_ids
@@ -52,7 +53,7 @@ def find_listing(place: Path, split: Split) -> Listing | None:
     """Return the files of a subset; None if they are not there."""
     if split in SUBSETS and (path := place / SUBSETS[split]).is_file():
         return Listing((path,))
-    found = (tuple(sorted(place.glob(pattern))) for pattern in FULL)
+    found = (tuple(listed(place, pattern)) for pattern in FULL)
     files = next((each for each in found if each), ())
     if not files or split == "full":
         return Listing(files) if files else None

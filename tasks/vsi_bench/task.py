@@ -22,7 +22,7 @@ from harness.metrics.numeric import first_number, mean_relative_accuracy, only_n
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task, ground_truth, single_answer
-from harness.tasks.qa.answer_text import answer_text, has_number, read_by
+from harness.tasks.qa.answer_text import answer_text, has_number, read_by, with_whole_responses
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
@@ -192,7 +192,7 @@ OFFICIAL = Protocol(
     about="thinking-in-space's vsibench/utils.py: what stands before the first space counts",
 )
 PROTOCOLS = {
-    "vsi/official": OFFICIAL,
+    **with_whole_responses(OFFICIAL),
     "vsi/lmms2026": replace(
         OFFICIAL,
         name="vsi/lmms2026",

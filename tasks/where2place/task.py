@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from harness.task import Task
-from harness.tasks.pointing.task import region_task, share_protocols, white
+from harness.tasks.pointing.task import (
+    LMMS_FORMS,
+    region_task,
+    share_protocols,
+    tuple_forms,
+    white,
+)
 from harness.tasks.qa.questions import Fields
 
 FIELDS = Fields(
@@ -25,9 +31,10 @@ PROTOCOLS = share_protocols(
     "where2place",
     official=(
         lambda levels: levels / 255.0,
+        tuple_forms(rectangles="cut"),
         "summarize_vqa.py: a point counts by the grey of its pixel, as masks are JPEG files",
     ),
-    white=(white, "lmms-eval: a point counts on pixels above half of white"),
+    white=(white, LMMS_FORMS, "lmms-eval: a point counts on pixels above half of white"),
 )
 
 

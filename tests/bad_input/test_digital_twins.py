@@ -174,4 +174,4 @@ def test_workers_of_the_sandbox_that_are_killed(perception, monkeypatch):
 
     monkeypatch.setattr(perception.sandbox, "run", lost)
     episode, reward = rolled(perception, PLAN, execute("print(1)"), LAST)
-    assert (reward["exec"], reward["infrastructure"], episode.answer.text) == (0, 1, "two")
+    assert (reward["exec"], episode.answer.text) == (0, "two") and episode.infrastructure

@@ -1,6 +1,7 @@
 """The machine: full disks, no memory, killed and hanging processes, interrupts."""
 
 import errno
+import json
 import os
 import shlex
 import subprocess
@@ -137,10 +138,48 @@ def toy():
     return Small(counts, batch_size=8)
 """,
     )
-    found = harness.eval(model="toy", tasks="counting").task("counting")
+    found = harness.eval("--infrastructure-limit", 1, model="toy", tasks="counting").task(
+        "counting"
+    )
     failed = 8 if most == 0 else 0
     assert found["failures"]["infrastructure"] == found["n_failed"] == failed
     assert found["failures"]["model"] == 0
+
+
+@case(
+    "a server, node or file that fails for more than 5 % of the samples",
+    "no score, whatever the others scored; the same command tries the lost ones again",
+    code=6,
+)
+def test_what_the_infrastructure_lost_is_no_score(harness, counting, plugin):
+    from harness.types import query_id
+
+    fails = f"""
+def toy():
+    def answer(query):
+        if query.id in {[query_id(one) for one in "36"]!r}:
+            raise Unavailable("server http://gpu7 is down")
+        return Answer(count=3)
+
+    return Model(answer)
+"""
+    plugin("models", toy=fails)
+    done = harness.eval(model="toy", tasks="counting")
+    done.says("2 of 8", "server http://gpu7 is down", "at most 5.0%")
+    assert (
+        not (harness.run / "results.json").exists() and not (harness.run / "scores.jsonl").exists()
+    )
+    assert json.loads((harness.run / "manifest.json").read_text())["infrastructure_limit"] == 0.05
+    harness("board", "build", "--runs", harness.folder / "runs", "--out", "board", code=5)
+    # Of several pairs the others have their scores, and the code says that one has none.
+    both = ("--model", "toy,whole_frame", "--tasks", "counting", "--data", harness.folder / "data")
+    done = harness.main("eval", *both, "--out", harness.folder / "runs", "--quiet", "--json")
+    assert done.code == 6
+    models = json.loads(done.out)["models"]
+    assert models["whole_frame"]["tasks"]["counting"]["n_scored"] == 8
+    assert [*models["toy"]["tasks"]["counting"]] == ["lost"]
+    allowed = harness.eval("--infrastructure-limit", 0.25, model="toy", tasks="counting", code=0)
+    assert allowed.task("counting")["failures"]["infrastructure"] == 2
 
 
 DYING = """
@@ -171,7 +210,9 @@ def test_a_batch_that_no_worker_survives_is_a_failure(harness, counting, plugin,
     from harness.types import query_id
 
     plugin("models", toy=DYING.format(death=death, first=query_id("3")))
-    done = harness.eval(*options, "--batch-size", 2, model="toy", tasks="counting")
+    done = harness.eval(
+        *options, "--infrastructure-limit", 1, "--batch-size", 2, model="toy", tasks="counting"
+    )
     found = done.task("counting")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 2
     shown = harness("explain", harness.run, "3", "--json").json

@@ -288,7 +288,7 @@ def test_a_stored_response_that_is_missing_is_no_fault_of_the_model(harness, rea
     path = harness.folder / "stored.jsonl"
     path.write_text(json.dumps({"id": "val_00000", "response": said(f"[{ITEM}]")}))
     model = f"qwen_vl(backend=stored(file={path}),segmenter=box)"
-    found = harness.eval(model=model).task("reason_seg")
+    found = harness.eval("--infrastructure-limit", 1, model=model).task("reason_seg")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 7
 
 

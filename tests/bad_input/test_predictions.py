@@ -45,7 +45,7 @@ def test_a_mask_a_frame_is_needed(harness, mevis, count):
     "refused; names what is missing and what is too much",
     code=3,
 )
-@pytest.mark.parametrize("pattern", ["{}.png", "{:05}.jpg", "{:04}.png"])
+@pytest.mark.parametrize("pattern", ["{}.png", "{:05}.bmp", "{:04}.png"])
 def test_an_image_is_a_frame_by_its_name(harness, mevis, pattern):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
     folder = harness.folder / "tree" / video / "0"
@@ -192,7 +192,12 @@ def test_masks_at_another_scale_are_refused(harness, wide):
             lambda size: encode_png(np.indices(size[::-1], np.uint8)[0]),
             "besides 0",
         ),
-        (".png", lambda size: encode_png(np.zeros((*size[::-1], 3), np.uint8)), "mode RGB"),
+        (
+            ".png",
+            lambda size: encode_png(np.eye(3, dtype=np.uint8)[np.zeros(size[::-1], int)]),
+            "RGB",
+        ),
+        (".jpg", lambda size: b"\xff\xd8\xff\xe0", "write the masks as PNG"),
         (".npy", lambda size: pickle.dumps(Canary()), "numpy.save"),
         (".npy", lambda size: npy(np.full(size[::-1], Canary(), object)), "array"),
         (".npy", lambda size: npy(np.full(size[::-1], 1.5)), "from 0 to 1"),
@@ -267,9 +272,9 @@ def test_other_forms_are_refused(harness, counting, form):
     rows = [{"id": str(number), "answer": number} for number in range(4)]
     text = "\n".join(map(json.dumps, rows))
     raw, words = {
-        "gzip": (gzip.compress(text.encode()), "packed"),
-        "zip": (b"PK\x03\x04" + text.encode(), "packed"),
-        "utf-16": (text.encode("utf-16"), "line 1: expected one JSON"),
+        "gzip": (gzip.compress(text.encode()), "gunzip said.jsonl"),
+        "zip": (b"PK\x03\x04" + text.encode(), "unzip said.jsonl"),
+        "utf-16": (text.encode("utf-16"), "iconv -f utf-16"),
         "list": (json.dumps(rows).encode(), "line 1: expected an object"),
         "indented": (json.dumps(rows, indent=1).encode(), "line 1: expected one JSON"),
         "nul": (b"\0" * 999, "line 1: expected one JSON"),

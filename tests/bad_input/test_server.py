@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
+from harness.cli.main import main
 from harness.models.backends.openai import openai
 from harness.models.qwen_vl.model import qwen_vl
 from harness.record import Run
@@ -17,6 +18,7 @@ from harness.spec import Spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
+import chat_server
 import contract
 from chat_server import Scripted, serving
 
@@ -91,7 +93,8 @@ def ask(harness, counting):
             }
             words = ",".join(f"{name}={value}" for name, value in given.items())
             model = f"qwen_vl(backend=openai({words}),segmenter=box)"
-            done = harness.eval("--subset", "first2", model=model, tasks="counting", out=out)
+            few = ("--subset", "first2", "--infrastructure-limit", 1)
+            done = harness.eval(*few, model=model, tasks="counting", out=out)
         if done.code:
             assert not list((harness.folder / out).rglob("results.json"))
         else:
@@ -175,6 +178,41 @@ def test_an_empty_or_huge_response_is_the_models_failure(harness, ask, fault):
 def test_a_request_that_is_refused_is_the_models_failure(ask, fault):
     found = ask([fault, ""]).task("counting")
     assert found["failures"]["model"] == found["n_failed"] == 1
+
+
+@case(
+    "a request whose settings are refused (400 that names max_tokens, temperature, …)",
+    "ends the run with the setting to change; no sample is scored",
+    code=2,
+)
+def test_a_setting_that_is_refused_ends_the_run(ask):
+    message = "Unsupported parameter: 'max_tokens' is not supported with this model."
+    fault = {"status": 400, "body": json.dumps({"error": {"message": message}})}
+    ask(repeat(fault)).says("max_tokens as it was sent", "server=openai")
+
+
+@case(
+    "a server that answers as another release of the model while the run goes on",
+    "both names are in the record and beside the numbers",
+    code=0,
+)
+def test_a_name_that_changes_within_a_run_marks_it(harness, ask, monkeypatch):
+    names = iter(["served-2024-08-06", "served-2024-11-20"])
+    completion = chat_server.completion
+    monkeypatch.setattr(
+        chat_server, "completion", lambda *given: completion(*given[:2], next(names))
+    )
+    ask([]).says("served-2024-08-06, served-2024-11-20", "several models")
+    (results,) = harness.run.rglob("results.json")
+    served = json.loads(results.read_text())["ledger"]["served"]
+    assert served == {"served-2024-08-06": 1, "served-2024-11-20": 1}
+    run = Run.open(results.parent)
+    calls = [run.prediction(one).calls[0].model for unit in run.units() for one in unit.samples]
+    assert sorted(calls) == [*served]
+    board = harness.folder / "board"
+    main(["board", "build", "--runs", str(results.parent), "--out", str(board)])
+    pages = "".join(path.read_text() for path in board.glob("*.md"))
+    assert "answered as 2 models: served-2024-08-06 (1), served-2024-11-20 (1)" in pages
 
 
 @case(

@@ -418,7 +418,7 @@ def test_a_run_says_what_was_taken_and_keeps_the_whole_model(folder, tmp_path, c
         if not path.name.startswith("harness"):
             (folder / "checkpoint" / path.name).unlink(missing_ok=True)
             (folder / "checkpoint" / path.name).symlink_to(path)
-    given = f"checkpoint={folder},frames=2,max_new_tokens=4"
+    given = f"checkpoint={folder},frames=2,max_new_tokens=4,segmenter=box"
     whole = f"dr2seg({given},canvas=168,prompt=short)"
     line = [
         "eval",

@@ -256,6 +256,9 @@ def test_verify_reaches_every_ceiling_on_real_images(command, real):
     assert command.json("verify", "--tasks", "reason_seg,mevis", "--data", real)["passed"]
 
 
+BY_BOXES = "qwen_vl(backend=stored,segmenter=box)"
+
+
 def test_responses_of_a_file_are_read_by_the_model_that_is_named(command, shapes):
     sample = '{"id": "val_00000", "response": "<think>x</think><answer>%s</answer>"}\n'
     box = '[{\\"bbox_2d\\": [10, 100, 200, 210], \\"point_2d\\": [30, 110]}]'
@@ -263,9 +266,9 @@ def test_responses_of_a_file_are_read_by_the_model_that_is_named(command, shapes
     arguments = ("score", "--tasks", "reason_seg", "--data", shapes, "--predictions", "p.jsonl")
     refused = command(*arguments)
     assert refused.returncode == 2 and "qwen_vl(backend=stored)" in refused.stderr
-    shown = command.json(*arguments, "--model", "qwen_vl(backend=stored)")["tasks"]["reason_seg"]
+    shown = command.json(*arguments, "--model", BY_BOXES)["tasks"]["reason_seg"]
     assert (shown["n_scored"], shown["n_failed"]) == (1, 7)
-    told = command(*arguments, "--model", "qwen_vl(backend=stored)", "--out", "made").stdout
+    told = command(*arguments, "--model", BY_BOXES, "--out", "made").stdout
     assert "runs: made/p/reason_seg" in told and "harness explain made/p/reason_seg" in told
 
 

@@ -350,7 +350,7 @@ def test_verdicts_of_both_runs_count(capsys, evaluated, tmp_path, monkeypatch):
         path = tmp_path / f"{len(text)}.jsonl"
         rows = [json.dumps({"id": one.id, "response": text}) for one in samples]
         path.write_text("\n".join(rows) + "\n")
-        model = f"qwen_vl(backend=stored(file={path}))"
+        model = f"qwen_vl(backend=stored(file={path}),segmenter=box,propagator=still)"
         runs.append(evaluated(model, "--judge", "grader", task="v_star", root=root))
     _, steps = explained(capsys, *runs)
     assert list(steps) == ["responses: backend"]

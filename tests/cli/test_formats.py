@@ -114,6 +114,39 @@ def test_vlmevalkits_table_scores_as_our_lines_do(capsys, tmp_path, told, ours):
     assert scored(capsys, path, "--format", "vlmevalkit") == expected
 
 
+def test_what_is_accepted_is_noted_with_its_number_and_kept_in_the_record(capsys, tmp_path, told):
+    path = tmp_path / "x.csv"
+    names = [name for name, *_ in told]
+    path.write_text(f"id,prediction\r\n{names[0]},A\r\n{names[1]}\r\n{names[2]},\r\n", newline="")
+    arguments = [
+        "--tasks",
+        "long_video_bench",
+        "--data",
+        str(EXAMPLE),
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    given = ["--predictions", str(path), "--format", "vlmevalkit", "--json"]
+    assert main(["score", *arguments, *given]) == 0
+    assert f"{path}: 2 predictions that are empty\n" in capsys.readouterr().err
+    (manifest,) = (tmp_path / "o").rglob("manifest.json")
+    described = json.loads(manifest.read_text())["model"]["description"]
+    assert described["notes"] == ["2 predictions that are empty"]
+
+
+def test_an_unknown_format_is_told_the_names_in_one_line(capsys):
+    assert main(["score", "--format", "coco-json", "--tasks", "mevis"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "coco-json" in told and "sa2va, png-tree" in told
+
+
+def test_a_zip_in_the_place_of_a_folder_is_to_be_unpacked(capsys, tmp_path, shapes):
+    (tmp_path / "submission.zip").write_bytes(b"PK\x03\x04")
+    given = ["--predictions", str(tmp_path / "submission.zip"), "--format", "png-tree"]
+    assert main(["score", "--tasks", "mevis", "--data", str(shapes), *given]) == 3
+    assert "`unzip submission.zip`" in capsys.readouterr().err
+
+
 def test_answers_in_words_are_scored_without_the_videos(capsys, tmp_path, ours):
     root = tmp_path / "data"
     shutil.copytree(EXAMPLE, root)

@@ -65,7 +65,7 @@ def said(tmp_path_factory):
     return path
 
 
-def evaluated(said, out, *, parts=""):
+def evaluated(said, out, *, parts=",segmenter=grabcut"):
     model = f"qwen_vl(backend=stored(file={said}){parts})"
     return main(
         [
@@ -120,7 +120,7 @@ def test_predictions_that_are_read_with_grabcut_say_so_too(tmp_path, capsys):
                 "--predictions",
                 str(path),
                 "--model",
-                "visionreasoner(backend=stored)",
+                "visionreasoner(backend=stored,segmenter=grabcut)",
                 "--out",
                 str(out),
             ]

@@ -6,6 +6,8 @@ import tomllib
 import pytest
 
 from harness import papers, plugins
+from harness.models.dt_r1.catalog import PRESETS
+from harness.models.dt_r1.executor import TwinBuilder
 from harness.papers import Deviation, declared_settings, deviations
 from harness.spec import parse
 from harness.types import AnswerForm
@@ -53,7 +55,7 @@ def test_what_is_declared_are_settings_and_parts_that_there_are(model):
     paper, settings = declared_settings(model)
     assert paper and settings
     for one in settings:
-        assert plugins.accepts("models", model, one.setting)
+        assert plugins.accepts("models", model, one.setting.partition(".")[0])
         for value in one.paper if one.setting in PARTS else ():
             spec = parse(value)
             known = inspect.signature(plugins.load(PARTS[one.setting], spec.name)).parameters
@@ -73,6 +75,9 @@ def test_the_papers_own_composition_has_no_deviation(model):
                 continue
             if one.setting in PARTS:
                 described[one.setting] = part(one.paper[0])
+            elif one.record.startswith("perception"):
+                nodes = described.setdefault("perception", {"nodes": {}})["nodes"]
+                nodes[one.record.rpartition(".")[2]] = None if "none" in one.paper else one.paper[0]
             elif one.record:
                 described["voters"] = {"checkpoint": one.paper[0]}
             elif defaults[one.setting].default not in one.paper:
@@ -133,6 +138,52 @@ OTHERS = [
 def test_each_setting_that_is_not_the_papers_is_named(model, described, form, wanted):
     found = deviations(model, described, [AnswerForm(form)])
     assert {one.setting: one.used for one in found} == wanted
+
+
+def twin_of(nodes):
+    """The record of a model with these nodes, and what of it is not the paper's."""
+    described = {"perception": TwinBuilder(parse(nodes)).describe()}
+    found = deviations("dt_r1(prompt=paper)", described, [AnswerForm.MASK])
+    assert found == deviations("jit", described, [AnswerForm.MASK])
+    return {one.setting.removeprefix("nodes."): one.used for one in found}
+
+
+def test_nodes_are_compared_by_what_they_are_and_not_by_the_word_of_the_spec():
+    spelled = ",".join(f"{role}={spec}" for role, spec in PRESETS["paper"].items())
+    assert twin_of("paper") == twin_of(f"local({spelled},Tracking=none)") == {}
+    assert set(twin_of("local")) == {*PRESETS["local"]} - {"DepthStats", "OpenCV"}
+
+
+@pytest.mark.parametrize(
+    ("change", "role"),
+    [
+        ("SAM2=sam2", "SAM2"),  # without a checkpoint
+        ("SAM2=sam2(checkpoint=facebook/sam2-hiera-tiny)", "SAM2"),
+        ("OWLv2=owlv2(checkpoint=google/owlv2-large-patch14-ensemble)", "OWLv2"),
+        ("DINOv2=none", "DINOv2"),
+        ("OCR=ocr", "OCR"),
+        (
+            "SemanticAnalysis=semantic_analysis(by_question=true,"
+            "backend=transformers(checkpoint=Qwen/Qwen2.5-VL-3B-Instruct))",
+            "SemanticAnalysis",
+        ),
+    ],
+)
+def test_each_node_that_is_not_the_papers_is_named(change, role):
+    assert set(twin_of(f"paper({change})")) == {role}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SAM2=sam2(checkpoint=/weights/sam2-hiera-large,grid=16)",
+        "SAM2=child(node=sam2(checkpoint=facebook/sam2-hiera-large),gpu=1)",
+        "SemanticAnalysis=semantic_analysis(by_question=true,backend=openai("
+        "model=Qwen/Qwen2.5-VL-7B-Instruct,base_url=http://127.0.0.1:8000/v1))",
+    ],
+)
+def test_where_a_node_runs_is_no_deviation(change):
+    assert twin_of(f"paper({change})") == {}
 
 
 def test_the_reader_of_responses_that_exist_counts():

@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -18,7 +19,9 @@ from harness.errors import DataError, UsageError
 from harness.leaderboards.definitions import definitions, find, methods, methods_of, read
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
+from harness.papers import deviations
 from harness.spec import parse, parse_list
+from harness.types import AnswerForm
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -30,6 +33,10 @@ TABLES = {
     "videoseg_r1": "1 2 3 4 5 6 7 B1 H3 H4 H5 H6",
     "vr_ttrl": "2 3 4 5 6 7 8 9 10 11",
 }
+SERVED = (
+    "qwen_vl(backend=openai(model=m,base_url=http://x/v1,key_variable=NO_KEY,coordinates=pixels),"
+    "segmenter=box)"
+)
 BOARD = """
 paper = "mine"
 table = "1"
@@ -76,7 +83,7 @@ def test_a_dry_run_of_every_table_has_commands_that_can_be_given():
                     assert task.arguments.get("split", splits[0]) in splits
                     assert task.arguments.get("protocol", protocols[0]) in protocols
                 needed = parsed.model
-                assert step.estimate.hours > 0
+                assert step.needs or step.estimate.hours > 0
             for text in needed:
                 check(parse(text))
                 assert {*paths(parse(text))} <= folders, (definition.heading, step.name)
@@ -140,7 +147,93 @@ def test_a_dry_run_prints_commands_hours_and_memory_and_loads_no_network():
     commands = [line for line in lines if line.startswith(("harness ", "accelerate "))]
     assert [" train " in line for line in commands] == [True] * 4 + [False] * 4
     about = [line for line in lines if line.startswith(("# train", "# eval"))]
-    assert len(about) == 7 and all("GB on" in line and "L40" in line for line in about)
+    assert len(about) == 7 and all("GB each on" in line and "L40" in line for line in about)
+
+
+def shown(capsys, *arguments):
+    """The commands of a dry run, each with the lines above it."""
+    assert main(["reproduce", *arguments, "--dry-run"]) == 0
+    return capsys.readouterr().out.split("\n\n")
+
+
+def test_a_dry_run_counts_the_papers_samples_and_not_a_generated_worlds(
+    tmp_path, monkeypatch, capsys
+):
+    """The tutorial's toy data lies in a folder that is called ROOT."""
+    command = ("dr2seg", "1", "--device", "H100")
+    nowhere = shown(capsys, *command)
+    monkeypatch.chdir(tmp_path)
+    assert (
+        main(["data", "make", "shapes", "--out", "ROOT", "--size", "1", "--tasks", "reason_seg"])
+        == 0
+    )
+    capsys.readouterr()
+    assert shown(capsys, *command) == shown(capsys, *command, "--data", "ROOT") == nowhere
+    evaluations = [part for part in nowhere if part.startswith("# eval")]
+    assert all("200 of reason_seg(split=val" in part and "779 of" in part for part in evaluations)
+    assert "7,000 of visionreasoner_7k" in "".join(nowhere) and "38 s" not in "".join(nowhere)
+
+
+def test_a_row_that_fits_no_device_names_what_does(capsys):
+    (row,) = [
+        part for part in shown(capsys, "vr_ttrl", "8", "--device", "L40S") if "updates=10" in part
+    ]
+    assert "more than the 48 GB of one L40S: finetune=lora needs" in row and "H100 has 80 GB" in row
+    assert "GB of the machine's own memory" in row
+    for table in ("2", "3", "10"):  # what the paper had is enough
+        assert "more than" not in "".join(shown(capsys, "vr_ttrl", table, "--device", "H100"))
+
+
+def test_a_training_is_launched_on_the_machines_that_its_configuration_names(tmp_path, capsys):
+    parts = shown(capsys, "dt_r1", "7", "--device", "RTX 4090")
+    for part in (part for part in parts if part.startswith("# train")):
+        (command,) = [line for line in part.splitlines() if line.startswith("accelerate")]
+        config = re.search(r"--config (\S+)", command)[1]
+        text = (ROOT / "trainers" / "dt_r1" / "configs" / f"{config}.toml").read_text("utf-8")
+        for option in ("--num_machines", "--num_processes"):
+            said = re.findall(rf"{option} (\d+)", text)
+            assert re.findall(rf"{option} (\d+)", command) == said, config
+    command = ["reproduce", "dt_r1", "1", "--data", str(tmp_path), "--out", str(tmp_path / "o")]
+    assert main(command) == UsageError.exit_code
+    assert "--machine_rank RANK" in capsys.readouterr().err, "it cannot start the other machine"
+
+
+def test_a_row_behind_a_server_is_run_where_its_key_is_given_and_named_where_not(
+    tmp_path, monkeypatch, capfd
+):
+    parts = shown(capfd, "video_str", "1", "--device", "H100")
+    left = {"GPT-4o": "OPENAI_API_KEY", "Gemini-2.0-Flash": "GEMINI_API_KEY"}
+    for name, key in left.items():
+        (part, *_) = [part for part in parts if part.startswith(f"# eval {name}\n")]
+        assert f"${key}; left out" in part and "harness eval" in part and "GB" not in part
+    (local, *_) = [part for part in parts if part.startswith("# eval MiniCPM-V-2.6\n")]
+    assert "vllm serve openbmb/MiniCPM-V-2_6" in local
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    (part, *_) = [one for one in shown(capfd, "video_str", "1") if "# eval GPT-4o\n" in one]
+    assert "with the key in $OPENAI_API_KEY" in part and "left out" not in part
+    (tmp_path / "mine.toml").write_text(BOARD.replace("whole_frame", SERVED))
+    command = ["reproduce", str(tmp_path), "1", "--data", str(EXAMPLE)]
+    assert main([*command, "--out", str(tmp_path / "o")]) == 0
+    said = "left out: eval frame: needs m at http://x/v1, with the key in $NO_KEY"
+    assert said in capfd.readouterr().err
+
+
+def test_rows_behind_servers_are_told_apart_by_the_networks_they_ask():
+    rows = {one.row.row: one for one in methods_of(find("video_str", "1"))}
+    server = "openai(model=openbmb/MiniCPM-V-2_6,base_url=http://gpu7/v1,concurrency=8)"
+    used = f"video_r1(backend={server})"
+    assert [name for name, one in rows.items() if one.is_of(used)] == ["MiniCPM-V-2.6"]
+    assert rows["Video-R1"].is_of("video_r1(checkpoint=Video-R1/Video-R1-7B,backend=vllm)")
+
+
+def test_the_memo_row_has_the_papers_views():
+    """Appendix C: random crop, flip and colour jitter."""
+    rows = [row for row in find("vr_ttrl", "10").rows if "MEMO" in row.row]
+    specs = [parse(row.model) for row in rows]
+    assert len(specs) == 2 and all(spec.arguments["geometric"] for spec in specs)
+    (found,) = deviations("memo(base=pocket)", {}, [AnswerForm.MASK])[-1:]
+    assert found.setting == "geometric"
+    assert not [one for one in deviations(rows[0].model, {}, []) if one.setting == "geometric"]
 
 
 def test_a_board_of_pocket_is_estimated_for_a_cpu_and_a_generated_world(capsys):
@@ -149,7 +242,7 @@ def test_a_board_of_pocket_is_estimated_for_a_cpu_and_a_generated_world(capsys):
         assert main(["reproduce", "pocket", table, "--dry-run"]) == 0
         lines = capsys.readouterr().out.splitlines()
         about = [line for line in lines if line.startswith(("# train", "# eval"))]
-        assert about and all("1 GB on 1 × CPU" in line and " h," not in line for line in about)
+        assert about and all("1 GB each on 1 × CPU" in line and " h," not in line for line in about)
         assert not any("about 0" in line or "assumed" in line for line in lines)
 
 
@@ -259,6 +352,60 @@ def test_a_training_that_was_begun_goes_on(tmp_path):
     steps = plan(find("dr2seg", "3"), "ROOT", tmp_path, device_of("H100"))
     trained = [step.command for step in steps if step.command[0] == "train"]
     assert ["--resume" in one for one in trained] == [True, False, False, False]
+
+
+JIT = "jit(backend=openai(model={},base_url={},coordinates=pixels{}),nodes=paper)"
+
+
+@pytest.mark.parametrize("table", ["1", "2", "3", "5", "6"])
+def test_jit_is_a_row_of_the_tables_that_print_it(table):
+    rows = {row.row: row for row in find("dt_r1", table).rows}
+    assert "nodes=paper" in rows["JiT"].model
+    found = [m.row.row for m in methods_of(find("dt_r1", table)) if m.is_of(rows["JiT"].model)]
+    assert found == ["JiT"]
+
+
+def test_language_models_over_twins_are_told_apart_by_the_network_of_their_backend():
+    rows = methods_of(find("dt_r1", "4"))
+    for model, row in (
+        ("Qwen/Qwen2.5-72B-Instruct", ["Qwen2.5-72B"]),
+        ("/weights/Qwen2.5-72B-Instruct", ["Qwen2.5-72B"]),
+        ("gemini-2.0-flash-lite", ["Gemini-2.0-flash-lite"]),
+        ("another", []),
+    ):
+        used = JIT.format(model, "http://elsewhere:1/v1", "")
+        assert [one.row.row for one in rows if one.is_of(used)] == row
+
+
+def test_a_row_without_its_server_or_key_is_left_out_and_said(tmp_path, capsys, monkeypatch):
+    free = socket.socket()
+    free.bind(("127.0.0.1", 0))
+    served = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    board = tmp_path / "ours-1.toml"
+    rows = [JIT.format("m", served, ""), JIT.format("n", served, ",key_variable=NO_SUCH_KEY")]
+    named = ", ".join(f'{{row = "{place}", model = "{one}"}}' for place, one in enumerate(rows))
+    board.write_text(
+        'paper = "ours"\ntable = "1"\ntitle = "t"\n'
+        f'columns = [{{task = "counting", metrics = ["accuracy"]}}]\nrows = [{named}]\n'
+    )
+    ran = []
+    monkeypatch.setattr("subprocess.run", lambda line, **_: ran.append(line) or Done())
+    line = ["reproduce", str(tmp_path), "1", "--data", str(tmp_path), "--out", str(tmp_path / "o")]
+    assert main(line) == 0
+    said = capsys.readouterr().out
+    assert f"left out: eval 0: no server answers at {served}" in said
+    assert "left out: eval 1: NO_SUCH_KEY has no key" in said
+    assert [one[3] for one in ran] == ["board"]
+    free.listen()
+    monkeypatch.setenv("NO_SUCH_KEY", "k")
+    ran.clear()
+    assert main(line) == 0
+    free.close()
+    assert [one[3] for one in ran] == ["eval", "eval", "board"]
+
+
+class Done:
+    returncode = 0
 
 
 @pytest.mark.slow

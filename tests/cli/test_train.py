@@ -52,7 +52,7 @@ def line(tiny_qwen, tmp_path):
         "--method",
         "sft",
         "--model",
-        f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8)",
+        f"qwen_vl(checkpoint={tiny_qwen},max_new_tokens=8,segmenter=box)",
         "--train-tasks",
         "reason_seg",
         "--data",
@@ -112,7 +112,7 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
         [
             "eval",
             "--model",
-            f"qwen_vl(checkpoint={out},max_new_tokens=8)",
+            f"qwen_vl(checkpoint={out},max_new_tokens=8,segmenter=box)",
             "--tasks",
             "reason_seg",
             "--data",
@@ -174,15 +174,17 @@ def test_further_metrics_without_a_task_are_refused(line, capsys, tmp_path):
 
 def test_a_checkpoint_is_evaluated_by_the_model_that_is_named_for_it(line, capsys, tmp_path):
     config = tmp_path / "mine.toml"
-    config.write_text('eval_model = "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"\n')
+    config.write_text(
+        'eval_model = "qwen_vl(checkpoint={checkpoint},max_new_tokens=5,segmenter=box)"\n'
+    )
     requested = [*line, "--config", str(config), "--eval-tasks", "reason_seg"]
     assert main([*requested, "--json"]) == 0
     out = tmp_path / "out"
     info = Training.open(out).manifest
-    assert info["eval_model"] == "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"
+    assert info["eval_model"] == "qwen_vl(checkpoint={checkpoint},max_new_tokens=5,segmenter=box)"
     assert "max_new_tokens=8" in info["model"]["spec"]
     run = json.loads((out / "eval" / "reason_seg" / "manifest.json").read_text())
-    assert run["model"]["spec"] == f"qwen_vl(checkpoint={out},max_new_tokens=5)"
+    assert run["model"]["spec"] == f"qwen_vl(checkpoint={out},max_new_tokens=5,segmenter=box)"
     assert info["tasks"][0]["faults"] == {"found": 0, "left_out": 0}
     capsys.readouterr()
     assert main([*line, "--resume", "--json"]) == 0, "it is no part of what was trained"
@@ -275,13 +277,25 @@ def test_a_judge_may_stand_in_the_configuration_and_is_refused_where_nothing_nee
     assert "judged" in capsys.readouterr().err
 
 
-def test_a_used_folder_is_refused_and_going_on_needs_the_same_settings(line, capsys, tmp_path):
-    assert main(line) == 0
+def test_the_same_command_goes_on_and_only_what_alters_the_result_is_refused(line, capsys):
+    assert main([*line, "--keep-state"]) == 0
     assert "steps 3" in capsys.readouterr().out
-    assert main(line) == 2
-    assert "--resume" in capsys.readouterr().err
-    assert main([*line, "--resume", "--set", "learning_rate=1e-3"]) == 5
-    assert "learning_rate: 1e-05 → 0.001" in capsys.readouterr().err
+    assert main(line) == 0
+    assert "finished already" in capsys.readouterr().err
+    assert main([*line, "--set", "learning_rate=1e-3,save_steps=7"]) == 5
+    error = capsys.readouterr().err
+    assert "learning_rate: 1e-05 → 0.001" in error and "save_steps" not in error
+    assert main([*line, "--set", "max_steps=2"]) == 5
+    assert "max_steps: 3 → 2" in capsys.readouterr().err
+    assert main([*line, "--set", "max_steps=4,save_steps=7", "--json"]) == 0
+    output = said(capsys)
+    assert output["result"]["steps"] == 4
+    manifest = Training.open(Path(output["out"])).manifest
+    assert {(one["setting"], one["from"], one["to"]) for one in manifest["changed"]} == {
+        ("max_steps", 3, 4),
+        ("save_steps", 100, 7),
+    }
+    line = [*line, "--set", "max_steps=4,save_steps=7"]
     assert main([*line, "--resume", "--json"]) == 0
     assert said(capsys)["result"]["steps"] == 3
 

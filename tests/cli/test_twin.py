@@ -15,8 +15,11 @@ from harness.cli.main import main
 from harness.errors import Unavailable, UsageError
 from harness.leaderboards.render.twins import render
 from harness.leaderboards.twin_view import draw_depth, draw_frame
+from harness.models.dt_r1.catalog import PRESETS
+from harness.models.dt_r1.phrases import phrases_of
 from harness.models.dt_r1.plan import parse_plan
 from harness.models.nodes.opencv_objects import OpenCVObjects
+from harness.models.nodes.salient_boxes import SalientBoxes
 from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.world.families import draw_scene
@@ -89,9 +92,57 @@ def test_a_plan_that_is_none(image_file: Path, capsys: Any, plan: str | None, wo
     assert not (image_file.parent / "twin.html").exists()
 
 
-def test_weights_that_are_not_given_are_said_at_once(image_file: Path, capsys: Any) -> None:
-    assert main(["twin", "show", "--media", str(image_file), "--nodes", "paper"]) == 2
-    assert "facebook/sam2" in capsys.readouterr().err
+@pytest.fixture
+def no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An empty cache of the hub; the checkpoints of `nodes=paper`, of which it has none."""
+    constants = pytest.importorskip("huggingface_hub.constants")
+    (tmp_path / "hub").mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return re.findall(r"checkpoint=([\w./-]+)", " ".join(PRESETS["paper"].values()))
+
+
+def test_all_weights_that_are_not_here_are_said_at_once(
+    image_file: Path, capsys: Any, no_weights: list[str]
+) -> None:
+    assert len(no_weights) == 5
+    assert main(["twin", "show", "--media", str(image_file), "--nodes", "paper"]) == 4
+    said = capsys.readouterr().err
+    assert all(f"hf download {one}" in said for one in no_weights), said
+
+
+def test_a_run_without_the_weights_of_its_nodes_is_refused_with_all_of_them_at_its_start(
+    tmp_path: Path, capsys: Any, no_weights: list[str]
+) -> None:
+    command = ["eval", "--model", "dt_r1(checkpoint=nobody/nothing,nodes=paper)"]
+    command += ["--tasks", "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "run")]
+    assert main(command) == 4
+    said = capsys.readouterr().err
+    assert all(f"hf download {one}" in said for one in ("nobody/nothing", *no_weights)), said
+
+
+def test_twins_of_two_questions_are_two_where_a_node_looks_for_what_they_name(
+    tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def run_for(self: Any, media: Any, indices: Any, inputs: Any, phrases: Any) -> Any:
+        seen.append(tuple(phrases))
+        return self.run(media, indices, inputs)
+
+    monkeypatch.setattr(SalientBoxes, "by_question", True)
+    monkeypatch.setattr(SalientBoxes, "run_for", run_for)
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"OWLv2": []}')
+    command = ["twin", "build", "--tasks", "reason_seg", "--data", str(DATA), "--json"]
+    command += ["--plan", str(plan), "--out", str(tmp_path / "twins")]
+    assert main(command) == 0
+    first = json.loads(capsys.readouterr().out)
+    task = plugins.build("tasks", parse("reason_seg"), data=DATA)
+    named = {phrases_of(one.query.text) for one in samples_of(task)}
+    assert set(seen) == named and any(named)
+    assert main(command) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["built"] == 0 and again["there"] == first["built"] + first["there"]
 
 
 def test_twins_are_built_once_and_gone_on_with(tmp_path: Path, capsys: Any) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from harness.cli.arguments.scores import FORMATS as OFFERED
 from harness.cli.score import TREES, _tree
 from harness.errors import DataError
-from harness.formats import read_format
+from harness.formats import ROWS, read_format
+from harness.interchange import row_to_answer
 from harness.masks import Rle
 from harness.media import pixels
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -167,6 +168,38 @@ def tempcompass(root, told, hidden):
     return whole(root / "yes_no.json", plain)
 
 
+def blink(root, told, hidden):
+    return whole(root / "x.json", {one.id: f"({letter(one)})" for one in told})
+
+
+def letter(one):
+    return "ABCDEFGH"[SAMPLES.index(one)]
+
+
+def coco(root, told, hidden):
+    rows = [
+        {"video_id": one.id, "segmentations": [run_length(one, frame) for frame in FRAMES]}
+        for one in told
+    ]
+    return whole(root / "x.json", rows)
+
+
+def sa2va(root, told, hidden):
+    plain = {}
+    for one in told:
+        video, expression = one.id.split("/")
+        masks = [run_length(one, frame) for frame in FRAMES]
+        expressions = plain.setdefault(video, {})
+        expressions[expression] = {"frames": list(FRAMES), "prediction_masks": masks}
+    return whole(root / "results.json", plain)
+
+
+def run_length(one, frame):
+    labels = np.zeros((SIDE, SIDE), bool)
+    labels.flat[: number(one, frame)] = True
+    return Rle.from_array(labels).to_json()
+
+
 def png_tree(root, told, hidden):
     for one in told:
         for frame in reversed(FRAMES):
@@ -210,6 +243,9 @@ WRITERS = {
     "tempcompass": tempcompass,
     "sti": sti,
     "vsi": vsi,
+    "blink": blink,
+    "coco": coco,
+    "sa2va": sa2va,
     "png-tree": png_tree,
     "label-tree": label_tree,
     "mask-tree": mask_tree,
@@ -225,6 +261,9 @@ NEEDS = {
     "mask-tree": {"id"},
     "lmms-eval": {"id"},
     "vsi": {"id"},
+    "blink": {"id"},
+    "coco": {"id"},
+    "sa2va": {"id"},
     "vlmevalkit": {"video", "question"},
     "tempcompass": {"question"},
 }
@@ -248,6 +287,16 @@ def read(name, path):
             for one, output in zip(requested, made, strict=True)
         }
     samples = SAMPLES
+    if name in ROWS:
+        tracks = [
+            replace(one, query=replace(one.query, forms=(AnswerForm.MASK_TRACK,)))
+            for one in samples
+        ]
+        rows = read_format(name, path, tracks).rows
+        return {
+            one.id: tuple(mask.area for mask in row_to_answer(rows[one.id], one.query).masks)
+            for one in tracks
+        }
     if name == "sti":
         samples = [
             Sample(id=f"{one.id.replace('/', '|')}|0|1", query=one.query, target=one.target)
@@ -258,7 +307,9 @@ def read(name, path):
 
 
 def right(name):
-    if name == "png-tree":
+    if name == "blink":
+        return {one.id: f"({letter(one)})" for one in SAMPLES}
+    if name == "png-tree" or name in ROWS:
         return {one.id: tuple(number(one, frame) for frame in FRAMES) for one in SAMPLES}
     if name == "mask-tree":
         return {one.id: (number(one, FRAMES[0]),) for one in SAMPLES}
@@ -277,7 +328,7 @@ HIDDEN = [
 @given(seed=st.integers(0, 2**16))
 def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, seed):
     info = random.Random(seed).sample(SAMPLES, len(SAMPLES))
-    for hidden in HIDDEN if name not in TREES else [set()]:
+    for hidden in HIDDEN if name not in {*TREES, *ROWS} else [set()]:
         path = WRITERS[name](tmp_path_factory.mktemp("law"), info, hidden)
         try:
             found = read(name, path)

@@ -1,9 +1,9 @@
 """Predictions as other evaluations leave them: whose sample each is, and what is refused."""
 
 import csv
+import datetime
 import json
 import sys
-import types
 import zipfile
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,9 +14,10 @@ import pytest
 from harness.cli.arguments.scores import FORMATS as OFFERED
 from harness.cli.score import TREES
 from harness.errors import DataError, MissingDependency
-from harness.formats import FORMATS, inspect_logs, read_format
+from harness.formats import FORMATS, ROWS, inspect_logs, read_format
+from harness.interchange import row_to_prediction
 from harness.media import pixels
-from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, FailureKind, Query, Sample, Target, query_id
 
 IMAGE = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
 QUESTIONS = {
@@ -60,7 +61,7 @@ def lmms(number, response, **more):
 
 
 def test_all_formats_can_be_asked_for():
-    assert set(OFFERED) == {"jsonl", *FORMATS, *TREES}
+    assert set(OFFERED) == {"jsonl", *FORMATS, *ROWS, *TREES}
 
 
 def test_lmms_eval_by_the_id_in_the_document(tmp_path):
@@ -197,6 +198,8 @@ def test_tempcompass_predictions_by_video_aspect_and_question(tmp_path, key):
     path.write_text(json.dumps({"v": {"action": info}}))
     found = read_format("tempcompass", path, samples)
     assert said(found) == {"yes_no/v/action/0": "yes"} and len(found.unmatched) == 1
+    renamed = path.rename(tmp_path / "gemini, yes_no.json")
+    assert said(read_format("tempcompass", renamed, samples)) == said(found)
     path.write_text(json.dumps({"v": {"action": [{key: "yes"}], "order": [{key: "no"}]}}))
     found = read_format("tempcompass", path, samples)
     assert said(found) == {"yes_no/v/order/0": "no"}, "the only question on that aspect"
@@ -277,29 +280,203 @@ def test_a_pickle_is_never_opened(tmp_path):
         read_format("vlmevalkit", tmp_path / "x.pkl", SAMPLES)
 
 
-def test_a_sheet_needs_its_package_and_is_read_as_texts(tmp_path, monkeypatch):
-    path = tmp_path / "x.xlsx"
-    zipfile.ZipFile(path, "w").close()
+def sheet(path, rows, change=lambda sheet: None):
+    """Write rows as a spreadsheet that a program changed."""
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in rows:
+        book.active.append(row)
+    change(book.active)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_needs_its_package(tmp_path, monkeypatch):
+    path = sheet(tmp_path / "x.xlsx", [("index", "prediction")])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingDependency, match="openpyxl"):
         read_format("vlmevalkit", path, SAMPLES)
-    rows = [("index", "question", "prediction"), (1, QUESTIONS["001-2"], 3), (2, None, None)]
-    sheet = types.SimpleNamespace(
-        iter_rows=lambda values_only: iter(rows), reset_dimensions=lambda: None
+
+
+COLUMNS = ("index", "question", "id", "prediction")
+
+
+def test_cells_that_a_sheet_lacks_are_empty_and_texts_like_formulas_are_texts(tmp_path):
+    rows = [
+        COLUMNS,
+        (0, QUESTIONS["001-1"], "001-1", None),
+        (1, None, "001-2", "=B"),
+        (None,) * 4,
+        (2, None, "002-1", 3),
+        (3, None, "002-2", "D_x000D_\nso"),
+    ]
+    path = sheet(tmp_path / "x.xlsx", rows)
+    found = read_format("vlmevalkit", path, SAMPLES)
+    texts = {"001-1": "", "001-2": "=B", "002-1": "3", "002-2": "D\r\nso"}
+    assert said(found) == texts and found.notes == ("1 predictions that are empty",)
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "shown", "found"),
+    [
+        ("C2", datetime.date(2001, 1, 1), None, "2001-01-01"),
+        ("D2", 0.5, "0%", "0.5"),
+        ("D2", 5, '"$"#,##0', "5"),
+        ("D2", "#NAME?", None, "#NAME"),
+        ("D2", "########", None, "###"),
+        ("B2", "#REF!", None, "#REF!"),
+    ],
+)
+def test_a_cell_whose_text_is_lost_is_refused_by_name(tmp_path, cell, value, shown, found):
+    def change(sheet):
+        sheet[cell] = value
+        if shown:
+            sheet[cell].number_format = shown
+
+    rows = [COLUMNS, (0, QUESTIONS["001-1"], "001-1", "B")]
+    path = sheet(tmp_path / "x.xlsx", rows, change)
+    with pytest.raises(DataError) as error:
+        read_format("vlmevalkit", path, SAMPLES)
+    column = COLUMNS["ABCD".index(cell[0])]
+    assert all(word in str(error.value) for word in ("row 2", repr(column), found, "spreadsheet"))
+
+
+def test_a_cell_that_is_full_may_have_been_cut(tmp_path):
+    path = sheet(tmp_path / "x.xlsx", [COLUMNS, (0, None, "001-1", "B" * 32_767)])
+    (note,) = read_format("vlmevalkit", path, SAMPLES).notes
+    assert note.startswith("1 predictions of 32,767 characters")
+
+
+@pytest.mark.parametrize("comma", [",", ";", "\t"])
+def test_text_tables_of_other_separators_short_rows_and_blank_lines(tmp_path, comma):
+    lines = (["index", "id", "prediction", ""], ["0", "001-1", "B", "", ""], ["1", "001-2"])
+    path = tmp_path / "x.CSV"
+    path.write_text("\r\n".join(map(comma.join, (*lines, ["", "", ""], []))), newline="")
+    found = read_format("vlmevalkit", path, SAMPLES)
+    assert said(found) == {"001-1": "B", "001-2": ""}
+    assert found.notes == ("1 predictions that are empty",)
+    path.write_text("\n".join(map(comma.join, lines)))
+    with pytest.raises(
+        DataError, match=r"line 3: expected 4 cells, found 2\. Is the file complete"
+    ):
+        read_format("vlmevalkit", path, SAMPLES)
+
+
+def test_a_row_with_more_cells_than_names_is_refused(tmp_path):
+    path = sheet(tmp_path / "x.xlsx", [COLUMNS, (0, None, "001-1", "B", "C")])
+    with pytest.raises(DataError, match="row 2: expected 4 cells, found 5"):
+        read_format("vlmevalkit", path, SAMPLES)
+
+
+def asked_of(video, *texts, wrap="{}", answers=()):
+    """Samples of TempCompass: questions about the action in a video, by the place in its list."""
+    for number, text in enumerate(texts):
+        one = sample(f"yes_no/{video}/action/{number}", wrap.format(text))
+        target = Target(answer=Answer(text=answers[number] if answers else "yes"))
+        yield replace(
+            one, group=video, target=target, categories={"format": "yes_no", "aspect": "action"}
+        )
+
+
+def predicted(path, *entries):
+    """A file of TempCompass's predictions about one video: (question, prediction, answer)."""
+    keys = ("question", "prediction", "answer")
+    info = [dict(zip(keys, entry, strict=False)) for entry in entries]
+    path.write_text(json.dumps({"v": {"action": info}}))
+    return path
+
+
+SHORT, LONG = "Is the car driving on the road?", "In the scene, is the car driving on the road?"
+
+
+@pytest.mark.parametrize(
+    ("wrap", "longer"),
+    [
+        ("{}", LONG),
+        ("{}\nPlease answer yes or no:", LONG),
+        ("Look at the video. {} Answer.", LONG),
+        ("Look.\n{}\nAnswer.", f"A dog barks. {SHORT}"),
+    ],
+)
+def test_a_question_that_another_one_holds_keeps_its_own_response(tmp_path, wrap, longer):
+    samples = list(asked_of("v", SHORT, longer, wrap=wrap))
+    path = predicted(tmp_path / "yes_no.json", (longer, "No"), (SHORT, "Yes"))
+    found = said(read_format("tempcompass", path, samples))
+    assert found == {"yes_no/v/action/0": "Yes", "yes_no/v/action/1": "No"}
+
+
+def test_a_prompt_that_holds_two_questions_is_about_the_one_that_holds_the_other(tmp_path):
+    samples = list(asked_of("v", SHORT, f"A dog barks. {SHORT}"))
+    path = predicted(tmp_path / "yes_no.json", (f"Look.\n{samples[1].query.text}\nAnswer.", "No"))
+    assert said(read_format("tempcompass", path, samples)) == {"yes_no/v/action/1": "No"}
+
+
+def test_a_question_that_is_not_asked_is_not_taken_for_one_that_holds_it(tmp_path):
+    samples = list(asked_of("v", LONG, wrap="{} Please answer yes or no:"))
+    path = predicted(tmp_path / "yes_no.json", (SHORT, "Yes"))
+    assert not said(read_format("tempcompass", path, samples))
+
+
+def test_rows_in_another_order_are_not_believed_where_questions_hold_each_other(tmp_path):
+    """Both rows fit the sample there, by words and by answer; only the order is wrong."""
+    samples = list(asked_of("v", SHORT, f"A dog barks. {SHORT}"))
+    rows = [
+        {"doc_id": row, "input": one.query.text, "target": "yes", "resps": str(row)}
+        for row, one in enumerate(reversed(samples))
+    ]
+    found = said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), samples))
+    assert found.items() <= {"yes_no/v/action/1": "0", "yes_no/v/action/0": "1"}.items()
+
+
+def test_a_question_that_is_asked_twice_gets_both_responses_in_order(tmp_path):
+    samples = list(asked_of("v", SHORT, SHORT, LONG))
+    path = predicted(tmp_path / "yes_no.json", (LONG, "a"), (SHORT, "b"), (SHORT, "c"))
+    found = read_format("tempcompass", path, samples)
+    names = [f"yes_no/v/action/{number}" for number in range(3)]
+    assert said(found) == dict(zip(names, "bca", strict=True)) and not found.repeated
+    assert found.notes == (
+        "2 responses to questions that the benchmark asks twice, assigned in their order",
     )
-    book = types.SimpleNamespace(worksheets=[sheet])
-    fake = types.SimpleNamespace(load_workbook=lambda *_, **__: book)
-    monkeypatch.setitem(sys.modules, "openpyxl", fake)
-    assert said(read_format("vlmevalkit", path, SAMPLES)) == {"001-2": "3"}
+    one = read_format("tempcompass", predicted(path, (SHORT, "b")), samples)
+    assert said(one) == {names[0]: "b"}, "the other one has none"
+    again = predicted(path, (SHORT, "b"), (SHORT, "c"), (SHORT, "c"))
+    assert read_format("tempcompass", again, samples).repeated == (names[1],)
+    with pytest.raises(DataError, match="one response a question"):
+        read_format("tempcompass", predicted(path, *((SHORT, one) for one in "bcd")), samples)
 
 
-def test_a_real_sheet(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    book.active.append(["index", "question", "prediction"])
-    book.active.append([1, QUESTIONS["001-2"], "B"])
-    book.save(tmp_path / "x.xlsx")
-    assert said(read_format("vlmevalkit", tmp_path / "x.xlsx", SAMPLES)) == {"001-2": "B"}
+def test_a_question_that_is_asked_twice_with_other_answers_is_told_apart_by_them(tmp_path):
+    samples = list(asked_of("v", SHORT, SHORT, answers=("yes", "no")))
+    path = predicted(tmp_path / "yes_no.json", (SHORT, "b", "no"), (SHORT, "c", "yes"))
+    found = read_format("tempcompass", path, samples)
+    assert said(found) == {"yes_no/v/action/1": "b", "yes_no/v/action/0": "c"} and not found.notes
+    assert len(read_format("tempcompass", predicted(path, (SHORT, "b")), samples).unmatched) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix", "plain"),
+    [
+        ("tempcompass", "yes_no.json", {"v": {"action": [{"question": SHORT, "response": None}]}}),
+        ("sti", "x.json", [{"id": "v", "id_file": 1, "time_s": 0, "time_e": 2, "model_out": None}]),
+        (
+            "sti",
+            "x.json",
+            [{"id": "v", "id_file": 1, "time_s": 0, "time_e": 2, "model_out": "ERROR_CALL_API"}],
+        ),
+        ("video-mme", "x.json", [{"questions": [{"question_id": "v|1|0|2", "response": None}]}]),
+        ("vsi", "x.json", {"logs": [{"doc": {"id": "v|1|0|2"}, "resps": [[None]]}]}),
+        ("blink", "x.json", {"v|1|0|2": None}),
+    ],
+)
+def test_a_response_that_is_null_is_a_failure_that_is_counted(tmp_path, name, suffix, plain):
+    path = tmp_path / suffix
+    path.write_text(json.dumps(plain))
+    named = sample("v|1|0|2", "?")
+    found = read_format(name, path, [named] if name != "tempcompass" else [*asked_of("v", SHORT)])
+    (row,) = found.rows.values()
+    assert row.value is None
+    assert found.notes == ("1 entries without a response, counted as failed",)
+    made = row_to_prediction(row, named.query)
+    assert made.failure.kind is FailureKind.MODEL and not made.responses
 
 
 def inspected(number, response, **more):
@@ -535,7 +712,7 @@ BAD = {
             '{"v": []}',
             '{"v": {"action": [3]}}',
             '{"v": {"action": [{"answer": "A"}]}}',
-            '{"v": {"action": [{"prediction": null}]}}',
+            '{"v": {"action": [{"prediction": 3}]}}',
         ],
     ),
     "vlmevalkit": (".tsv", ["question\nx\n"]),

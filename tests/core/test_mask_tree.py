@@ -113,7 +113,7 @@ def test_a_file_that_tells_no_mask_is_refused_by_name(tmp_path):
     png, npy = tmp_path / "a.png", tmp_path / "a.npy"
     for values, says in [
         ((RAMP * 255).astype(np.uint8), ("a.png", "one value besides 0", "255")),
-        (np.zeros((HEIGHT, WIDTH, 3), np.uint8), ("a.png", "mode RGB")),
+        (np.eye(3, dtype=np.uint8)[[[0] * WIDTH] * HEIGHT], ("a.png", "mode RGB")),
         (np.zeros((HEIGHT, WIDTH, 4), np.uint8), ("a.png", "mode RGBA")),
         (np.zeros((WIDTH, HEIGHT), np.uint8), ("a.png", "4 × 6", "6 × 4")),
     ]:

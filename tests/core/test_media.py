@@ -138,6 +138,7 @@ def test_a_handle_does_not_tell_where_its_file_lies(tmp_path):
     assert "secret" not in repr(media)
     public = {name for name in dir(media) if not name.startswith("_")}
     assert public == {
+        "conversions",
         "fault",
         "frame",
         "frames",

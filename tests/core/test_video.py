@@ -181,6 +181,7 @@ def test_a_handle_says_what_it_is_and_not_where_it_lies(plain):
     assert repr(video) == "<video of 64 × 48 pixels, 60 frames>"
     assert video.is_video and video.fault is None and video.weight == plain.stat().st_size
     assert {name for name in dir(video) if not name.startswith("_")} == {
+        "conversions",
         "fault",
         "frame",
         "frames",
@@ -532,3 +533,20 @@ def test_processes_share_the_disk_cache(tmp_path, plain):
     output = {process.communicate(timeout=60)[0].strip() for process in started}
     assert output == {str(sum(int(frame.sum()) for frame in decoded(plain)))}
     assert len(list(tmp_path.rglob("*.npy"))) == 60 and not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("codec", "pixels", "lost"),
+    [("ffv1", "yuv420p", 0), ("ffv1", "yuv420p10le", 1), ("ffv1", "bgra", 1), ("ffv1", "gray", 0)],
+)
+def test_what_a_video_loses_is_counted(tmp_path, codec, pixels, lost):
+    path = tmp_path / "film.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=5, options={"strict": "-2"})
+        stream.width, stream.height, stream.pix_fmt = 32, 32, pixels
+        for _ in range(3):
+            frame = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24")
+            container.mux(stream.encode(frame.reformat(format=pixels)))
+        container.mux(stream.encode())
+    video = video_file(path)
+    assert len(video.conversions) == lost == len(pickle.loads(pickle.dumps(video)).conversions)

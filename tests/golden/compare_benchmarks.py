@@ -205,15 +205,15 @@ def video_mme_v2() -> Iterator[Comparison]:
 
 
 READERS = {
-    "mvbench": ("mvbench/official", readers.mvbench_choice),
-    "perception_test": ("perceptiontest/official", readers.perception_test_choice),
-    "mmsi": ("mmsi/official", readers.mmsi_choice),
-    "mindcube": ("mindcube/official", readers.mindcube_choice),
-    "view_spatial": ("viewspatial/official", readers.view_spatial_choice),
-    "leading": ("blink/official, embspatial/official", readers.leading_choice),
-    "three_dsr": ("3dsr/official", readers.three_dsr_choice),
-    "site": ("site/official", lambda said: readers.site_choice(said, "ABCD")),
-    "mcq": ("videommmu/official", lambda said: readers.mcq_choice(said, "ABCDE")),
+    "mvbench": ("mvbench/lmms", readers.mvbench_choice),
+    "perception_test": ("perceptiontest/lmms", readers.perception_test_choice),
+    "mmsi": ("mmsi/lmms", readers.mmsi_choice),
+    "mindcube": ("mindcube", lambda said: readers.mindcube_choice(said.strip())),
+    "view_spatial": ("viewspatial", readers.view_spatial_choice),
+    "leading": ("blink/lmms, embspatial/lmms", readers.leading_choice),
+    "three_dsr": ("3dsr/lmms", readers.three_dsr_choice),
+    "site": ("site", lambda said: readers.site_choice(said, "ABCD")),
+    "mcq": ("videommmu/lmms", lambda said: readers.mcq_choice(said, "ABCDE")),
 }
 
 
@@ -238,7 +238,7 @@ def mmvu() -> Iterator[Comparison]:
 
 def video_mmmu() -> Iterator[Comparison]:
     file, deviations = read("video_mmmu/open.json"), []
-    protocol = VIDEO_MMMU["videommmu/official"]
+    protocol = VIDEO_MMMU["videommmu/lmms"]
     totals = Totals(protocol.metrics)
     for truth, said, right in file["cases"]:
         extra, categories = {"letter": None, "letters": ""}, {"track": "adaptation"}
@@ -248,14 +248,14 @@ def video_mmmu() -> Iterator[Comparison]:
         totals.add(found)
         one = found["accuracy"]
         deviations.append(gap(one.numerator if one.denominator else None, right))
-    yield line("videommmu/official: free answers", "videommmu/utils.py", file, deviations)
+    yield line("videommmu/lmms: free answers", "videommmu/utils.py", file, deviations)
     whole = [gap(round(totals.values()["accuracy"] or 0, 5), file["total"])]
-    yield line("videommmu/official: mean, to 5 places", "videommmu/utils.py", file, whole)
+    yield line("videommmu/lmms: mean, to 5 places", "videommmu/utils.py", file, whole)
 
 
 def revsi() -> Iterator[Comparison]:
     file, deviations = read("revsi/scores.json"), []
-    protocol = REVSI["revsi/official"]
+    protocol = REVSI["revsi/lmms"]
     totals = Totals(protocol.metrics)
     for kind, truth, said, official in file["cases"]:
         is_choice = kind.startswith(("object_rel", "route"))
@@ -265,23 +265,23 @@ def revsi() -> Iterator[Comparison]:
         found: Any = protocol.score([sample], [prediction])
         totals.add(found)
         deviations.append(gap(found[kind].value, official))
-    yield line("revsi/official: samples", "revsi/utils.py", file, deviations)
+    yield line("revsi/lmms: samples", "revsi/utils.py", file, deviations)
     numbers = totals.values()
     whole = [gap(numbers[name.removesuffix("_acc")], one) for name, one in file["totals"].items()]
-    yield line("revsi/official: averages", "revsi/utils.py", file, whole)
+    yield line("revsi/lmms: averages", "revsi/utils.py", file, whole)
 
 
 def charades_sta() -> Iterator[Comparison]:
     file, deviations = read("charades_sta/scores.json"), []
     protocol = CHARADES_STA["charades/interval"]
     totals = Totals(protocol.metrics)
-    for truth, _, said, official in file["cases"]:
+    for truth, text, _, official in file["cases"]:
         sample = sample_of(Answer(interval=Interval(*truth)))
-        answer = Answer(text="?") if said is None else Answer(interval=Interval(*said))
-        found: Any = protocol.score([sample], [Prediction(query_id="q", answer=answer)])
+        said = Prediction(query_id="q", answer=Answer(text="?"), responses=(text,))
+        found: Any = protocol.score([sample], [said])
         totals.add(found)
         deviations.append(gap(found["mIoU"].value, official))
-    yield line("charades/interval: IoU", "charades_sta/utils.py", file, deviations)
+    yield line("charades/interval: responses", "charades_sta/utils.py", file, deviations)
     numbers, official = totals.values(), file["totals"]
     names = {"mIoU": "mIOU", **{f"R1@0.{one}": f"IOU@{one}" for one in (3, 5, 7)}}
     whole = [gap((numbers[ours] or 0) * 100, official[theirs]) for ours, theirs in names.items()]

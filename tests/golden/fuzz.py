@@ -67,6 +67,13 @@ REPOSITORIES = {
     "sam3": "facebookresearch/sam3",
     "SpaceR": "OuyangKun10/SpaceR",
     "Video-R1": "tulerfeng/Video-R1",
+    "BLINK_Benchmark": "zeyofu/BLINK_Benchmark",
+    "MMSI-Bench": "OpenRobotLab/MMSI-Bench",
+    "VideoMMMU": "EvolvingLMMs-Lab/VideoMMMU",
+    "Ask-Anything": "OpenGVLab/Ask-Anything",
+    "MindCube": "mll-lab-nu/MindCube",
+    "ViewSpatial-Bench": "ZJU-REAL/ViewSpatial-Bench",
+    "SITE-Bench": "wenqi-wang20/SITE-Bench",
 }
 """On GitHub, each at the commit that docs/conformance.md or the generator names."""
 
@@ -213,6 +220,23 @@ FAMILIES = {
             "mmvu": "lmms-eval",
             "video_mmmu": "lmms-eval",
             "saco": "sam3",
+        }.items()
+    },
+    **{
+        f"authors {name}": Family(checkouts, f"make_authors.{name}", "compare_authors", (name,))
+        for name, checkouts in {
+            "letters": (
+                "BLINK_Benchmark",
+                "MMSI-Bench",
+                "VideoMMMU",
+                "Ask-Anything",
+                "MindCube",
+                "ViewSpatial-Bench",
+                "SITE-Bench",
+            ),
+            "blink": ("BLINK_Benchmark",),
+            "video_mmmu": ("VideoMMMU",),
+            "points": ("RoboRefer", "RoboPoint", "lmms-eval", "RoboSpatial-Eval"),
         }.items()
     },
     "captions": Family(

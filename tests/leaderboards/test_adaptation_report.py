@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +11,13 @@ from harness.cli.main import main
 from harness.errors import UsageError
 from harness.leaderboards.adaptation import reports
 from harness.leaderboards.adaptation_tables import charts, to_markdown
+from harness.leaderboards.board import build
+from harness.leaderboards.definitions import read
+from harness.leaderboards.grid import Numbers
+from harness.leaderboards.row import TrainingInfo
 from harness.record import Run
 from harness.run.contamination import Contamination, write_trainings
+from harness.trainer import Curve
 from harness.types import (
     Adaptation,
     AdaptationStep,
@@ -219,3 +225,61 @@ def test_the_command_writes_tables_data_and_a_figure(runs, tmp_path, capsys):
     assert plain["variants"][0]["gain"]["interval"]
     assert (out / "adaptation-1.svg").read_text().startswith("<svg")
     assert main(["board", "adaptation", "--runs", str(runs[0]), "--out", str(out)]) == 2
+
+
+TABLE6 = """
+paper = "mine"
+table = "6"
+title = "samples that got worse"
+[[columns]]
+task = "disc_seg(split=val)"
+metrics = ["share of samples degraded"]
+parts = ["regression above=0%", "regression above=1%", "regression above=5%"]
+[[rows]]
+row = "adapted"
+model = "vr_ttrl(base=qwen_vl(checkpoint=q,segmenter=box))"
+[[rows]]
+row = "of another network"
+model = "vr_ttrl(base=qwen_vl(checkpoint=other))"
+[[rows]]
+row = "as it is"
+model = "qwen_vl(checkpoint=q)"
+"""
+
+
+def test_a_boards_share_of_samples_that_got_worse_is_the_reports(make_run, rescore, tmp_path, runs):
+    def spec(text, **described_as):
+        named = {"model": {"spec": text, "name": text, "description": described_as}}
+        return {"manifest": named, "results": {"model": text, "model_spec": text}}
+
+    make_run("as_it_is", predict=perfect, changes=spec("qwen_vl(checkpoint=q)"))
+    for name, base in (("taught", "q"), ("lonely", "other")):
+        text = f"vr_ttrl(base=qwen_vl(checkpoint={base},segmenter=box),offload=optimizer)"
+        made = make_run(name, predict=adapted, changes=spec(text, **described()))
+        rescore(made, lambda i, value: value + (-0.03 if i % 3 == 0 else 0.02))
+    path = tmp_path / "board.toml"
+    path.write_text(TABLE6)
+    folders = [tmp_path / name for name in ("as_it_is", "taught", "lonely")]
+    cells = dict(build(folders, definition=read(path)).grid.rows)
+    (report,) = reports(runs)
+    lost = report.variants[0].runs[0].regressions
+    assert [cell.value for cell in cells["adapted"]] == [lost["0"], lost["0.01"], lost["0.05"]]
+    assert lost["0.01"] > 0.3 and lost["0.05"] == 0
+    for name in ("of another network", "as it is"):  # nothing to compare with
+        assert [cell.value for cell in cells[name]] == [None] * 3
+
+
+def test_a_boards_success_rate_is_that_of_the_trainings_last_steps(tmp_path):
+    curve = Curve(tmp_path / "curve.jsonl")
+    for step in range(1, 21):
+        curve.append(step, {"rewards/success": {19: 1.0, 20: 0.5}.get(step, 0.0)})
+    trained = TrainingInfo(
+        method="dt_r1", tasks=(), seed=0, config_hash="", place=tmp_path, folder="t"
+    )
+    numbers = Numbers(())
+    row = SimpleNamespace(training=trained)
+    assert numbers.value(row, "level=2", "training success rate") == 0.75
+    row.training = replace(trained, place=tmp_path / "gone")
+    assert numbers.value(row, "level=2", "training success rate") is None
+    row.training = None
+    assert numbers.value(row, "level=2", "training success rate") is None

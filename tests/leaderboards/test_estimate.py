@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.leaderboards.definitions import find
 from harness.leaderboards.estimate import (
     OVERHEAD,
     Device,
@@ -20,9 +21,12 @@ DR2SEG = {
     "max_completion_length": 2000,
     "deepspeed": "zero3",
     "beta": 0.01,
+    "gradient_checkpointing": True,
+    "generation_micro_batch_size": 8,
 }
 CPU = device_of("CPU")
-SMALL = {"size": 0.0026, "samples": 24, "device": CPU, "processes": 1}
+UPDATES = {"steps": 5, "rollouts": 8, "beta": 0.01}
+SMALL = {"size": 0.0026, "samples": 24, "device": CPU}
 
 
 def printed(paper, table, row):
@@ -44,7 +48,7 @@ def test_trainings_take_what_dr2seg_prints_within_a_factor_of_three(row, r_desc)
 
 def test_adaptation_takes_what_vr_ttrl_prints_within_a_factor_of_three():
     plain = {"size": 8.3, "samples": 200, "device": device_of("H100"), "is_video": False}
-    adapted = evaluation(**plain, adaptation={"steps": 5, "rollouts": 8})
+    adapted = evaluation(**plain, adaptation={**UPDATES, "offload": "optimizer"})
     seconds = adapted.hours * 3600 / 200
     assert 1 / 3 < seconds / printed("vr_ttrl", "7", "rollouts=8") < 3
     assert adapted.hours > 10 * evaluation(**plain).hours
@@ -78,16 +82,75 @@ def test_a_device_is_found_by_its_name(text, name):
 
 def test_a_network_is_as_large_as_its_name_says():
     names = ("a/DeepSeek-R1-Distill-Qwen-7B", "VisionReasoner-7B", "mine")
-    assert [parameters(name) for name in names] == [8.3, 8.3, 8.3]
+    assert [parameters(name) for name in names] == [7.6, 8.3, 8.3]
+
+
+H100 = {"samples": 200, "device": device_of("H100"), "is_video": False}
+
+
+@pytest.mark.parametrize(
+    ("size", "settings", "fits"),
+    [
+        (8.3, {}, "nothing smaller than B200"),
+        (3.75, {}, "H200"),
+        (8.3, {"offload": "optimizer"}, "H100"),  # what VR-TTRL had
+        (3.75, {"offload": "optimizer"}, "A100"),
+        (8.3, {"finetune": "lora"}, "L40S"),
+    ],
+)
+def test_memory_of_adaptation_follows_finetune_and_offload(size, settings, fits):
+    """4 bytes a weight and as many for its gradient, 8 for moments; activations of one response."""
+    found = evaluation(size=size, adaptation={**UPDATES, **settings}, **H100)
+    device = device_of(fits)
+    if device is None:
+        assert found.memory > 141
+    else:
+        assert device.memory * 0.4 < found.memory < device.memory
+    width = {"lora": 2}.get(settings.get("finetune"), 4 if settings else 16)
+    assert found.memory > width * size
+    assert found.host == (20 * size if "offload" in settings else 4 * size if not settings else 0)
+
+
+def test_a_vote_takes_as_many_answers_as_rollouts_and_no_memory_to_learn():
+    plain = evaluation(size=8.3, **H100)
+    vote = evaluation(size=8.3, adaptation={"rollouts": 8}, **H100)
+    more = evaluation(size=8.3, adaptation={"rollouts": 32}, **H100)
+    assert vote.memory <= plain.memory and vote.host == 0
+    assert vote.hours / plain.hours > 2, "drawn for one sample, not in a batch of eight"
+    assert more.hours > vote.hours
+
+
+def test_perception_and_long_answers_count():
+    """DT-R1 writes plans, code and answers, and networks look at each frame."""
+    for is_video in (False, True):
+        given = {**H100, "is_video": is_video, "size": 7.6}
+        assert evaluation(model="dt_r1", **given).hours > 2 * evaluation(**given).hours
+    config = {**DR2SEG, "max_completion_length": 8192, "deepspeed": None}
+    given = {"size": 7.6, "samples": 1000, "device": device_of("RTX 4090"), "processes": 16}
+    assert training(config, model="dt_r1", **given).hours > 2 * training(config, **given).hours
+
+
+def test_the_papers_own_devices_hold_what_they_trained():
+    """DT-R1: sixteen RTX 4090; DR2Seg: eight L40, as above."""
+    step = find("dt_r1", "1").trainings["dt_r1_7b"]
+    found = training(
+        {"num_generations": 8, **step.read()},
+        **{"size": 7.6, "samples": 1000, "processes": step.processes, "model": "dt_r1"},
+        device=device_of("RTX 4090"),
+    )
+    assert 15.2 < found.memory < 24 and (step.processes, step.machines) == (16, 2)
 
 
 @pytest.mark.parametrize(
     ("found", "seconds"),
     [  # on two CPU cores, from the command's start to its end
-        (training({**DR2SEG, "generation_batch_size": 64, "max_steps": 4}, **SMALL), 37),
-        (evaluation(samples=24, is_video=False, size=0.0026, device=CPU), 19.4),
-        (evaluation(samples=24, is_video=True, size=0.0026, device=CPU), 20.3),
-        (evaluation(samples=12, is_video=False, size=0.0026, device=CPU, adaptation={}), 42),
+        (
+            training({**DR2SEG, "generation_batch_size": 64, "max_steps": 4}, **SMALL, processes=1),
+            37,
+        ),
+        (evaluation(**SMALL, is_video=False), 19.4),
+        (evaluation(**SMALL, is_video=True), 20.3),
+        (evaluation(**{**SMALL, "samples": 12}, is_video=False, adaptation=UPDATES), 42),
     ],
 )
 def test_what_pocket_takes_is_within_a_factor_of_three_of_what_was_measured(found, seconds):

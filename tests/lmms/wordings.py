@@ -1,4 +1,4 @@
-"""Right answers in several wordings: our official protocols beside lmms-eval's own tasks.
+"""Right answers in several wordings: our protocols beside lmms-eval's own tasks.
 
     python tests/lmms/wordings.py SHAPES HUB
 
@@ -23,6 +23,8 @@ from harness.run.batching import samples_of, units
 from harness.run.scoring import score_unit
 
 TASKS = {"video_mme": "videomme", "mvbench": "mvbench", "vsi_bench": "vsibench"}
+SPECS = {"mvbench": "mvbench(protocol=mvbench/lmms)"}
+"""Our task by another protocol than its own, which is the authors'."""
 SCALE = {"video_mme": 100, "mvbench": 100, "vsi_bench": 1}
 CHOICES: dict[str, Callable[[str, str], str]] = {
     "`(B)`": lambda letter, option: f"({letter})",
@@ -94,7 +96,7 @@ def shares(shapes: Path, ours: str, text: Callable[[str, str], str]) -> str:
         for place, document in enumerate(one.eval_docs)
     }
     reader, found = load_model("qwen_vl(backend=stored)"), []
-    for spec, scale in ((ours, 1), (f"lmms:{TASKS[ours]}", SCALE[ours])):
+    for spec, scale in ((SPECS.get(ours, ours), 1), (f"lmms:{TASKS[ours]}", SCALE[ours])):
         task = load_task(spec, data=shapes)
         ids = {one.id: _their_id(ours, place, one.id) for place, one in enumerate(samples_of(task))}
         done = [

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def test_every_number_equals_the_official_one(compared):
-    found = compared("benchmarks")
+@pytest.mark.parametrize("family", ["benchmarks", "authors"])
+def test_every_number_equals_the_official_one(compared, family):
+    found = compared(family)
     assert not [one for one in found if one.deviation > 1e-12]
     assert found and all(one.cases and len(one.commit) == 40 for one in found)
 

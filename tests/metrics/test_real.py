@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.image_file import header_size
 from harness.masks import Rle
-from harness.media import header_size
 from harness.metrics.boundary import boundary_f_measure_frame
 from harness.metrics.overlap import region_similarity_frame
 from harness.metrics.polygons import rasterise

@@ -59,10 +59,10 @@ class Blocked:
         self.go_on = threading.Event()
         self.waited = False
 
-    def build(self, medium, plan):
+    def build(self, medium, plan, phrases):
         if medium.id == self.name:
             self.waited = self.go_on.wait(20)
-        return self.builder.build(medium, plan)
+        return self.builder.build(medium, plan, phrases)
 
 
 def scripted(turns, *, perception, kind=DTR1, limits=None, max_new_tokens=20_000, **given):

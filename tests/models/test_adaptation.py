@@ -296,7 +296,7 @@ def test_memory_that_runs_out_in_a_sample_leaves_nothing_to_the_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(Context, "_update", starved)
-        second = evaluate(task, adapted(), tmp_path / "starved", Options())
+        second = evaluate(task, adapted(), tmp_path / "starved", Options(infrastructure_limit=1.0))
     assert second.prediction(samples[0]).failure is not None
     for one in samples[1:]:
         assert second.prediction(one) == run.prediction(one)
@@ -714,3 +714,45 @@ def test_rows_read_together_say_what_each_says_alone(checkpoint, queries, reques
             (alone,) = here.log_probs([one], temperature=1.0)
             own = row[: len(one.tokens)]
             torch.testing.assert_close(own, alone[: len(one.tokens)], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("finetune", ["full", "lora"])
+def test_an_optimizer_on_the_cpu_makes_the_same_numbers(finetune, queries):
+    """Weights, log-probabilities and norms, of steps in parts whose gradients are added up."""
+
+    def steps(offload):
+        made = context(offload=offload, finetune=finetune, micro_batch_size=2, weight_decay=0.1)
+        found = []
+        made.prepare()
+        before = fingerprint(made.network, whole=True)
+        for _ in range(2):  # two samples: the second begins with a new optimizer
+            with made.adapting(request(queries)) as here:
+                for step in range(2):
+                    said = here.rollouts(3, temperature=1.0, name=f"step{step}")
+                    first = here.log_probs(said, temperature=1.0)
+                    update = here.step(nll, said)
+                    found += [said, first, update.logp, update.loss, update.grad_norm]
+                    found.append([one.detach().clone() for one in made.network.parameters()])
+                    assert all(one.grad is None for one in made.network.parameters())
+            assert fingerprint(made.network, whole=True) == before
+        return found
+
+    for own, other in zip(steps("none"), steps("optimizer"), strict=True):
+        if isinstance(own, torch.Tensor):
+            assert torch.equal(own, other)
+        elif isinstance(own, list) and isinstance(own[0], torch.Tensor):
+            assert all(torch.equal(*pair) for pair in zip(own, other, strict=True))
+        else:
+            assert own == other
+
+
+def test_what_was_cut_short_while_the_first_weights_were_there_is_put_right(queries):
+    made = context(offload="optimizer")
+    with made.adapting(request(queries)) as here:
+        said = here.rollouts(2, temperature=1.0, name="a")
+        here.step(nll, said)
+        learned = fingerprint(made.network, whole=True)
+        with pytest.raises(KeyError), made.weights.with_first_weights():
+            assert fingerprint(made.network, whole=True) != learned
+            raise KeyError("an error in between")
+        assert fingerprint(made.network, whole=True) == learned

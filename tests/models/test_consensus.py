@@ -111,3 +111,25 @@ def test_frequency_pays_what_is_said_often_and_entropy_pays_all_alike():
     lost = {round(a - b, 9) for a, b in zip(some.frequency_rewards(0.0), with_entropy, strict=True)}
     assert lost == {0.75 * 0.75}, "1/2, 1/4 and 1/4 have 3/4 of the entropy of four"
     assert group(*[said(P)] * 3).frequency_rewards(0.75) == [1.0] * 3
+
+
+def test_the_papers_words_are_sums_points_anywhere_and_matchings_of_their_own():
+    """`semantics=paper`, by hand from Section 3.2.2; the coded accuracy differs in each."""
+
+    def scores(*texts):
+        return [
+            group(*texts, semantics=semantics).scores[0, 1] for semantics in ("official", "paper")
+        ]
+
+    moved = {**P, "bbox_2d": [0, 0, 99, 111]}  # differs by 12: 3 in the mean of four
+    assert scores(said(P), said(moved)) == [3.0, 2.0]
+    assert scores(said(OUTSIDE), said({**P, "point_2d": [115, 50]})) == [2.0, 3.0]
+    # The box of one object and the point of another: one matching cannot have both pairs.
+    crossed = [{**P, "point_2d": [600, 600]}, {**Q, "point_2d": [50, 50]}]
+    assert scores(said(*crossed), said(P, Q)) == [2.0, 3.0]
+
+
+def test_another_reading_of_the_accuracy_may_choose_another_label():
+    texts = [said({**P, "bbox_2d": [0, 0, 99, bottom]}) for bottom in (99, 135, 171, 179)]
+    chosen = [group(*texts, semantics=name).label("consensus") for name in ("official", "paper")]
+    assert chosen == [1, 2], "36 / 4 is less than 10 and 36 is not: the last two alone agree"

@@ -14,9 +14,12 @@ from harness import plugins
 from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, UsageError
 from harness.masks import Rle, Track
 from harness.models.dt_r1 import environment
+from harness.models.dt_r1.catalog import catalog
 from harness.models.dt_r1.code import _canonical, _masks
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
+from harness.models.dt_r1.model import DTR1
+from harness.models.dt_r1.plan import parse_plan
 from harness.models.jit.model import JiT, plan_of
 from harness.models.jit.smoothing import smoothed
 from harness.models.multi_turn import converse
@@ -314,6 +317,23 @@ def test_a_template_that_opens_the_reasoning_is_understood(perception):
         assert found.responses[0].startswith("<think>") and found.usage.reasoning_tokens >= 6
 
 
+@pytest.mark.parametrize("kind", [DTR1, JiT])
+def test_nodes_are_given_what_the_text_names_and_no_option_form_or_object(kind, monkeypatch):
+    builder, given = TwinBuilder(), []
+    build = builder.build
+    monkeypatch.setattr(
+        builder, "build", lambda media, plan, phrases: given.append(phrases) or build(media, plan)
+    )
+    asked = {"text": "Which of the animals sits on the green sofa?", "options": ("cat", "dog")}
+    for form in (AnswerForm.CHOICE, AnswerForm.TEXT):
+        query = scene(str(form), form=form, objects=("cat",), **asked)
+        turns = {query.id: [PLAN, answered("vqa", "A")]}
+        scripted(turns, perception=perceiving(builder), kind=kind, as_tokens=kind is DTR1).generate(
+            [query]
+        )
+    assert given == [("animals sits", "green sofa")] * 2
+
+
 def test_other_conversations_go_on_while_one_waits_for_its_twin():
     blocked = Blocked(TwinBuilder(), "slow")
     slow, fast = scene("slow", form=AnswerForm.TEXT), scene("fast", form=AnswerForm.TEXT)
@@ -468,7 +488,7 @@ def test_plans_are_taken_from_tags_fences_or_all_of_a_response():
         f"a <dt_plan>{plan}",
         f"x ```json\n{plan}\n```",
     ):
-        assert plan_of(text) == plan
+        assert parse_plan(plan_of(text), catalog()).nodes == {"SAM2": ()}
 
 
 def test_masks_are_smoothed_over_a_window_of_frames():

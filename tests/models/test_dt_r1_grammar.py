@@ -25,14 +25,15 @@ FUZZED = 10_000
 TAGS = ("think", "dt_plan", "dt.plan", "dt_rep", "execute", "results", "task", "answer")
 TEXTS = ("", " a ", "x < y", "{}", "<b>", "\n", "</", "<think", "é", "dt_plan>")
 
-INSIDE = r"(?:(?!</?(?:think|dt[._]plan|dt[._]rep|execute|results|task|answer)>).)*"
+OUTSIDE = r"(?:(?!</?(?:think|dt[._]plan|dt[._]rep|execute|results|task|answer)>)[^\x01\x02])*"
 
 
 def tagged(name):
-    return rf"\s*<{name}>{INSIDE}</{name}>\s*"
+    return rf"{OUTSIDE}<{name}>(?:(?!</{name}>)[^\x01-\x03])*</{name}>{OUTSIDE}"
 
 
-# Another writing of the grammar: one expression over the whole text, an injected block a character.
+# Another writing of the grammar: one expression over the whole text, an injected block a character,
+# and one between spans.
 LEGAL = re.compile(
     rf"{tagged('think')}(?:{tagged('dt_plan')}|{tagged('dt[.]plan')})\x01"
     rf"(?:{tagged('think')}(?:{tagged('execute')}\x02)?)*{tagged('task')}{tagged('answer')}",
@@ -41,7 +42,7 @@ LEGAL = re.compile(
 
 
 def legal(spans):
-    marked = "".join(
+    marked = "\x03".join(
         ("\x01" if "dt_rep" in span.text[:8] else "\x02") if span.injected else span.text
         for span in spans
     )
@@ -107,6 +108,43 @@ def test_ten_thousand_responses_are_legal_where_another_writing_of_the_grammar_s
         assert (found.fault == "") == legal(spans), spans
         counts[found.fault == ""] += 1
     assert min(counts.values()) > FUZZED / 5
+
+
+ANSWERED = [
+    Span("<think>a</think><dt_plan>{}</dt_plan>"),
+    Span("<dt_rep>{}</dt_rep>", injected=True),
+    Span("<think>b</think><task>vqa</task><answer>3</answer>"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<think>b", "Well. <think>b"),
+        ("</task>", "</task> So:"),
+        ("3</answer>", "3</answer> That is all."),
+        (">b<", "> then <execute>, no: <answer> <"),
+    ],
+)
+def test_pairs_in_their_order_are_legal_whatever_is_written_around_and_in_them(old, new):
+    *before, last = ANSWERED
+    spans = [*before, Span(last.text.replace(old, new, 1))]
+    found = read_layout(spans)
+    assert found.fault == "" and found.last("answer") == "3"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<think>b</think>", "b</think>"),
+        ("<answer>3</answer>", "<answer>3"),
+        ("<task>vqa</task><answer>3</answer>", "<answer>3</answer><task>vqa</task>"),
+        ("<answer>3</answer>", ""),
+    ],
+)
+def test_a_pair_that_lacks_a_half_or_stands_elsewhere_is_a_fault(old, new):
+    *before, last = ANSWERED
+    assert read_layout([*before, Span(last.text.replace(old, new, 1))]).fault
 
 
 @pytest.mark.parametrize("name", ["dt_rep", "results"])

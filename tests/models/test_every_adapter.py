@@ -54,6 +54,8 @@ def asked_for(name):
     given = {key: value for key, value in SMALL.items() if plugins.accepts("models", name, key)}
     if plugins.accepts("models", name, "twin_tokens"):
         given["max_new_tokens"] = 8  # pocket writes no plan, however long it may be
+    if name not in ("pocket", "sam3_agent") and plugins.accepts("models", name, "segmenter"):
+        given["segmenter"] = parse("grabcut")
     if plugins.accepts("models", name, "dialect"):
         given["dialect"] = "molmo2"
     return Spec(name, given)

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -205,6 +206,28 @@ def test_a_script_given_by_its_path_scores_all_answers(tmp_path, monkeypatch):
         several.metric.corpus(items)
 
 
+@needs_evaluate
+def test_f1_of_words_is_computed_by_evaluate_and_is_squads(tmp_path, monkeypatch):
+    """Equal to the official script, case by case and in the mean; nothing is fetched."""
+    from harness.models.neural_metrics.evaluated import token_f1
+
+    place_modules(tmp_path / "cache", monkeypatch)
+    monkeypatch.setattr("socket.socket.connect", None)
+    cases = json.loads((GOLDEN.parents[1] / "squad" / "answers.json").read_text("utf-8"))["cases"]
+    for key in ("f1", "exact_match"):
+        metric = token_f1(key=key)
+        items = []
+        for case in cases:
+            unit = [sample(*case["references"])], [said(case["candidate"])]
+            items += metric.score(*unit)[f"SQuAD {key}"].items
+        assert metric.metric.corpus(items) == pytest.approx(fmean(one[key] for one in cases))
+        for case, item in list(zip(cases, items, strict=True))[:20]:
+            assert metric.metric.corpus([item]) == case[key], case
+    assert token_f1().score([sample()], [said("a")]) == {}
+    failed = token_f1().score([sample("a cat")], [said(None)])["SQuAD f1"].items
+    assert token_f1().metric.corpus(failed) == 0
+
+
 def place_modules(folder, monkeypatch):
     """Let `evaluate` copy its scripts to a folder of this test."""
     import sys
@@ -218,6 +241,8 @@ def place_modules(folder, monkeypatch):
 
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", str(folder))
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "evaluate_modules"]:
+        monkeypatch.delitem(sys.modules, name)  # of another test's folder
 
 
 @dataclass

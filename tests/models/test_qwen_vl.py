@@ -15,13 +15,14 @@ from harness.spec import parse as parse_spec
 from harness.types import Answer, AnswerForm, Box, FailureKind, Interval
 
 FORM = AnswerForm
+CLASSICAL = {"segmenter": parse_spec("grabcut"), "propagator": parse_spec("flow")}
 FENCED = '```json\n[\n\t{"bbox_2d": [10, 20, 30, 40], "label": "dog"}\n]\n```'
 
 
 @pytest.fixture(scope="module")
 def reader():
     """Reads responses without a network."""
-    return qwen_vl(backend=parse_spec("stored"))
+    return qwen_vl(**CLASSICAL, backend=parse_spec("stored"))
 
 
 def test_the_request_to_locate_is_the_official_one():
@@ -241,7 +242,7 @@ def test_a_checkpoint_answers_every_form_or_fails_to_parse(prompt, network, requ
 
 
 def test_a_response_on_the_networks_canvas_becomes_a_mask_of_the_original(tiny_qwen, ask):
-    made = qwen_vl(checkpoint=str(tiny_qwen), prompt="locate")
+    made = qwen_vl(**CLASSICAL, checkpoint=str(tiny_qwen), prompt="locate")
     requested = ask(FORM.MASK, size=(240, 180))
     (request,) = made.requests(requested)
     assert made.chat.canvas(request) == (112, 84)

@@ -15,6 +15,7 @@ from PIL import Image
 
 from harness import media
 from harness.errors import MissingDependency, ModelError, UsageError
+from harness.leaderboards.definitions import find, methods_of
 from harness.model import ObjectPrompt
 from harness.model import settings as recorded
 from harness.models.backends import sam2_package as package
@@ -50,6 +51,30 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setattr(package, "find_spec", lambda name: None)
     with pytest.raises(MissingDependency, match=r"visual-reasoning-harness\[sam2\]"):
         sam2(checkpoint="sam2.1_hiera_large.pt", config="sam2.1_hiera_l")
+
+
+def test_a_file_of_a_repository_is_found_in_the_hubs_cache(tmp_path, monkeypatch):
+    """As a board names it: owner, repository and file."""
+    pytest.importorskip("sam2")
+    pytest.importorskip("huggingface_hub")
+    cached = tmp_path / "models--facebook--sam2-hiera-large"
+    snapshot = cached / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0" * 40)
+    (snapshot / "sam2_hiera_large.pt").write_bytes(b"weights")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    name = "facebook/sam2-hiera-large/sam2_hiera_large.pt"
+    (spec,) = {
+        str(row.spec.arguments["segmenter"])
+        for row in methods_of(find("dr2seg", "1"))
+        if row.row.package
+    }
+    assert spec == f"sam2(checkpoint={name},config=sam2_hiera_l)"
+    found, config = package.find_checkpoint("sam2", name, config="sam2_hiera_l")
+    assert (config, found["folder"]) == ("sam2_hiera_l", snapshot / "sam2_hiera_large.pt")
+    with pytest.raises(ModelError, match="hf download"):
+        package.find_checkpoint("sam2", "facebook/other/x.pt", config="sam2_hiera_l")
 
 
 @pytest.fixture(scope="module")

@@ -179,7 +179,7 @@ def test_both_points_are_rescaled_and_reach_the_segmenter():
 
 
 def test_a_response_becomes_a_mask(ask):
-    model = plugins.build("models", parse("seg_zero(backend=stored,canvas=112)"))
+    model = plugins.build("models", parse("seg_zero(backend=stored,canvas=112,segmenter=grabcut)"))
     requested = ask(AnswerForm.MASK, size=(240, 180))
     (request,) = model.requests(requested)
     assert request.resize == (112, 112)

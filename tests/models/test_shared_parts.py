@@ -13,7 +13,7 @@ from harness.errors import HarnessError, ParseError
 from harness.models.answers import box_answer, combine_answers
 from harness.models.envelope import TAGS, begin_response, read_response
 from harness.models.grammar import Item
-from harness.models.prompts import fill_prompt
+from harness.models.prompts import fill
 from harness.models.segmenters.last_view import LastView
 from harness.spec import parse
 from harness.types import Answer, AnswerForm, Box, Point
@@ -29,7 +29,7 @@ def test_examples_in_docstrings_are_right(name):
 
 
 def test_a_question_keeps_the_braces_it_came_with():
-    output = fill_prompt("{Question}: {Answer}", question="{Question} or {Answer}", answer="[]")
+    output = fill("{Question}: {Answer}", Question="{Question} or {Answer}", Answer="[]")
     assert output == "{Question} or {Answer}: []"
 
 

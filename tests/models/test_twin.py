@@ -43,7 +43,9 @@ from harness.models.dt_r1.plan import Plan, PlanError, parse_plan
 from harness.models.dt_r1.shortening import shortened
 from harness.models.nodes.depth_stats import moments
 from harness.models.nodes.instances import Seen, mask_overlap, renewed
+from harness.models.nodes.opencv_objects import OpenCVObjects
 from harness.models.nodes.output_file import read_output, write_output
+from harness.models.nodes.salient_boxes import SalientBoxes
 from harness.node import (
     DepthMaps,
     Detection,
@@ -132,9 +134,24 @@ class TestPlan:
         assert all(word in str(caught.value) for word in words), str(caught.value)
         assert len(str(caught.value)) < 500
 
-    def test_ten_thousand_nodes_in_a_row_and_in_a_circle(self) -> None:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '```json\n{"SAM2": [], "DINOv2": ["SAM2"]}\n```',
+            '```\n{"SAM2": [], "DINOv2": ["SAM2"]}\n```',
+            "{'SAM2': [], 'DINOv2': ['SAM2']}",
+            '{"SAM2": [], "DINOv2": ["SAM2"],}',
+            'The plan: {"SAM2": [], "DINOv2": ["SAM2"]}. It suffices.',
+        ],
+    )
+    def test_what_the_parsers_of_other_planners_take_is_a_plan(
+        self, known: Catalog, text: str
+    ) -> None:
+        assert parse_plan(text, known).nodes == {"SAM2": (), "DINOv2": ("SAM2",)}
+
+    def test_a_thousand_nodes_in_a_row_and_in_a_circle(self) -> None:
         kind = NodeKind(produces=Kind.INSTANCES, accepts=frozenset({Kind.INSTANCES}), summary="")
-        count = 10_000
+        count = 1_000
         many = Catalog({f"n{place}": kind for place in range(count)})
         row = {
             f"n{place}": [f"n{place + 1}"] if place + 1 < count else [] for place in range(count)
@@ -301,6 +318,39 @@ class TestTwin:
         assert boxes.data["instances"][0]["mask"] is None
         assert len(boxes.data["instances"][0]["frames"][0]["box"]) == 4
 
+    def test_questions_share_what_does_not_depend_on_them(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[tuple[str, ...]] = []
+
+        def run_for(self: Any, media: Media, indices: Any, inputs: Any, phrases: Any) -> Any:
+            seen.append(tuple(phrases))
+            return self.run(media, indices, inputs)
+
+        monkeypatch.setattr(SalientBoxes, "by_question", True)
+        monkeypatch.setattr(SalientBoxes, "run_for", run_for)
+        builder = TwinBuilder()
+        plan = parse_plan('{"OWLv2": [], "DepthAnything2": []}', builder.catalog)
+        image, _ = scene_media()
+        for phrases in (("red circle",), ("star",), ("red circle",), ()):
+            builder.build(image, plan, phrases)
+        assert seen == [("red circle",), ("star",), ()]
+        assert builder.cache.counts["computed"] == 4, "three of boxes, one of depth"
+
+    def test_all_nodes_that_cannot_be_loaded_are_in_one_error(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(self: Any) -> None:
+            raise ValueError("a file is damaged")
+
+        monkeypatch.setattr(OpenCVObjects, "prepare", broken)
+        builder = TwinBuilder(parse("local(OWLv2=owlv2,DINOv2=dinov2)"))
+        with pytest.raises(ModelError) as caught:
+            builder.prepare()
+        for words in ("SAM2=opencv_objects", "a file is damaged", "OWLv2=owlv2", "DINOv2=dinov2"):
+            assert words in str(caught.value)
+        assert "DepthAnything2" not in str(caught.value)
+
     def test_nodes_see_pixels_alone(self, tmp_path: Path) -> None:
         """The twin is the same without every other file, under another name and in another
         folder.
@@ -428,7 +478,7 @@ SINGLE: Any = np.float32(1)
 A_LIST: Any = ["a"]
 
 
-class Fixed:
+class Fixed(Node):
     """Stands for a node that gives this output."""
 
     def __init__(self, output: Output) -> None:
@@ -436,9 +486,6 @@ class Fixed:
 
     def describe(self) -> dict[str, Any]:
         return {}
-
-    def prepare(self) -> None:
-        pass
 
     def run(self, *_: object) -> Output:
         return self.output

@@ -1,6 +1,7 @@
 """Nodes around networks, each with tiny random weights of the real class of transformers."""
 
 import json
+import re
 import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +16,15 @@ from harness.errors import MissingDependency, ModelError, UsageError
 from harness.masks import Track
 from harness.media import Media
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
-from harness.models.dt_r1.catalog import catalog
+from harness.models.dt_r1.catalog import PRESETS, catalog
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.plan import parse_plan
 from harness.models.nodes.semantic_analysis import SemanticAnalysis
 from harness.models.nodes.u2netp import U2NetP
-from harness.node import Instance, Instances, Node, check_output
+from harness.node import Detections, Instance, Instances, Node, check_output
+from harness.papers import deviations
 from harness.spec import Spec, parse
+from harness.types import AnswerForm
 
 NETWORKS = runpy.run_path(str(Path(__file__).parent / "sam2_networks.py"))
 WORDS = ("cat", "dog", "a", "photo", "of")
@@ -153,6 +156,20 @@ def test_owlv2_gives_labelled_boxes_inside_the_image(folders: Path) -> None:
     assert sum(one.frame == 0 for one in found) <= 5
 
 
+def test_owlv2_looks_for_what_the_question_names(folders: Path) -> None:
+    """Its own words and the phrases, of whatever script and length, and nothing else."""
+    spec = f"owlv2(checkpoint={folders / 'owl'},words=cat,by_question=true,threshold=0.0)"
+    seen, node = video(frames=1), built(spec)
+    assert node.by_question and not built(spec.replace(",by_question=true", "")).by_question
+    phrases = ("dog", "红色的杯子和另一个很长的名字", "goalkeeper's long coat")
+    asked = node.run_for(seen, (0,), [], phrases)
+    assert isinstance(asked, Detections)
+    labels = {one.label for one in asked.found}
+    assert "dog" in labels and labels <= {"cat", *phrases}
+    assert node.run(seen, (0,), []) == node.run_for(seen, (0,), [], ())
+    assert {one.label for one in node.run(seen, (0,), []).found} == {"cat"}
+
+
 def test_sam2_segments_by_itself_and_by_boxes(folders: Path, tmp_path: Path) -> None:
     ready()
     folder, _ = NETWORKS["save"](tmp_path, seed=1)
@@ -217,7 +234,7 @@ class Told(Chat):
 
 def test_semantic_analysis_describes_crops_frames_and_the_video() -> None:
     chat, seen = Told([]), video()
-    node = SemanticAnalysis(chat=chat, max_instances=5, max_new_tokens=16)
+    node = SemanticAnalysis(chat=chat, by_question=True, max_instances=5, max_new_tokens=16)
     said = node.run(seen, (0, 1), [halves(seen)])
     assert set(said.instances) == {"a"} and said.instances["a"]["description"] == "of use"
     assert said.instances["a"]["name"] == "thing 2"
@@ -225,6 +242,11 @@ def test_semantic_analysis_describes_crops_frames_and_the_video() -> None:
     sizes = [request.media[0].size for request in chat.requests]
     assert sizes[:2] == [(60, 40)] * 2 and sizes[2][0] < 60
     assert chat.requests[3].frames == ((0, 1),)
+    plain = [request.text for request in chat.requests]
+    node.run_for(seen, (0, 1), [halves(seen)], ("red mug", "table"))
+    asked = [request.text for request in chat.requests[4:]]
+    for before, after in zip(plain, asked, strict=True):
+        assert after.startswith(before) and after.endswith(": red mug; table.")
 
 
 def test_semantic_analysis_by_a_real_backend(tiny_qwen: Path) -> None:
@@ -297,8 +319,40 @@ def test_u2netp_refuses_what_is_no_network(tmp_path: Path) -> None:
         built(f"u2netp(weights={tmp_path / 'bad.onnx'})").prepare()
 
 
+def test_the_papers_nodes_load_by_their_names_and_build_a_twin_by_the_question(
+    folders: Path, tiny_qwen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by the hub's name, with random weights of its class in the hub's layout."""
+    sam2, _ = NETWORKS["save"](tmp_path, seed=1)
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    here = {
+        "facebook/sam2-hiera-large": sam2,
+        "google/owlv2-large-patch14-ensemble": folders / "owl",
+        "depth-anything/Depth-Anything-V2-Large-hf": folders / "depth",
+        "facebook/dinov2-large": folders / "dinov2",
+        "Qwen/Qwen2.5-VL-7B-Instruct": tiny_qwen,
+    }
+    for name, folder in here.items():
+        kept = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
+        (kept / "refs").mkdir(parents=True)
+        (kept / "refs" / "main").write_text("0" * 40)
+        (kept / "snapshots").mkdir()
+        (kept / "snapshots" / ("0" * 40)).symlink_to(folder, target_is_directory=True)
+    builder = TwinBuilder("paper", frames=1)
+    builder.prepare()
+    plan = {"OWLv2": [], "SAM2": ["OWLv2"], "DepthAnything2": [], "DINOv2": ["SAM2"]}
+    plan |= {"DepthStats": ["SAM2", "DepthAnything2"], "Qwen2.5-VL": ["SAM2"], "OpenCV": []}
+    twin = builder.build(
+        video(frames=1), parse_plan(json.dumps(plan), builder.catalog), ("dog", "cat")
+    )
+    assert not twin.faults
+    found = deviations("jit", {"perception": builder.describe()}, [AnswerForm.MASK])
+    assert found == []
+
+
 def test_the_papers_nodes_are_its_own() -> None:
     """No toy answers to the name of a published network."""
     assert catalog(Spec("paper")).canonical("SAM2") == "SAM2"
-    with pytest.raises(UsageError, match="facebook/sam2"):
-        TwinBuilder("paper").prepare(parse_plan('{"SAM2": []}', catalog(Spec("paper"))))
+    for role, spec in PRESETS["paper"].items():
+        assert spec == PRESETS["local"][role] or re.search("(checkpoint|model)=[^,)]+/", spec)

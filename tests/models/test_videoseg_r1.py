@@ -714,9 +714,12 @@ def test_a_prediction_is_read_again_from_its_record():
     ("switches", "forms"),
     [
         ({}, (FORM.MASK_TRACK,)),
-        ({"target_frame": False}, (FORM.MASK_TRACK,)),
-        ({"key_segment": False}, (FORM.MASK_TRACK, FORM.NUMBER)),
-        ({"key_segment": False, "target_frame": False}, (FORM.MASK_TRACK,)),
+        ({"target_frame": False, "percentages": 5}, (FORM.MASK_TRACK,)),
+        ({"key_segment": False, "votes": 5}, (FORM.MASK_TRACK, FORM.NUMBER)),
+        (
+            {"key_segment": False, "votes": 5, "target_frame": False, "percentages": 5},
+            (FORM.MASK_TRACK,),
+        ),
         ({}, (FORM.NUMBER,)),
     ],
 )
@@ -727,9 +730,7 @@ def test_the_record_holds_every_call_in_order(switches, forms):
             "frame": ['{"percent": 50}', "?"],
             "reason": [GOOD],
         },
-        votes=2,
-        percentages=2,
-        **switches,
+        **{"votes": 2, "percentages": 2, **switches},
     )
     requested = replace(query(frames=40), forms=forms)
     (output,) = made.predict([requested])
@@ -993,6 +994,7 @@ def in_process(tiny_qwen, **given):
             "key_frames": 2,
             "max_new_tokens": 4,
             "segmenter": plugins.build("segmenters", "box"),
+            "propagator": plugins.build("propagators", "flow"),
             **given,
         },
     )
@@ -1024,8 +1026,11 @@ def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
     ("switches", "expected"),
     [
         ({}, {"9:segment:0:0", "14:segment:0:0"}),
-        ({"key_segment": False}, {"9:frame:0:0", "14:frame:0:0"}),
-        ({"key_segment": False, "target_frame": False}, {"9", "14"}),
+        ({"key_segment": False, "votes": 5}, {"9:frame:0:0", "14:frame:0:0"}),
+        (
+            {"key_segment": False, "votes": 5, "target_frame": False, "percentages": 5},
+            {"9", "14"},
+        ),
     ],
 )
 def test_what_a_batch_shows_first_is_made_while_another_is_asked(

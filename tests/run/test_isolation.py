@@ -38,7 +38,9 @@ def test_without_the_right_to_read_the_data_the_predictions_are_the_same(command
     blind = tasks_of(start(*robbed, tmp_path / "b", "--isolate", "--json"))
     assert blind == plain["tasks"]
     assert blind["dots"]["n_failed"] == 0
-    seeing = tasks_of(start(*robbed, tmp_path / "c", "--workers", "2", "--json"))
+    seeing = tasks_of(
+        start(*robbed, tmp_path / "c", "--workers", "2", "--infrastructure-limit", "1", "--json")
+    )
     assert seeing["dots"]["failures"]["infrastructure"] == 12, (
         "without --isolate the same process needs files that it cannot read"
     )

@@ -13,6 +13,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -73,9 +74,42 @@ def test_a_refused_call_has_its_name(sandbox):
     if not sandbox.describe()["names"]:
         pytest.skip("this tier cannot tell")
     assert sandbox.run("import socket; socket.socket()").refused == "socket"
-    done = sandbox.run("import os\ntry:\n    os.fork()\nexcept OSError:\n    print('no')")
-    assert (done.output, done.error) == ("no\n", None)
-    assert done.refused in ("clone", "fork")
+    assert sandbox.run("import os; os.fork()").refused in ("clone", "fork")
+    assert (
+        sandbox.run(
+            "import os, socket\ntry:\n    os.fork()\nexcept OSError:\n    socket.socket()"
+        ).refused
+        == "socket"
+    )
+
+
+SURVIVED = {
+    "a call that is caught": "import os\ntry:\n    os.fork()\nexcept OSError:\n    print('no')",
+    "SciPy": "import scipy.ndimage as n, numpy as np; print(n.label(np.ones((5, 5)))[1])",
+    "the folder of temporary files": "import tempfile; print(tempfile.gettempdir())",
+    "the platform": "import platform; print(platform.platform())",
+    "a help": "import argparse; print(argparse.ArgumentParser('a').format_help())",
+    "the terminal's size": "import shutil; print(shutil.get_terminal_size())",
+}
+
+
+@pytest.mark.parametrize("code", SURVIVED.values(), ids=SURVIVED)
+def test_a_refused_call_that_a_library_survives_is_none(sandbox, code):
+    done = sandbox.run(code, timeout=60)
+    assert (done.error, done.refused) == (None, None) and done.output.strip()
+
+
+def test_executions_are_what_the_kernel_kills_first_when_memory_is_short(sandbox):
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    worker = sandbox._free.queue[-1]._process.pid
+    thread = threading.Thread(target=sandbox.run, args=("import time; time.sleep(0.5)",))
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not (children := Path(f"/proc/{worker}/task/{worker}/children").read_text().split()):
+        assert time.monotonic() < deadline
+    adjusted = int(Path(f"/proc/{children[0]}/oom_score_adj").read_text())
+    thread.join()
+    assert adjusted == 1000 >= own
 
 
 def test_the_same_code_does_the_same_twice(sandbox):
@@ -256,7 +290,7 @@ def test_code_is_refused_where_there_is_no_sandbox(monkeypatch):
 def test_a_worker_that_cannot_be_started_leaves_no_folder(tmp_path):
     folder = tmp_path / "bundle"
     folder.mkdir()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(WorkerLost, match="not found"):
         Worker(Launch("gvisor", (str(tmp_path / "none"),), folder=str(folder)), Limits())
     assert not folder.exists()
 

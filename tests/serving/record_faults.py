@@ -447,7 +447,7 @@ PINNED = [
         name="a setting that it does not take",
         by="repetition_penalty, as for server=vllm",
         body=QUESTION | {"repetition_penalty": 1.0},
-        outcome=refused("status 422: Unexpected fields in the request", "repetition_penalty"),
+        outcome=ended("status 422: Unexpected fields in the request", "repetition_penalty"),
     ),
     Fault(
         name="a field of the wrong form",
@@ -531,7 +531,7 @@ FASTAPI = [
         name="a field of the wrong form",
         by="a seed that is no number",
         body=QUESTION | {"seed": "a"},
-        outcome=refused("status 422: Input should be a valid integer"),
+        outcome=ended("status 422: Input should be a valid integer"),
     ),
     Fault(
         name="an exception while it streams",

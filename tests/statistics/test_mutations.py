@@ -62,8 +62,8 @@ MUTATIONS = {
     "counted: numerators": ("clusters", "count_nonzero(sums.below", "count_nonzero(1 + sums.above"),
     "counted: most frequent part": (
         "clusters",
-        "min(found[name] for name in metric.inputs)",
-        "1 + max(found[name] for name in metric.inputs)",
+        "found[metric.name] = min(counts)",
+        "found[metric.name] = 1 + max(counts)",
     ),
     "needed: only itself": ("clusters", "for above in known[name].inputs", "for above in ()"),
     "of corpora: not derived": ("clusters", " or any(name in found for name in metric.inputs)", ""),

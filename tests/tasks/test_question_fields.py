@@ -15,7 +15,7 @@ from pyarrow import parquet
 from harness.errors import DataError, HarnessError, UsageError
 from harness.record import values
 from harness.run.scoring import score_unit
-from harness.tasks.qa.letters import Subtasks, letter_protocols
+from harness.tasks.qa.letters import Reading, Subtasks, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.qa.videos import Clip
@@ -34,8 +34,7 @@ FIELDS = Fields(
 )
 PROTOCOLS = letter_protocols(
     "clips",
-    lambda response: response.strip()[:1] or None,
-    official="the first character",
+    official=Reading(lambda response, _: response.strip()[:1] or None, "the first character"),
     subtasks=Subtasks("subtask", SUBTASKS),
 )
 
@@ -197,7 +196,9 @@ def test_the_headline_is_the_mean_of_the_subtasks(tmp_path):
     assert values(task, done) == pytest.approx(
         {"accuracy": 0.5, "order": 1 / 3, "state": 1.0, "macro_accuracy": 2 / 3}
     )
-    assert values(task, done[:3])["macro_accuracy"] is None, "a subtask has no sample"
+    alone = values(task, done[:3])
+    assert (alone["macro_accuracy"], alone["state"]) == (pytest.approx(1 / 3), None)
+    assert values(task, [])["macro_accuracy"] is None
 
 
 def predicted(sample, response):

@@ -179,7 +179,7 @@ def test_annotations_that_are_not_numbers_are_refused_by_name(tmp_path):
     with pytest.raises(DataError, match=r"good\.png.*3 × 2 pixels"):
         sized_labels(good, (3, 2))
     with pytest.raises(DataError, match=r"colour\.png.*mode RGB"):
-        read_labels(saved(tmp_path / "colour.png", np.zeros((2, 2, 3))))
+        read_labels(saved(tmp_path / "colour.png", np.eye(3)[[[0, 1], [1, 0]]]))
     with pytest.raises(DataError, match=r"gone\.png: .*none"):
         read_labels(tmp_path / "gone.png")
     cut = tmp_path / "cut.png"
@@ -284,7 +284,7 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
     refused(r"b/0.*2 images.*missing: 00005\.png")
     saved(tmp_path / "said/b/0/00005.png", np.zeros((3, 6)))
     refused(r"prediction .*b/0/00005\.png.*6 × 4 pixels")
-    saved(tmp_path / "said/b/0/00005.png", np.zeros((4, 6, 3)))
+    saved(tmp_path / "said/b/0/00005.png", np.eye(3)[[[0] * 6] * 4])
     refused(r"00005\.png.*mode RGB")
     (tmp_path / "said/b/0/00005.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     refused(r"00005\.png")

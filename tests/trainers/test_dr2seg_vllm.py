@@ -228,7 +228,7 @@ def test_the_second_pass_asks_with_its_own_temperature_on_weights_that_are_broug
 
 def test_no_token_of_a_second_pass_by_vllm_is_learned_from(by_vllm):
     """Without a second pass the same random rewards lead to the same weights, bit for bit."""
-    without, llm = by_vllm(r_desc=False, r_len=False)
+    without, llm = by_vllm(r_desc=False, r_len=False, second_temperature=None)
     assert len(llm.asked) == STEPS and "second_length" not in without.curve.read()[0]
     with_it, without_it = tensors(by_vllm()[0].checkpoint), tensors(without.checkpoint)
     assert with_it.keys() == without_it.keys()

@@ -11,7 +11,8 @@ pytest.importorskip("trl")
 
 from harness import plugins  # noqa: E402
 from harness.cli.main import main  # noqa: E402
-from harness.errors import SandboxUnavailable, UsageError  # noqa: E402
+from harness.errors import SandboxUnavailable, Unavailable, UsageError  # noqa: E402
+from harness.models.dt_r1.environment import TwinEpisode  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.sandbox.pool import open_sandbox  # noqa: E402
 from harness.spec import parse  # noqa: E402
@@ -104,6 +105,7 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
         assert (whole.folder / name).read_bytes() == (again.folder / name).read_bytes(), name
     rows = whole.curve.read()
     assert all(row["grad_norm"] > 0 for row in rows)
+    assert all(row["frac_rollouts_lost"] == 0 for row in rows)
     assert {"rewards/token", "rewards/dag", "rewards/exec", "rewards/success"} <= set(rows[0])
     assert figures.success_rate(rows) == rows[-1]["rewards/success"], "the last tenth of two steps"
     for row in Curve(whole.folder / "rollouts.jsonl").read():
@@ -115,6 +117,19 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
         assert row["tokens"] <= 200 and injected[0] is False
     assert main(["explain", str(whole.folder), "--out", str(tmp_path / "page.html")]) == 0
     assert 'class="block' in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_a_round_whose_rollouts_the_infrastructure_lost_ends_the_training(begin, monkeypatch, told):
+    """As of nodes without weights: what it would learn is that plans of this method fail."""
+    whole = TwinEpisode.facts
+
+    def lost(episode):
+        return {**whole(episode), "infrastructure": ["node SAM2: no weights"]}
+
+    monkeypatch.setattr(TwinEpisode, "facts", lost)
+    with pytest.raises(Unavailable, match=r"4 of 4, 4 of them because of: node SAM2: no weights"):
+        begin("lost")
+    assert told.steps == [], "nothing was learned"
 
 
 @pytest.mark.parametrize("method", ["dt_r1", "jit"])

@@ -159,7 +159,7 @@ def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
         "grad_norm",
         "think_length",
         "entropy",
-        "frac_groups_zero_variance",
+        "frac_reward_zero_std",
         "frac_groups_all_zero",
         "completions/mean_length",
     }
@@ -177,8 +177,7 @@ def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
         assert row["tokens"] <= 6
         assert sorted(row["canvas"]) == [84, 112]
     totals = [row["components"]["total"] for row in rollouts if row["step"] == 1]
-    expected = (stdev(totals[:4]) + stdev(totals[4:])) / 2
-    assert rows[0]["reward_std"] == pytest.approx(expected)
+    assert rows[0]["reward_std"] == pytest.approx(stdev(totals))
     texts = [rollout.text for group in groups for rollout in group.rollouts]
     assert texts == [row["text"] for row in rollouts]
     mean = sum(row["components"]["total"] for row in rollouts[:8]) / 8
@@ -223,12 +222,12 @@ def test_groups_are_whole_and_know_their_sample(whole):
 def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
     begin, whole, told, died, settings
 ):
-    told.dies_at = 3  # step 2 is saved, step 3 is not
+    told.dies_at = 3  # its state is saved before it is told
     with pytest.raises(died):
         begin("cut", **settings)
     told.dies_at = None
     resumed = begin("cut", resume=True, **settings)
-    assert told.steps == [1, 2, 3, 3]
+    assert told.steps == [1, 2, 3]
     assert_same_training(whole(**settings)[0], resumed)
 
 
@@ -373,8 +372,6 @@ def test_what_a_round_cannot_be_shared_in_is_refused(begin):
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"generation_batch_size": 12}, "found 12"),
         ({"generation_batch_size": 0}, "found 0"),
-        ({"vllm_mode": "server", "noise": "keyed"}, "noise=keyed .*vllm_mode=server"),
-        ({"vllm_mode": "colocate", "noise": "torch"}, "noise=torch .*vllm_mode=colocate"),
     ],
 )
 def test_settings_out_of_range_are_refused(given, said):

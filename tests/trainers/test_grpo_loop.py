@@ -176,7 +176,7 @@ def build(model, samples, *, reward=None, seed=4, **given):
 
     settings = chosen(samples, **given)
     method = GrpoTrainer(name="m", settings=settings, reward=reward or lengths, **parts)
-    accelerator = accelerator_of(settings, model.chat.device)
+    accelerator = accelerator_of(settings, model.chat)
     return loop.GrpoLearner(method, model.chat, accelerator, seed=seed)
 
 

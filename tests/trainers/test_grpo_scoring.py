@@ -67,7 +67,7 @@ def test_components_are_kept_by_name_and_totals_in_order():
     rewards = score()
     assert totals(rewards) == [18, 2, 0, 0]
     assert numbers_of(GROUPS, rewards) == {
-        "frac_groups_zero_variance": [0, 1],
+        "frac_reward_zero_std": [0, 1],
         "frac_groups_all_zero": [0, 1],
         "completions/mean_length": [18, 2, 0, 0],
         "completions/clipped_ratio": [0, 0, 0, 0],
@@ -85,16 +85,24 @@ def broken(group):
     ("reward", "said"),
     [
         (broken, "m, sample a: .*KeyError: 'bbox'"),
-        (lambda group: [{"total": 1.0}], "2 dicts .*found 1 of them"),
-        (lambda group: [{"total": float("nan")}] * 2, "'total': nan"),
-        (lambda group: [{"total": 1.0, "extra": None}] * 2, "extra"),
+        (lambda group: [{"total": 1.0}], "2 rewards, found 1 of them"),
+        (lambda group: [{"total": float("nan")}] * 2, "total=nan"),
+        (lambda group: [{"total": 1.0, "extra": "many"}] * 2, "extra='many'"),
+        (lambda group: [{"total": 1e308}] * 2, "total=1e\\+308"),
         (lambda group: [{"sum": 1.0}] * 2, "'total' .*'sum'"),
-        (lambda group: [1.0, 2.0], "2 dicts .*found 1.0"),
+        (lambda group: [1.0, 2.0], "a dict .*found 1.0"),
     ],
 )
 def test_a_reward_that_fails_is_named(reward, said):
     with pytest.raises(ModelError, match=said):
         score(reward)
+
+
+def test_tensors_of_one_element_are_numbers_and_none_does_not_apply():
+    torch = pytest.importorskip("torch")
+    given = {"total": torch.tensor(0.5), "hit": torch.tensor([1.0]), "text": None}
+    assert totals(score(lambda group: [given] * 2)) == [0.5] * 4
+    assert set(score(lambda group: [given] * 2)[0][0]) == {"total", "hit"}
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool])

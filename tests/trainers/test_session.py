@@ -305,4 +305,9 @@ def test_a_state_counts_only_when_it_is_whole(tmp_path):
 
 
 def test_processes_wait_for_each_other_as_long_as_an_evaluation_takes():
-    assert accelerator_of(SftSettings(), "cpu").init_handler.timeout.days == 7
+    assert (
+        accelerator_of(
+            SftSettings(dtype="float32"), SimpleNamespace(device="cpu", dtype="auto")
+        ).init_handler.timeout.days
+        == 7
+    )

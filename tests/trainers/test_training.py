@@ -91,7 +91,7 @@ def test_a_stopped_training_goes_on(mine, task, tmp_path, told):
     training = train(mine(), [task], None, tmp_path, TrainingOptions(resume=True, progress=told))
     assert told.steps == [1, 2, 2, 3] and training.is_finished
     assert [row["step"] for row in training.curve.read()] == [1, 2, 3]
-    with pytest.raises(ResumeMismatch, match=r"method\.settings\.steps: 3 → 4"):
+    with pytest.raises(ResumeMismatch, match=r"steps: 3 → 4"):
         train(mine(steps=4), [task], None, tmp_path, TrainingOptions(resume=True))
 
 

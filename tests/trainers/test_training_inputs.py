@@ -1,5 +1,6 @@
 """What a network is shown and asked in training is what the methods' official code gives it."""
 
+import inspect
 import json
 import math
 import tomllib
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from harness import media, plugins
+from harness.cli.main import build_parser
+from harness.cli.train import configured, method_of
 from harness.errors import UsageError
 from harness.frames import frame_policy
 from harness.masks import Rle
@@ -22,6 +25,7 @@ from harness.models.grammar import Item
 from harness.models.qwen_vl.model import qwen_vl
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.models.visionreasoner.grammar import build_prompt as official
+from harness.options import Only
 from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
@@ -408,11 +412,85 @@ def test_a_box_that_the_benchmark_gives_is_kept():
         ("video_r1(temporal=false,mu=0.5)", "mu=0.5"),
         ("spacer(temporal=false,alpha=0.1)", "alpha=0.1"),
         ("spacer(temporal=false,order_seed=3)", "order_seed=3"),
+        ("spacer(with_maps=false,maps=shapes)", "maps=shapes"),
+        ("video_r1(length=false,omega=0.1)", "omega=0.1"),
+        ("dr2seg(r_len=false,n0=55)", "n0=55"),
+        ("dr2seg(r_len=false,gamma=0.2)", "gamma=0.2"),
+        ("dr2seg(r_len=false,gate_threshold=0.5)", "gate_threshold=0.5"),
+        ("dr2seg(r_len=false,len_floor=0.1)", "len_floor=0.1"),
+        ("dr2seg(r_len=false,r_desc=false,longest_description=9)", "longest_description=9"),
+        ("video_str(with_edges=false,angle=kabsch)", "angle=kabsch"),
+        ("video_str(with_edges=false,with_nodes=false,graph_frames=2)", "graph_frames=2"),
+        ("video_str(with_length=false,longest=99)", "longest=99"),
+        ("videoseg_r1(scorer=measured,negative_points=false,negative_distance=9)", "distance=9"),
+        ("videoseg_r1(length_penalty=none,budgets=96+176)", r"budgets=96\+176"),
+        ("dt_r1(r_token=false,require_execute=true)", "require_execute=true"),
+        ("dt_r1(r_token=false,r_dag=false,alpha=2)", "alpha=2"),
+        ("dt_r1(r_result=false,judge=stored(file=x))", "judge=stored"),
+        ("dt_r1(finetune=full,lora_r=8)", "lora_r=8"),
+        ("visionreasoner(lora_alpha=8)", "lora_alpha=8"),
+        ("visionreasoner(finetune=lora,freeze_vision=true)", "freeze_vision=true"),
+        ("visionreasoner(ema_decay=0.9,scale_rewards=batch)", "scale_rewards=batch"),
+        ("visionreasoner(vllm_mode=colocate,noise=keyed)", "noise=keyed"),
+        ("visionreasoner(vllm_mode=server,noise=torch)", "noise=torch"),
+        ("visionreasoner(vllm_mode=server,generation_micro_batch_size=2)", "micro_batch_size=2"),
+        ("sft(text_source=other)", "text_source=other"),
+        ("sft(lora_dropout=0.1)", "lora_dropout=0.1"),
+        ("video_str_sft(graph_in_reasoning=true)", "graph_in_reasoning=true"),
     ],
 )
 def test_what_would_change_nothing_is_refused(method, named):
-    with pytest.raises(UsageError, match=named):
+    with pytest.raises(UsageError, match=named) as caught:
         plugins.build("trainers", parse(method))
+    assert "settings that change something" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "seg_zero(backend=stored,sam2=x,segmenter=box)",
+        "visionreasoner(backend=stored,sam2=x,segmenter=box)",
+        "videoseg_r1(backend=stored,key_segment=false,delta=0.2)",
+        "videoseg_r1(backend=stored,target_frame=false,target=literal)",
+        "videoseg_r1(backend=stored,key_segment=false,target_frame=false,temperature=1.0)",
+        "dt_r1(backend=stored,prompt=short,details=false)",
+        "jit(backend=stored,window=3)",
+        "vr_ttrl(base=pocket,lora_r=4)",
+    ],
+)
+def test_what_would_change_nothing_of_an_answer_is_refused(model):
+    with pytest.raises(UsageError, match="settings that change something"):
+        plugins.build("models", parse(model))
+
+
+def test_of_a_configuration_what_an_ablation_makes_idle_is_left_out_and_what_is_typed_refused():
+    def spec(*line):
+        line = ["train", "--method", "dr2seg", "--config", "pocket_cpu", *line]
+        return method_of(*configured(build_parser("train").parse_args(line)))
+
+    assert spec().arguments["n0"] == 12
+    ablated = spec("--set", "r_len=false").arguments
+    assert not {"n0", "len_floor"} & ablated.keys() and ablated["r_desc"] is True
+    assert plugins.build("trainers", spec("--set", "r_len=false")).own["n0"] == 45
+    with pytest.raises(UsageError, match="n0=55"):
+        plugins.build("trainers", spec("--set", "r_len=false", "--set", "n0=55"))
+
+
+def with_marks():
+    for kind in ("trainers", "models"):
+        for name in plugins.installed_plugins(kind):
+            known = inspect.signature(plugins.load(kind, name)).parameters
+            for option, one in known.items():
+                marks = getattr(one.annotation, "__metadata__", ())
+                yield from ((kind, name, option, mark) for mark in marks if isinstance(mark, Only))
+
+
+def test_every_condition_is_of_options_that_the_plugin_has():
+    found = list(with_marks())
+    assert {name for kind, name, _, _ in found if kind == "trainers"} >= {"dr2seg", "dt_r1", "sft"}
+    for kind, name, option, mark in found:
+        known = inspect.signature(plugins.load(kind, name)).parameters
+        assert any(values.keys() <= known.keys() for values in mark.alternatives), (name, option)
 
 
 def test_without_negative_points_none_is_wanted():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from harness.media import decode_image
+from harness.image_file import decode_image
 from harness.world.encode import encode_png, write_jpeg
 from harness.world.mp4 import write_mp4
 

@@ -15,8 +15,8 @@ from PIL import Image
 from pyarrow import parquet
 from scipy import ndimage
 
+from harness.image_file import decode_image
 from harness.masks import Rle
-from harness.media import decode_image
 from harness.tasks.counting.writer import points
 from harness.tasks.mevis.writer import SPLIT_NAMES, frame_name, mask_tracks, video_name
 from harness.tasks.reason_seg.writer import annotation

@@ -8,7 +8,7 @@ second one. Every function is pure and takes whatever a network writes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from harness.errors import UsageError
 from harness.models.dr2seg.grammar import TAGS, Form, description, reasoning_text
@@ -20,10 +20,10 @@ from harness.models.visionreasoner.scoring import (
     answer_value,
     non_repeat,
 )
+from harness.options import Only
 from harness.thoughts import after_thought
 from harness.trainers.dr2seg.second_pass import LONGEST, description_of
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
-from harness.trainers.grpo.settings import refuse_unused
 from harness.trainers.visionreasoner.objects import target_objects
 from harness.trainers.visionreasoner.rewards import location_accuracy
 
@@ -126,22 +126,22 @@ class DR2SegReward:
     """Reward descriptions from which the same model finds the objects again."""
     r_len: bool = True
     """Multiply by the reward of short reasoning. The paper's zero-shot setting does not."""
-    n0: int = ANCHOR
+    n0: Annotated[int, Only(r_len=True)] = ANCHOR
     """Tokens of reasoning that cost nothing."""
-    gamma: float = GAMMA
+    gamma: Annotated[float, Only(r_len=True)] = GAMMA
     """Cost of each further token."""
-    gate_threshold: float = 0.0
+    gate_threshold: Annotated[float, Only(r_len=True)] = 0.0
     """The length counts only in groups where some accuracy is above this. The paper's is 0, which
     in the `sam3` form one overlapping pixel passes; 0.5 is sensible."""
-    len_floor: float = 0.0
+    len_floor: Annotated[float, Only(r_len=True)] = 0.0
     """The least that length leaves of a reward. The paper's is 0; more than that is a deviation,
     for models whose reasoning begins at N0 + 1 / γ tokens or more."""
-    longest_description: int = LONGEST
+    longest_description: Annotated[int, Only(r_desc=True) | Only(r_len=True)] = LONGEST
     """Tokens; a longer one earns nothing."""
-    second_temperature: float | None = None
+    second_temperature: Annotated[float | None, Only(r_desc=True) | Only(r_len=True)] = None
     """Temperature of the second pass; 0 is greedy, which halves the noise of its reward. None: as
     the first pass, which keeps that reward a chance."""
-    semantics: Semantics = "official"
+    semantics: Annotated[Semantics, Only(form="sam2")] = "official"
     """Metric of the accuracy in the `sam2` form, as of `visionreasoner`."""
     accuracy: Accuracy | None = None
     """R_acc; None: `LocationAccuracy`."""
@@ -152,8 +152,6 @@ class DR2SegReward:
                 raise UsageError(f"dr2seg({name}=…)", expected="at least 0", found=str(value))
         if self.len_floor > 1:
             raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(self.len_floor))
-        if self.form == "sam3":
-            refuse_unused("dr2seg", "form=sam3", semantics=(self.semantics, "official"))
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """RewardComponents of every rollout; `total` is the product of Eq. 7."""

@@ -7,7 +7,7 @@ only the judge of free answers sees more.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from harness.model import Judge
 from harness.models.dt_r1.answers import answer_for, instance_tracks, joint_boxes
 from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task
+from harness.options import Only
 from harness.plugins import plugin_errors
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
-from harness.trainers.grpo.settings import refuse_unused
 from harness.types import Answer, AnswerForm, Box, Sample
 
 RUBRIC = "same_meaning"
@@ -95,9 +95,11 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
 class DTR1Reward:
     """The reward of a group; its settings are those of the plugin `dt_r1`."""
 
-    alpha: float = 1.0
+    alpha: Annotated[float, Only(r_token=True) | Only(r_dag=True)] = 1.0
     """α, the weight of R_token + R_dag."""
-    beta_accuracy: float = 1.0
+    beta_accuracy: Annotated[float, Only(r_exec=True) | Only(r_task=True) | Only(r_result=True)] = (
+        1.0
+    )
     """β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)"""
     r_token: bool = True
     """Reward tags in their legal order (Table 7)."""
@@ -109,7 +111,7 @@ class DTR1Reward:
     """Reward the right task."""
     r_result: bool = True
     """Reward the right answer."""
-    require_execute: bool = False
+    require_execute: Annotated[bool, Only(r_token=True)] = False
     """R_token wants a block of code, as the paper's list of tags read literally."""
     judge: Judge | None = None
     """Judge of free answers; None: they must be in the words of a reference."""
@@ -119,9 +121,6 @@ class DTR1Reward:
             if not 0 <= getattr(self, name) < float("inf"):
                 found = str(getattr(self, name))
                 raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=found)
-        if not self.r_token:
-            idle = {"require_execute": (self.require_execute, False)}
-            refuse_unused("dt_r1", "r_token=false", **idle)
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Return the terms of every rollout, and numbers beside them that are logged."""
@@ -149,7 +148,6 @@ class DTR1Reward:
             "success": float(token > 0 and dag > 0 and ran == 0),
             "blocks": float(len(blocks)),
             "uses_code": float(bool(blocks)),
-            "infrastructure": float(bool(facts.get("infrastructure"))),
             "format": style,
             "accuracy": right,
             TOTAL: self.alpha * style + self.beta_accuracy * right,

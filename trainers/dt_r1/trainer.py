@@ -5,18 +5,21 @@ harness train --method dt_r1 --config r1_distill_qwen_7b_16x24gb_lora
     --data ROOT --out DIR
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness import plugins
 from harness.errors import UsageError
 from harness.model import Judge
 from harness.models.dt_r1.model import DTR1
-from harness.options import with_options
+from harness.options import Only, with_options
 from harness.spec import Spec
+from harness.trainer import TrainingRun
 from harness.trainers.dt_r1.rewards import DTR1Reward
-from harness.trainers.grpo.settings import Settings, refuse_unused
+from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
+from harness.types import AnswerForm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +27,27 @@ class DTR1Trainer(GrpoTrainer):
     """GRPO in the environment of the model that is trained."""
 
     model_kind: ClassVar[type[Any]] = DTR1
+    reward: DTR1Reward
+
+    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+        """Say what texts can earn without a judge, and train."""
+        texts = [task.name for task in run.tasks if AnswerForm.TEXT in task.forms]
+        if run.main and texts and self.reward.r_result and self.reward.judge is None:
+            run.progress.note(
+                f"without judge=, an answer in words ({', '.join(texts)}) earns R_result 1 only in "
+                "the very words of a reference, and -1 in any others; the paper has a language "
+                "model judge it, such as judge=chat(backend=openai(…))"
+            )
+        return super().train(run)
 
     def bound(self, model: Any) -> "DTR1Trainer":
         """Return the method with the model's own environment: its nodes, sandbox and limits.
 
         Raises:
-            SandboxUnavailable: code cannot be run here.
+            HarnessError: nodes, sandbox or judge that are not here, all of them.
         """
-        model.perception.prepare()
+        load: Callable[[], object] | None = getattr(self.reward.judge, "prepare", None)
+        model.perception.prepare(**({} if load is None else {"judge": load}))
         return replace(self, environment=model.environment)
 
 
@@ -60,7 +76,12 @@ def as_written(model: Any) -> Any:
     num_generations=8,
     max_completion_length=8192,
 )
-def dt_r1(own: DTR1Reward, settings: Settings, *, judge: Spec | None = None) -> DTR1Trainer:
+def dt_r1(
+    own: DTR1Reward,
+    settings: Settings,
+    *,
+    judge: Annotated[Spec | None, Only(r_result=True)] = None,
+) -> DTR1Trainer:
     """DT-R1 (Shen and Unberath 2025) with GRPO: rewards of format and of accuracy.
 
     Rank, batch and group are the paper's; it states no learning rate, divergence, temperature,
@@ -73,8 +94,6 @@ def dt_r1(own: DTR1Reward, settings: Settings, *, judge: Spec | None = None) -> 
         judge: Judge of summaries and free answers, such as `chat(backend=openai(…))`; None: they
             must be in the words of a reference.
     """
-    if not own.r_result:
-        refuse_unused("dt_r1", "r_result=false", judge=(judge, None))
     by: Judge | None = None if judge is None else plugins.build("judges", judge)
     return DTR1Trainer(
         name="dt_r1",

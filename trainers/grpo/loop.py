@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from harness.errors import ModelError
+from harness.errors import HarnessError, ModelError
 from harness.model import Conversation
 from harness.models.backends.continuous_batching import supports_continuous_batching
 from harness.models.backends.sampling import rollout_key
@@ -27,13 +26,20 @@ from harness.trainers import network as networks
 from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
-from harness.trainers.grpo.rewards import numbers_of, reward_group
+from harness.trainers.grpo.rewards import (
+    losses,
+    numbers_of,
+    refuse_losses,
+    reward_group,
+    summary_of,
+)
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
 from harness.trainers.learner import Counted, Learner, Round
 from harness.trainers.policy import Policy, zero_stage
 from harness.trainers.rows import Prompt, completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
+from harness.trainers.stopwatch import GENERATION, REWARD
 
 
 @dataclass(eq=False, kw_only=True)
@@ -96,7 +102,9 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         self.reference = None
         """Policy that training begins with, if it is not the one without its adapter."""
         if chosen.beta and chosen.finetune == "full":
-            first = Policy(networks.load(chat, dtype=chosen.dtype), chosen.temperature)
+            first = Policy(
+                networks.load(chat, dtype=networks.types_of(chat, chosen)[0]), chosen.temperature
+            )
             self.reference = frozen_policy(first, accelerator)
         media = (f"{kind}_token_id" for kind in ("image", "video"))
         named = {getattr(self.network.config, name, None) for name in media}
@@ -131,6 +139,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
 
         Raises:
             ModelError: the reward, the second pass or the environment fails.
+            Unavailable: more rollouts than `infrastructure_limit` were lost.
         """
         self.seed_round(number)
         size, first = self.settings.num_generations, self.accelerator.process_index * len(examples)
@@ -144,21 +153,22 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             for key in [f"{one.request.key}@{number}:{at}"]
         ]
         drafts = [draft for some in several for draft in some]
-        with self.answering() as chat:
+        with self.stopwatch.part(GENERATION), self.answering() as chat:
             chat.converse([self.conversation(draft) for draft in drafts])
         groups = [self._group(some) for some in several]
-        rewards = [
-            reward_group(self.method, group, [one.key for one in some], seed=self.seed)
-            for group, some in zip(groups, several, strict=True)
-        ]
+        with self.stopwatch.part(REWARD):
+            rewards = self._rewards(groups, several)
         numbers = numbers_of(groups, rewards)
-        numbers["num_tokens"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
+        numbers["prompts/mean_length"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
         merged = defaultdict[str, list[float]](list)
         for name, values in (pair for each in gather([numbers]) for pair in each.items()):
             merged[name] += values
-        totals, lengths = merged[f"rewards/{TOTAL}"], merged["completions/mean_length"]
-        self.tokens += sum(merged["num_tokens"]) + sum(lengths)
-        gains = self._gains(totals, groups)[first * size :][: len(drafts)]
+        if reasons := gather(losses(groups, rewards)):
+            merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
+        written = sum(merged["completions/mean_length"])
+        self.tokens += sum(merged["prompts/mean_length"]) + written
+        all_gains = self._gains(merged[f"rewards/{TOTAL}"], groups)
+        gains = all_gains[first * size :][: len(drafts)]
         each = self.settings.per_device_train_batch_size
         parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
         made = RewardedRound(
@@ -166,20 +176,36 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             rewards=rewards,
             advantages=gains.tolist(),
             batches=[self._batch(drafts[part], gains[part]) for part in parts],
-            tokens=sum(lengths),
+            samples=[
+                [f"{one.example.task} {one.example.sample.id}" for one in drafts[part]]
+                for part in parts
+            ],
+            tokens=written,
             numbers={
-                **{name: fmean(values) for name, values in merged.items()},
+                **summary_of(merged, all_gains.tolist()),
                 "num_tokens": self.tokens,
-                "completions/min_length": min(lengths),
-                "completions/max_length": max(lengths),
-                "reward": fmean(totals),
-                "reward_std": fmean(
-                    stdev(totals[start : start + size]) for start in range(0, len(totals), size)
-                ),
+                "step_tokens": written,
             },
         )
         self.log(number, made)
+        limit = self.settings.infrastructure_limit
+        refuse_losses(reasons, limit=limit, rollouts=len(all_gains), number=number)
         return made
+
+    def _rewards(
+        self, groups: Sequence[Group], several: Sequence[Sequence[Draft]]
+    ) -> list[list[RewardComponents]]:
+        """Return the rewards of groups; ModelError in every process if one of them fails."""
+        rewards, fault = [], None
+        try:
+            for group, drafts in zip(groups, several, strict=True):
+                keys = [draft.key for draft in drafts]
+                rewards.append(reward_group(self.method, group, keys, seed=self.seed))
+        except HarnessError as error:
+            fault = error
+        for error in filter(None, gather([fault])):
+            raise error
+        return rewards
 
     @contextmanager
     def answering(self) -> "Iterator[TransformersChat | VllmChat]":
@@ -316,10 +342,14 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         with torch.no_grad():
             gain = batch.advantage[:, None]
             ratio = torch.exp(logp - logp if batch.old is None else logp - batch.old)
-            outside = torch.where(
-                gain > 0, ratio > 1 + high, (ratio < 1 - chosen.epsilon) & (gain < 0)
-            )
-        counted = {"entropy": (entropy, mask), "clip_ratio/region_mean": (outside, mask)}
+            above = (ratio > 1 + high) & (gain > 0)
+            below = (ratio < 1 - chosen.epsilon) & (gain < 0)
+        counted = {
+            "entropy": (entropy, mask),
+            "clip_ratio/low_mean": (below, mask),
+            "clip_ratio/high_mean": (above, mask),
+            "clip_ratio/region_mean": (above | below, mask),
+        }
         if batch.reference is not None:
             counted["kl"] = divergence(logp, batch.reference), mask
         return loss, counted | {"answer_entropy": (entropy, batch.answers)}

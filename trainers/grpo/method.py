@@ -108,6 +108,10 @@ class GrpoMethod(Trainer):
     unlabelled: bool = False
     """True if the reward needs no target: samples without one are taken, and none is seen."""
 
+    def may_change(self, name: str, old: object, new: object) -> bool:
+        """Return True for settings that do not alter what is learned, and for larger totals."""
+        return self.settings.may_change(name, old, new)
+
     def describe(self) -> Mapping[str, Any]:
         """Return every setting."""
         return {**self.own, **self.settings.describe()}

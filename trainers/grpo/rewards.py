@@ -5,14 +5,15 @@ grammar and coordinate rule, and kept in pixels of the image: to draw them, no n
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
+from statistics import fmean, pstdev, stdev
 from typing import Any
 
 import numpy as np
 
-from harness.errors import ModelError, ParseError
+from harness.errors import ModelError, ParseError, Unavailable
 from harness.models.backends.sampling import uniforms
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult
@@ -24,6 +25,12 @@ from harness.trainer import Curve
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
 
 ROLLOUTS = "rollouts.jsonl"
+INFRASTRUCTURE = "infrastructure"
+"""Key of a rollout's facts: the reasons why nodes or sandboxes failed it."""
+UNJUDGED = "unjudged"
+"""Component of a reward: 1 where a judge gave no answer."""
+LARGEST = 1e6
+"""Size of a reward's component at most: squares and sums of it stay exact enough in float32."""
 
 
 def reward_group(
@@ -37,26 +44,83 @@ def reward_group(
     what = f"reward of {method.name}, sample {group.sample.id}"
     with plugin_errors(what, ModelError):
         given = list(method.reward(group))
-    wrong = [one for one in given if not _are_components(one)]
-    if wrong or len(given) != len(group.rollouts):
+    if len(given) != len(group.rollouts):
         raise ModelError(
-            what,
-            expected=f"{len(group.rollouts)} dicts of finite numbers, {TOTAL!r} among them",
-            found=repr(wrong[0])[:200] if wrong else f"{len(given)} of them",
+            what, expected=f"{len(group.rollouts)} rewards", found=f"{len(given)} of them"
         )
-    found = [{name: float(value) for name, value in one.items()} for one in given]
+    found = [components_of(one, what) for one in given]
     for one, key in zip(found, keys, strict=True) if method.settings.reward == "random" else ():
         drawn = float(uniforms(seed=seed, key=f"{key}/reward", block=0)[0])
         one[f"method_{TOTAL}"], one[TOTAL] = one[TOTAL], drawn
     return list(found)
 
 
-def _are_components(given: Any) -> bool:
-    return (
-        isinstance(given, Mapping)
-        and TOTAL in given
-        and all(isinstance(one, (Real, np.bool)) and math.isfinite(one) for one in given.values())
-    )
+def components_of(given: Any, what: str) -> dict[str, float]:
+    """Return the components of a rollout's reward as plain numbers.
+
+    A number is one of Python or NumPy, or a tensor of one element; a component of None does not
+    apply to the sample, as in TRL, and is left out.
+
+    Raises:
+        ModelError: there is no total, or a number is not finite or beyond LARGEST.
+    """
+    known = given if isinstance(given, Mapping) else {}
+    numbers = {name: _number(value) for name, value in known.items() if value is not None}
+    wrong = [name for name, number in numbers.items() if not abs(number) <= LARGEST]
+    if TOTAL not in numbers or wrong:
+        shown = f"{wrong[0]}={known[wrong[0]]!r}" if wrong else repr(given)
+        raise ModelError(
+            what,
+            expected=f"a dict of numbers between -{LARGEST:g} and {LARGEST:g}, {TOTAL!r} among "
+            "them (None: a component that does not apply)",
+            found=shown[:200],
+        )
+    return numbers
+
+
+def _number(value: Any) -> float:
+    """Return a component as a number; NaN if it is something else."""
+    if getattr(value, "ndim", None) == 0 or getattr(value, "shape", None) == (1,):
+        value = value.item()
+    return float(value) if isinstance(value, (Real, np.bool)) else math.nan
+
+
+def losses(groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]]) -> list[str]:
+    """Return why each rollout was lost to the infrastructure; empty for one that was not.
+
+    Rewards of lost rollouts say nothing of the policy. Empty as a whole if no part that could fail
+    is asked.
+    """
+    found = []
+    for group, several in zip(groups, rewards, strict=True):
+        for rollout, components in zip(group.rollouts, several, strict=True):
+            reasons = list(rollout.facts.get(INFRASTRUCTURE, ()))
+            if components.get(UNJUDGED):
+                reasons.append("the judge gave no answer")
+            if reasons or INFRASTRUCTURE in rollout.facts:
+                found.append(reasons[0] if reasons else "")
+    return found
+
+
+def refuse_losses(reasons: Sequence[str], *, limit: float, rollouts: int, number: int) -> None:
+    """Raise Unavailable if a round lost too many rollouts to learn from it.
+
+    Args:
+        reasons: Of lost rollouts in all processes (`losses`).
+        limit: Share of the rollouts that may be lost.
+        rollouts: Rollouts of the round in all processes.
+        number: Of the round, from 0.
+    """
+    lost = Counter(filter(None, reasons))
+    if lost.total() > limit * rollouts:
+        ((reason, times),) = lost.most_common(1)
+        raise Unavailable(
+            f"round {number + 1} of the training",
+            expected=f"at most {limit:.1%} of its rollouts lost to nodes, sandboxes, servers and "
+            "judges (infrastructure_limit)",
+            found=f"{lost.total()} of {rollouts}, {times} of them because of: {reason[:300]}",
+            fix="Nothing was learned from it. Mend that and go on with --resume.",
+        )
 
 
 def numbers_of(
@@ -66,7 +130,7 @@ def numbers_of(
     found = defaultdict[str, list[float]](list)
     for group, several in zip(groups, rewards, strict=True):
         totals = [one[TOTAL] for one in several]
-        found["frac_groups_zero_variance"].append(float(max(totals) == min(totals)))
+        found["frac_reward_zero_std"].append(float(max(totals) == min(totals)))
         found["frac_groups_all_zero"].append(float(not any(totals)))
         for rollout, components in zip(group.rollouts, several, strict=True):
             found["completions/mean_length"].append(float(rollout.tokens))
@@ -76,6 +140,35 @@ def numbers_of(
                 found[f"rewards/{name}"].append(value)
         found["second_length"] += [float(second.tokens) for second in group.seconds]
     return {name: values for name, values in found.items() if values}
+
+
+def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -> dict[str, float]:
+    """Return a round's numbers for the log, from those of all processes and all advantages.
+
+    Names and meanings are TRL's where it has the number: `reward_std` is the deviation of all
+    rewards of the round.
+    """
+    totals, lengths = numbers[f"rewards/{TOTAL}"], numbers["completions/mean_length"]
+    cut = numbers["completions/clipped_ratio"]
+    ended = [length for length, is_cut in zip(lengths, cut, strict=True) if not is_cut] or [0.0]
+    prompts = numbers["prompts/mean_length"]
+    rewards = {name: values for name, values in numbers.items() if name.startswith("rewards/")}
+    return {
+        **{name: fmean(values) for name, values in numbers.items()},
+        **{f"{name}/std": pstdev(values) for name, values in rewards.items()},
+        "prompts/max_length": max(prompts),
+        "completions/min_length": min(lengths),
+        "completions/max_length": max(lengths),
+        "completions/mean_terminated_length": fmean(ended),
+        "completions/min_terminated_length": min(ended),
+        "completions/max_terminated_length": max(ended),
+        "reward": fmean(totals),
+        "reward_std": stdev(totals),
+        "reward/min": min(totals),
+        "reward/max": max(totals),
+        "advantages/min": min(gains),
+        "advantages/max": max(gains),
+    }
 
 
 def log_rollouts(

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from harness.errors import UsageError
 from harness.models.learning.loss_types import LossType, Scale
+from harness.options import Only
 from harness.trainers.settings import Range, TrainingSettings
 
 
@@ -22,8 +23,14 @@ class Settings(TrainingSettings):
         **TrainingSettings.RANGES,
         **{"num_generations": (2, inf), "keep_rollouts": (0, inf)},
         **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
+        "infrastructure_limit": (0, 1),
     }
-    ASIDE = (*TrainingSettings.ASIDE, "generation_micro_batch_size", "keep_rollouts")
+    ASIDE = (
+        *TrainingSettings.ASIDE,
+        "generation_micro_batch_size",
+        "keep_rollouts",
+        "infrastructure_limit",
+    )
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
     num_generations: int = 8
@@ -32,7 +39,7 @@ class Settings(TrainingSettings):
     """Rollouts a round, over all devices: a multiple of `num_generations`."""
     per_device_train_batch_size: int = 4
     """Rollouts on each device that gradients are computed for at once."""
-    generation_micro_batch_size: int | None = None
+    generation_micro_batch_size: Annotated[int | None, Only(vllm_mode=None)] = None
     """Rollouts on each device that are written at once, but by vLLM; None: all of a round."""
     num_iterations: int = 1
     """Optimiser steps a round."""
@@ -42,7 +49,7 @@ class Settings(TrainingSettings):
     """Temperature of rollouts."""
     top_p: float = 1.0
     """Tokens are drawn from the likeliest that hold this share of the probability."""
-    noise: Literal["auto", "keyed", "torch"] = "auto"
+    noise: Annotated[Literal["auto", "keyed", "torch"], Only(vllm_mode=None)] = "auto"
     """`keyed`: a token depends on seed, round, prompt, rollout and position alone; `torch`: drawn
     by PyTorch, which is faster on a GPU. `auto`: `keyed` on a CPU. Not with vLLM."""
     reward: Literal["method", "random"] = "method"
@@ -56,7 +63,7 @@ class Settings(TrainingSettings):
     """Range below 1 in which the ratio of new to old probability counts."""
     epsilon_high: float | None = None
     """Range above 1 in which the ratio counts; None: `epsilon`."""
-    scale_rewards: Scale = "group"
+    scale_rewards: Annotated[Scale, Only(ema_decay=None)] = "group"
     """Divisor of advantages: the standard deviation of their group, of all, or 1 for None."""
     ema_decay: float | None = None
     """EMA-GRPO: the divisor is the standard deviation of a form of answer's rewards, by moving
@@ -66,8 +73,8 @@ class Settings(TrainingSettings):
 
     lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
     weight_decay: float = 0.01
-    lora_r: int = 64
-    lora_alpha: int = 128
+    lora_r: Annotated[int, Only(finetune="lora")] = 64
+    lora_alpha: Annotated[int, Only(finetune="lora")] = 128
 
     max_prompt_length: int | None = None
     """Prompts of more tokens are left out, counted and named."""
@@ -75,16 +82,15 @@ class Settings(TrainingSettings):
     vllm_mode: Literal["colocate", "server"] | None = None
     """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
 
+    infrastructure_limit: float = 0.05
+    """Share of a round's rollouts that nodes, sandboxes, servers and judges may lose; above it the
+    training stops before it learns from them."""
     keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.accumulation_steps(1)
-        if self.ema_decay is not None:
-            refuse_unused("GRPO", "ema_decay", scale_rewards=(self.scale_rewards, "group"))
-        if self.vllm_mode is not None:  # which draws tokens by itself
-            refuse_unused("GRPO", f"vllm_mode={self.vllm_mode}", noise=(self.noise, "auto"))
 
     @property
     def steps_per_round(self) -> int:
@@ -109,15 +115,3 @@ class Settings(TrainingSettings):
                 fix="Change generation_batch_size, or lower per_device_train_batch_size with it.",
             )
         return own // each
-
-
-def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None:
-    """Raise UsageError for settings, (given, default) by name, that `why` makes idle."""
-    idle = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
-    if idle:
-        raise UsageError(
-            f"{method} with {why}",
-            expected="settings that change something",
-            found=", ".join(idle),
-            fix=f"Leave {' and '.join(idle)} out, or {why}.",
-        )

@@ -14,7 +14,7 @@ from harness.models.pipeline import PromptedModel
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
 from harness.trainers.grpo.method import GrpoMethod
-from harness.trainers.network import deepspeed_file, trainable, training_facts
+from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
 
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
@@ -64,7 +64,7 @@ class GrpoTrainer(GrpoMethod):
         from harness.trainers.session import Session, last
 
         self._check(chat)
-        settings, accelerator = self.settings, accelerator_of(self.settings, chat.device)
+        settings, accelerator = self.settings, accelerator_of(self.settings, chat)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = GrpoLearner(self, chat, accelerator, seed=run.seed)
         session = Session(
@@ -83,6 +83,13 @@ class GrpoTrainer(GrpoMethod):
             learner.tokens = max(
                 (row.get("num_tokens", 0.0) for row in run.curve.read()), default=0
             )
+        run.progress.note(
+            memory_note(
+                learner.network,
+                computes_bf16=accelerator.mixed_precision == "bf16",
+                reference=learner.reference is not None,
+            )
+        )
         facts = train(learner, examples, session)
         return {
             **facts,

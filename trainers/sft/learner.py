@@ -31,6 +31,8 @@ class Row:
     prompt: Prompt
     response: list[int]
     """Tokens of the response, and the one that ends it."""
+    sample: str = ""
+    """Task and id of the sample, for errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,8 @@ class SftLearner(Learner[Example, list[Row], Batch]):
         processor = self.chat.processor
         prompts = encoded_each(processor, [one.request for one in examples])
         responses = [response_tokens(processor, one.response) for one in examples]
-        return [Row(*pair) for pair in zip(prompts, responses, strict=True)]
+        names = [f"{one.task} {one.sample}" for one in examples]
+        return [Row(*parts) for parts in zip(prompts, responses, names, strict=True)]
 
     def round(self, ready: Sequence[Row], number: int) -> Round[Batch]:
         """Make the batches of a step."""
@@ -59,7 +62,12 @@ class SftLearner(Learner[Example, list[Row], Batch]):
         each = self.settings.per_device_train_batch_size
         parts = [ready[start : start + each] for start in range(0, len(ready), each)]
         tokens = gather([len(one.response) for one in ready])
-        return Round(batches=list(map(self._batch, parts)), tokens=sum(tokens), numbers={})
+        return Round(
+            batches=list(map(self._batch, parts)),
+            tokens=sum(tokens),
+            numbers={"step_tokens": float(sum(tokens))},
+            samples=[[row.sample for row in rows] for rows in parts],
+        )
 
     def loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Counted]:
         """Return the cross-entropy of a batch, a token of the whole step, and entropies."""

@@ -6,12 +6,12 @@ harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reas
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from harness.options import with_options
+from harness.options import Only, with_options
 from harness.task import Task
 from harness.trainer import Trainer, TrainingRun
-from harness.trainers.network import trainable, training_facts
+from harness.trainers.network import memory_note, trainable, training_facts
 from harness.trainers.settings import Range, TrainingSettings
 from harness.trainers.sft.descriptions import (
     DATASET,
@@ -36,14 +36,14 @@ class SftSettings(TrainingSettings):
     reasoning: Reasoning = "none"
     """Content of `<think>`: nothing, or a `short` text on the number of targets and their rough
     places (the sample's own rationale where its benchmark has one)."""
-    text_source: str = DATASET
+    text_source: Annotated[str, Only(reasoning="short") | Only(descriptions=True)] = DATASET
     """Source of `short` reasoning and descriptions: the `dataset`'s targets, or a plugin
     (`harness list text_sources`)."""
     gradient_accumulation_steps: int = 1
     """Batches that one step is made of."""
     max_length: int | None = None
     """Examples of more tokens are left out, counted and named."""
-    lora_dropout: float = 0.0
+    lora_dropout: Annotated[float, Only(finetune="lora")] = 0.0
     """Share of an adapter's inputs that are dropped in training."""
 
     def samples_per_round(self, processes: int) -> int:
@@ -73,6 +73,10 @@ class Sft(Trainer):
     """Settings of such a method, for the record."""
     name: str = "sft"
 
+    def may_change(self, name: str, old: object, new: object) -> bool:
+        """Return True for settings that do not alter what is learned, and for larger totals."""
+        return self.settings.may_change(name, old, new)
+
     def describe(self) -> Mapping[str, object]:
         """Return every setting."""
         return {"descriptions": self.descriptions, **self.settings.describe(), **self.own}
@@ -93,7 +97,7 @@ class Sft(Trainer):
         model, chat = trainable("sft", run.model)
         chosen = self.settings
         # Before anything is loaded: it says whether there are several processes or devices.
-        accelerator = accelerator_of(chosen, chat.device)
+        accelerator = accelerator_of(chosen, chat)
         examples, dropped = prepare_examples(
             model,
             chat.processor,
@@ -106,6 +110,8 @@ class Sft(Trainer):
             chat, chosen, accelerator, seed=run.seed, lora_dropout=chosen.lora_dropout
         )
         session = Session(run, learner.export, report_to=chosen.report_to, settings=self.describe())
+        computes = accelerator.mixed_precision == "bf16"
+        run.progress.note(memory_note(learner.network, computes_bf16=computes, reference=False))
         facts = train(learner, examples, session)
         return {
             **facts,

@@ -5,8 +5,9 @@ harness train --method spacer --model "spacer(checkpoint=…,frames=video_r1_tra
 """
 
 from dataclasses import replace
+from typing import Annotated
 
-from harness.options import with_options
+from harness.options import Only, with_options
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.spacer.maps import categories, maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward
@@ -26,7 +27,7 @@ def spacer(
     temporal: TemporalReward,
     settings: Settings,
     *,
-    maps: str | None = None,
+    maps: Annotated[str | None, Only(with_maps=True)] = None,
     with_maps: bool = True,
 ) -> SpokenTrainer:
     """SpaceR (arXiv 2504.01805): accuracy with its map, format, length, and T-GRPO's bonus.
@@ -38,7 +39,6 @@ def spacer(
             generated data), or the official file of lines.
         with_maps: Score maps; without, the samples of Video-STR's Table 6 ("without map").
     """
-    temporal.check("spacer")
     accuracy = SpacerAccuracy(maps=with_maps)
     return SpokenTrainer(
         name="spacer",

@@ -10,13 +10,13 @@ thought included, as their code does.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from harness.models.grammar import well_formed
 from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import digits
+from harness.options import Only
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout, SecondPass
-from harness.trainers.grpo.settings import refuse_unused
 from harness.trainers.video_r1.shuffled import ShuffledFrames
 from harness.trainers.video_str.answers import answer, answer_reward, ground_truth_of
 from harness.types import AnswerForm, Sample
@@ -107,19 +107,19 @@ class TemporalReward:
 
     temporal: bool = True
     """Ask each question a second time with shuffled frames (T-GRPO); without, GRPO."""
-    alpha: float = 0.3
+    alpha: Annotated[float, Only(temporal=True)] = 0.3
     """The bonus where the order of frames is of use."""
-    mu: float = 0.8
+    mu: Annotated[float, Only(temporal=True)] = 0.8
     """Share of the shuffled frames' accuracy that the ordered ones' has to reach."""
     length: bool = True
     """Reward the length of right answers."""
-    omega: float = 0.2
+    omega: Annotated[float, Only(length=True)] = 0.2
     """Size of that reward."""
-    shortest: int = 320
+    shortest: Annotated[int, Only(length=True)] = 320
     """Fewest completion tokens that are rewarded."""
-    longest: int = 512
+    longest: Annotated[int, Only(length=True)] = 512
     """Most completion tokens that are rewarded."""
-    order_seed: int = 0
+    order_seed: Annotated[int, Only(temporal=True)] = 0
     """Seed of the shuffled orders."""
     accuracy: Accuracy = VideoR1Accuracy()
 
@@ -142,13 +142,6 @@ class TemporalReward:
             {**dict(zip(names, terms, strict=True)), TOTAL: math.fsum(terms)}
             for terms in zip(accuracies, formats, temporal, length, strict=True)
         ]
-
-    def check(self, method: str) -> None:
-        """Raise UsageError for options that `temporal=false` makes idle."""
-        if not self.temporal:
-            names = ("alpha", "mu", "order_seed")
-            given = {name: (getattr(self, name), getattr(TemporalReward, name)) for name in names}
-            refuse_unused(method, "temporal=false", **given)
 
     def contrast(self, max_new_tokens: int) -> Callable[[PromptedModel], SecondPass] | None:
         """Return what makes the second request of rollouts; None: there is none."""

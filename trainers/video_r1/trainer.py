@@ -36,7 +36,6 @@ def video_r1(
         numbers: How a number is scored whose sample does not say: by its relative error, or only
             if two decimals agree.
     """
-    temporal.check("video_r1")
     return SpokenTrainer(
         name="video_r1",
         settings=settings,

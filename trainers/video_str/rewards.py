@@ -10,10 +10,12 @@ R_ans is logged once more as R_mc, R_num or R_IoU, whose means are over samples 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from harness.errors import ParseError
 from harness.frames import uniform
 from harness.models.video_str.grammar import Graph, graph
+from harness.options import Only
 from harness.thoughts import after_thought
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.video_str.answers import REWARDS, answer_reward, format_reward
@@ -28,16 +30,16 @@ MIN_OBJECTS = 2  # objects of a frame that make a relation
 class VideoStrReward:
     """R_total of a group's rollouts. Components that are off stay in the log and count nothing."""
 
-    literal: bool = False
+    literal: Annotated[bool, Only(with_edges=True)] = False
     """R_e as it is printed, up to n²; see `nodes.edge_reward`."""
-    angle: Angle = "joint"
-    sigma: float = 1.0
+    angle: Annotated[Angle, Only(with_edges=True)] = "joint"
+    sigma: Annotated[float, Only(with_nodes=True) | Only(with_edges=True)] = 1.0
     """Metres; of R_n and R_e."""
     frames: int = 4
     """k: true frames that the one graph of a response is compared with."""
-    omega: float = 0.2
-    shortest: int = 320
-    longest: int = 512
+    omega: Annotated[float, Only(with_length=True)] = 0.2
+    shortest: Annotated[int, Only(with_length=True)] = 320
+    longest: Annotated[int, Only(with_length=True)] = 512
     """R_l rewards completions of `shortest` to `longest` tokens, the end token included."""
     with_format: bool = True
     with_nodes: bool = True

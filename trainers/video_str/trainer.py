@@ -6,13 +6,13 @@ harness train --method video_str --model "video_str(checkpoint=…,frames=video_
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
 from harness.models.video_str.boxes import SpokenBoxes
 from harness.models.video_str.composed import SpokenModel
-from harness.options import with_options
+from harness.options import Only, with_options
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.method import SecondPass
 from harness.trainers.grpo.settings import Settings
@@ -97,7 +97,7 @@ def video_str(
     settings: Settings,
     *,
     graphs: str | None = None,
-    graph_frames: int = 4,
+    graph_frames: Annotated[int, Only(with_nodes=True) | Only(with_edges=True)] = 4,
 ) -> SpokenTrainer:
     """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
 

@@ -8,9 +8,9 @@ start for `video_str` with a network that has never seen a graph.
 """
 
 from functools import partial
+from typing import Annotated
 
-from harness.errors import UsageError
-from harness.options import with_options
+from harness.options import GIVEN, Only, with_options
 from harness.trainers.sft.trainer import Sft, SftSettings
 from harness.trainers.video_str.extra import extra_of
 from harness.trainers.video_str.graphs import extend_task, named_or_drawn
@@ -25,7 +25,10 @@ from harness.trainers.video_str_sft.graphs import with_graph
     max_grad_norm=5.0,
 )
 def video_str_sft(
-    settings: SftSettings, *, graphs: str | None = None, graph_in_reasoning: bool = False
+    settings: SftSettings,
+    *,
+    graphs: str | None = None,
+    graph_in_reasoning: Annotated[bool, Only(graphs=GIVEN)] = False,
 ) -> Sft:
     """Supervised fine-tuning on right answers without reasoning, Video-STR's baseline.
 
@@ -38,12 +41,6 @@ def video_str_sft(
             it.
     """
     if graphs is None:
-        if graph_in_reasoning:
-            raise UsageError(
-                "video_str_sft(graph_in_reasoning=true)",
-                expected="graphs=…, where true graphs are",
-                found="none",
-            )
         return Sft(settings=settings, name="video_str_sft")
     extra = extra_of(graphs)
     return Sft(

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from harness.errors import StoreError
 from harness.frames import uniform
 from harness.model import Chat, ChatRequest
+from harness.models.prompts import fill
 from harness.responses import storable
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
 from harness.trainers.videoseg_r1.descriptions import (
@@ -80,11 +81,17 @@ class ChatRater:
         """The paper's prompt about a sample: its target frame, then the whole video."""
         video = sample.query.media[0]
         whole = tuple(uniform(range(len(video)), self.frames)) if len(video) > 1 else ()
-        text = _template().replace("{Visual Description}", visual_description(sample, frame))
-        text = text.replace("{Textual Description}", textual_description(sample.query.text))
+        text = fill(
+            _template(),
+            **{
+                "Visual Description": visual_description(sample, frame),
+                "Textual Description": textual_description(sample.query.text),
+                "Question": f"'{sample.query.text}'",
+            },
+        )
         return ChatRequest(
             key=f"{key_of(sample, frame)}:difficulty",
-            text=text.replace("{Question}", f"'{sample.query.text}'", 1),
+            text=text,
             media=(video, video) if whole else (video,),
             frames=((frame,), whole) if whole else ((frame,),),
             resize=self.size,

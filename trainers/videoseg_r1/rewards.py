@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import cv2
 import numpy as np
@@ -30,6 +30,7 @@ from harness.models.visionreasoner.scoring import (
     non_repeat,
     thinking_format,
 )
+from harness.options import Only
 from harness.responses import finite_numbers, tag_text
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of, length_factor
@@ -41,6 +42,7 @@ Penalty: TypeAlias = Literal["clipped", "literal", "none"]
 """Form of the soft length penalty: clipped at 0, literally as the paper's formula, or left out."""
 
 NEGATIVE_DISTANCE = 40
+PENALTY = Only(length_penalty=("clipped", "literal"))
 """τ_neg: a negative point farther than this from every object, in pixels, is worth nothing."""
 FORMATS = 2.0  # what VisionReasoner pays for box and point
 
@@ -173,15 +175,15 @@ class VideoSegR1Reward:
     """Ask and pay for reasoning (Table 4)."""
     negative_points: bool = True
     """Pay for negative points close beside the objects."""
-    negative_distance: float = NEGATIVE_DISTANCE
+    negative_distance: Annotated[float, Only(negative_points=True)] = NEGATIVE_DISTANCE
     """Greatest distance, in pixels of the 840 × 840 frame."""
     length_penalty: Penalty = "clipped"
     """`clipped` at 0, the paper's `literal` formula, or `none` (Table 7)."""
-    length_beta: float = 2e-3
+    length_beta: Annotated[float, PENALTY] = 2e-3
     """Penalty of a token over the budget, as a part of the reward."""
-    budgets: str = "96+176+256"
+    budgets: Annotated[str, PENALTY] = "96+176+256"
     """Tokens of reasoning for each level of difficulty, joined by `+` (Table H5)."""
-    thresholds: str = "3+6"
+    thresholds: Annotated[str, PENALTY] = "3+6"
     """Highest difficulties of all levels but the last, joined by `+` (Table H6)."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Difficulties by the key of a sample and its frame; one that is not there is medium."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from harness.models.test_time.consensus import Group as Responses
 from harness.models.test_time.consensus import Label
-from harness.models.visionreasoner.scoring import BASE, Thresholds
+from harness.models.visionreasoner.scoring import BASE, Semantics, Thresholds
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
 
 
@@ -13,13 +13,14 @@ class ConsensusReward:
     """VisionReasoner's reward with a rollout of the group in the place of the target."""
 
     thresholds: Thresholds = BASE
+    semantics: Semantics = "official"
     label: Label = "consensus"
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Components of every rollout; `total` is from 0 to 7, `agreement` is the group's."""
         texts = tuple(one.text for one in group.rollouts)
         shown = group.frames[0] if group.frames else (0,)
-        responses = Responses(texts, group.canvas, len(shown) > 1, self.thresholds)
+        responses = Responses(texts, group.canvas, len(shown) > 1, self.thresholds, self.semantics)
         label = responses.label(self.label)
         agreement = 0.0 if label is None else responses.agreement(label)
         return [

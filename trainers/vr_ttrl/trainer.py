@@ -7,7 +7,7 @@ harness train --method vr_ttrl --model "pocket(checkpoint=pocket-base)"
 from functools import partial
 from typing import Literal
 
-from harness.models.visionreasoner.scoring import THRESHOLDS
+from harness.models.visionreasoner.scoring import THRESHOLDS, Semantics
 from harness.options import with_options
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
@@ -24,7 +24,10 @@ from harness.trainers.vr_ttrl.rewards import ConsensusReward
     freeze_vision=True,
 )
 def vr_ttrl(
-    settings: Settings, *, thresholds: Literal["loose", "base", "strict"] = "base"
+    settings: Settings,
+    *,
+    thresholds: Literal["loose", "base", "strict"] = "base",
+    semantics: Semantics = "official",
 ) -> GrpoTrainer:
     """VR-TTRL's objective on training samples, whose targets it does not see (VR-TTRL, Table 11).
 
@@ -34,12 +37,14 @@ def vr_ttrl(
 
     Args:
         thresholds: Limits from which objects of two responses match.
+        semantics: Accuracy of one rollout against another: `official`, as VisionReasoner's code
+            has it, or the `paper`'s words.
     """
     return GrpoTrainer(
         name="vr_ttrl",
         settings=settings,
-        reward=ConsensusReward(THRESHOLDS[thresholds]),
-        own={"thresholds": thresholds},
+        reward=ConsensusReward(THRESHOLDS[thresholds], semantics),
+        own={"thresholds": thresholds, "semantics": semantics},
         with_prompt=partial(with_prompt, newline=False),
         unlabelled=True,
     )

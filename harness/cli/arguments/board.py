@@ -6,6 +6,7 @@ from harness.cli.arguments.shared import WHERE_READ, Commands, Options, actions_
 
 DROP = 0.02
 CUT = 0.05
+TABLE_FORMATS = ("latex", "markdown", "csv")
 GATE_FORMATS = ("text", "markdown", "junit", "github", "json")
 
 
@@ -14,6 +15,7 @@ def add_board(commands: Commands) -> None:
     actions = actions_of(commands, "board", "build leaderboards, and gate a change by them")
     build = command(actions, "build", "write a board as Markdown, JSON and Parquet")
     _add_board(build, "where the files go")
+    _add_table(build.group("one table, models × tasks"))
     about = "the board, its runs and every sample as a folder of pages, which opens from disk"
     site = command(actions, "site", about)
     _add_board(site, "a new folder, or an earlier site, which is replaced")
@@ -34,6 +36,17 @@ def add_board(commands: Commands) -> None:
     adaptation.option("--metric NAME", about)
     adaptation.flag("--texts", "read and score pseudo-labels, and the answers of trace=true, too")
     adaptation.json()
+
+
+def _add_table(table: Options) -> None:
+    about = f"write the table too: {', '.join(TABLE_FORMATS)}; may be repeated"
+    table.option("--format NAME", about, repeated=True, choices=TABLE_FORMATS)
+    about = "columns of each task: headline (default), all, or names with commas"
+    table.option("--metrics NAMES", about, default="headline")
+    about = "pm: ± the larger distance to an end of the 95 %% interval (default); interval; none"
+    table.option("--spread HOW", about, default="pm", choices=("pm", "interval", "none"))
+    table.flag("--fractions", "numbers from 0 to 1 as they are, not as percent")
+    table.option("--digits N", "behind the point (default: 1 of percent, 3 of other numbers)", int)
 
 
 def _add_check(actions: Commands) -> None:
@@ -94,9 +107,13 @@ def add_reproduce(commands: Commands) -> None:
     about = "make a paper's table: train, evaluate, board; finished parts are not made again"
     parser = command(commands, "reproduce", about, "example: harness reproduce dr2seg 3 --dry-run")
     about = "such as dr2seg or shapes, or a folder of boards; a wrong name lists what there is"
-    parser.option("paper PAPER", about)
-    parser.option("table TABLE", "the table's number")
+    parser.option("paper PAPER", about, nargs="?")
+    parser.option("table TABLE", "the table's number", nargs="?")
     parser.flag("--dry-run", "print the commands, hours and memory; run nothing")
+    parser.rehearse()
+    parser.flag("--all", "rehearse every table of the papers (with --rehearse)")
+    about = "rehearse only rows called NAME, or PAPER/TABLE: NAME; may be repeated"
+    parser.option("--rows NAME", about, repeated=True)
     parser.data()
     about = "for trainings, runs and boards, which tables share (default %(default)s)"
     parser.option("--out DIR", about, default=Path("reproduce"))

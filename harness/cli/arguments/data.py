@@ -47,6 +47,8 @@ def add_doctor(commands: Commands) -> None:
     parser = command(commands, "doctor", "what this machine has and lacks")
     about = "test the sandbox for code that models write, tier by tier, and nothing else"
     parser.flag("--sandbox", about)
+    about = "look at a checkpoint alone, a folder or a name in the hub's cache: what it lacks"
+    parser.option("--checkpoint FOLDER", about)
     parser.json()
 
 

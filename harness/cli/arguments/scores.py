@@ -16,8 +16,11 @@ FORMATS = (
     *LOGS,
     "video-mme",
     "tempcompass",
+    "blink",
     "sti",
     "vsi",
+    "coco",
+    "sa2va",
     "png-tree",
     "label-tree",
     "mask-tree",
@@ -36,6 +39,7 @@ def add_eval(commands: Commands) -> None:
         usage=EVALUATION,
     )
     _evaluation(parser)
+    parser.rehearse()
 
 
 def add_sweep(commands: Commands) -> None:
@@ -68,6 +72,10 @@ def _evaluation(parser: Options) -> None:
     what.flag("--strict-split", about)
     about = "count samples with missing or damaged images as failed and go on"
     what.flag("--allow-missing", about)
+    about = "of samples that servers, nodes or files may lose (default %(default)s); with more lost"
+    what.option(
+        "--infrastructure-limit SHARE", f"{about} there is no score, and code 6", default=0.05
+    )
     what.config()
     where = parser.group("results")
     where.option("--out DIR", "required: where run folders go")
@@ -124,7 +132,10 @@ def add_score(commands: Commands) -> None:
     parser.option("--predictions FILE", "JSON lines, or what --format says")
     about = f"of FILE: {', '.join(FORMATS)} (default: %(default)s)"
     parser.option("--format NAME", about, default="jsonl", choices=FORMATS)
-    about = "of --format mask-tree: a probability above it is foreground (default 0.5)"
+    about = (
+        "of --format mask-tree: a probability above it is foreground; of --format coco: where one "
+        "mask is asked, detections with a score above it make it (default 0.5)"
+    )
     parser.option("--threshold P", about)
     about = 'reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)'
     parser.option("--model SPEC", about)

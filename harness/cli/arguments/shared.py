@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from harness.errors import UsageError
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The commands of a parser, or the actions of a command, as `add_subparsers` returns them."""
 KINDS: Mapping[str, type] = {
@@ -53,11 +55,14 @@ class Options:
         """
         typed, _, word = name.partition(" ")
         usual = str if default is None else type(default)
+        kind = kind or KINDS.get(word.partition(".")[0], usual)
+        if choices is not None:
+            kind = one_of(typed, choices)
         added = self.parser.add_argument(
             typed,
             action="append" if repeated else "store",
             metavar=word or None,
-            type=kind or KINDS.get(word.partition(".")[0], usual),
+            type=whole if kind is int else kind,
             default=default,
             nargs=nargs,
             choices=choices,
@@ -68,6 +73,11 @@ class Options:
     def flag(self, name: str, about: str) -> None:
         """Add an option without a value."""
         self.parser.add_argument(name, action="store_true", help=about)
+
+    def rehearse(self) -> None:
+        """Add `--rehearse`: the command with stand-ins of its networks, servers and data."""
+        about = "run the command with tiny stand-ins of its networks, servers and data"
+        self.flag("--rehearse", f"{about} (docs/rehearsal.md)")
 
     def json(self) -> None:
         """Add `--json`, for commands that can print their result for a program."""
@@ -135,9 +145,27 @@ def command(
     return Options(parser)
 
 
+def whole(text: str) -> int:
+    """A whole number that 64 bits hold, as a type of `add_argument`."""
+    if (number := int(text)).bit_length() > 63:
+        raise ValueError(text)
+    return number
+
+
+def one_of(option: str, choices: Iterable[str]) -> Callable[[str], str]:
+    """Return a type of `add_argument` that raises UsageError, with the values that there are."""
+
+    def kind(text: str) -> str:
+        if text not in choices:
+            raise UsageError(option, expected=f"one of {', '.join(choices)}", found=text)
+        return text
+
+    return kind
+
+
 def count(text: str) -> int:
     """A number of things, from 1 on, as a type of `add_argument`."""
-    if (number := int(text)) < 1:
+    if (number := whole(text)) < 1:
         raise ValueError(text)
     return number
 

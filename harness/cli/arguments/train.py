@@ -36,9 +36,10 @@ def add_train(commands: Commands) -> None:
     parser.option("--every N", "evaluate while training too, every N steps")
     parser.flag("--strict-split", "refuse if some of --eval-tasks would be trained on")
     parser.judge()
-    parser.flag("--resume", "go on with the training in DIR")
+    parser.flag("--resume", "as without it: the same command goes on with the training in DIR")
     parser.option("--seed", "of everything that is drawn (default 0)", int)
     parser.flag("--keep-state", "keep the optimiser's state when finished")
+    parser.rehearse()
     parser.flag("--quiet", "no progress")
     parser.json()
 
@@ -61,6 +62,8 @@ def add_twin(commands: Commands) -> None:
     show = command(actions, "show", about, example)
     about = "an image, a video, or a folder of a video's frames"
     show.option("--media FILE", about, required=True)
+    about = "a question, for nodes that look for what it names, as those of paper do (default none)"
+    show.option("--question TEXT", about, default="")
     about = "the page; a picture lies beside it (default twin.html)"
     show.option("--out FILE.html", about, default=Path("twin.html"))
     about = "limit of the text for a language model (default 2048; 4 characters a token)"

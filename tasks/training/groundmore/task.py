@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from harness.errors import DataError, MediaError
+from harness.foreign import listed
 from harness.layout import field, folder, path_inside, read_json
 from harness.masks import Rle
 from harness.media import Media, frame_files, placeholder_media
@@ -87,7 +88,7 @@ def groundmore(
 
 def _mask_files(layout: Layout) -> Iterator[Path]:
     for name in layout.videos:
-        yield from sorted((path_inside(layout.place, name) / "masks").glob("*.png"))
+        yield from listed(path_inside(layout.place, name) / "masks", "*.png")
 
 
 def _samples(layout: Layout) -> Iterator[Sample]:
@@ -133,7 +134,7 @@ class Clip:
 
     def numbers(self) -> list[int]:
         """The numbers of its frames, in order."""
-        names = (FRAME.match(path.name) for path in (self.place / "images").glob("*.jpg"))
+        names = (FRAME.match(path.name) for path in listed(self.place / "images", "*.jpg"))
         return sorted(int(match[1]) for match in names if match)
 
     def media(self) -> Media:

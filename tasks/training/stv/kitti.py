@@ -22,7 +22,8 @@ import numpy as np
 
 from harness.errors import DataError, raised_as
 from harness.files import read_text
-from harness.media import header_size
+from harness.frame_folder import frames_in
+from harness.image_file import header_size
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import (
     NEAR,
@@ -112,9 +113,13 @@ def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip
         labels[label.frame].append(label)
     partly = read_partly_labelled(root / "label_02" / f"{name}.txt")
     calibration = read_calibration(root / "calib" / f"{name}.txt")
-    images = sorted((root / "image_02" / name).glob("*.png"))
-    if not images:
-        raise DataError(f"folder {root / 'image_02' / name}", expected="images", found="none")
+    images = frames_in(root / "image_02" / name)
+    if images[-1].stem != f"{len(images) - 1:06}":
+        raise DataError(
+            f"folder {root / 'image_02' / name}",
+            expected="an image of every frame from 0 on",
+            found=f"{len(images)}, the last one {images[-1].name}",
+        )
     size = header_size(images[0])
     oxts = root / "oxts" / f"{name}.txt"
     poses = read_poses(oxts) if oxts.is_file() else None

@@ -23,9 +23,10 @@ from scipy.spatial import ConvexHull, QhullError
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular, read_text
+from harness.foreign import listed
+from harness.image_file import header_size
 from harness.layout import field, read_json
 from harness.masks import BoolArray
-from harness.media import header_size
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import (
     NEAR,
@@ -109,7 +110,7 @@ def read_scannet(
 def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
     room = read_room(folder)
     numbers = sorted(
-        int(path.stem) for path in (folder / "color").glob("*.jpg") if path.stem.isdigit()
+        int(path.stem) for path in listed(folder / "color", "*.jpg") if path.stem.isdigit()
     )[::step]
     if not numbers:
         raise DataError(
@@ -236,6 +237,13 @@ def _depth(path: Path) -> Array | None:
         return None
     cut = raised_as(DataError, f"image {path}", "a complete PNG", OSError, SyntaxError, ValueError)
     with cut, open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
+        if not image.mode.startswith("I"):
+            raise DataError(
+                f"image {path}",
+                expected="depth in thousandths of a metre, grey of 16 bits",
+                found=f"mode {image.mode}, which has lost it",
+                fix="Export it again: SensReader writes 16 bits.",
+            )
         return np.asarray(image).astype(np.float64) / 1000
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.spec import Spec
 from harness.task import Task
-from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.letters import Reading, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import Videos, table_task
 
@@ -23,12 +23,14 @@ FIELDS = Fields(
 )
 
 
-def first_letter(response: str) -> str | None:
+def first_letter(response: str, letters: str) -> str | None:
     """How the benchmark's own script reads a response: its first character."""
     return response.strip()[:1] or None
 
 
-PROTOCOLS = letter_protocols("film_quiz", first_letter, official="score.py: the first character")
+PROTOCOLS = letter_protocols(
+    "film_quiz", official=Reading(first_letter, "score.py: the first character")
+)
 
 
 def film_quiz(

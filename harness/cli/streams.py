@@ -1,0 +1,126 @@
+"""Standard output and error as they may be: of any encoding, closed, full, or read by nobody.
+
+What a command has finished is kept whatever becomes of its text: a text that cannot be encoded is
+spelled out, and one that cannot be written is dropped, which `Streams` remembers.
+"""
+
+import codecs
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from harness.errors import StoreError
+
+ESCAPES = "harness.escapes"
+"""Name of `_escape` among Python's handlers of encoding errors."""
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    r"""Spell characters that an encoding lacks as JSON does, so that JSON stays JSON.
+
+    >>> "✓ 😀".encode("ascii", ESCAPES)
+    b'\\u2713 \\ud83d\\ude00'
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
+    return "".join(f"\\u{pair}" for pair in pairs), error.end
+
+
+codecs.register_error(ESCAPES, _escape)
+
+
+class _Descriptor(io.FileIO):
+    """An open file descriptor. What cannot be written to it is dropped, so that none waits."""
+
+    fault: OSError | None = None
+    """The first error of writing."""
+
+    def write(self, data: object) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except OSError as error:
+            self.fault = self.fault or error
+            return memoryview(data).nbytes  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class Streams:
+    """Standard output of a command while it runs."""
+
+    output: _Descriptor | None = field(default=None)
+
+    def lost(self) -> StoreError | None:
+        """Return the error of output that could not be written; None if all was, or if its reader
+        went away (`harness list | head`) or was never there.
+        """
+        with suppress(ValueError):  # a stream that something has closed
+            sys.stdout.flush()
+        fault = None if self.output is None else self.output.fault
+        if fault is None or fault.errno in (errno.EPIPE, errno.EBADF):
+            return None
+        return StoreError(
+            "standard output",
+            expected="room for what the command prints",
+            found=fault.strerror or str(fault),
+            fix="What it has finished is kept; the same command prints it again.",
+        )
+
+
+@contextmanager
+def tolerant_streams() -> Iterator[Streams]:
+    """Let standard output and error take any text while a command runs.
+
+    Streams that are no files, such as those of a notebook, are left as they are.
+    """
+    before = sys.stdout, sys.stderr
+    for number, stream in enumerate((sys.stdin, *before)):
+        if stream is None:  # closed: the next file that is opened would get its number
+            _occupy(number)
+    streams = Streams()
+    sys.stdout, streams.output = _tolerant(before[0], 1)
+    sys.stderr, _ = _tolerant(before[1], 2)
+    try:
+        yield streams
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _occupy(number: int) -> None:
+    """Let a file descriptor lead nowhere, if nothing has it."""
+    try:
+        os.fstat(number)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        if nowhere != number:
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+
+
+def _tolerant(stream: TextIO | None, number: int) -> tuple[TextIO, _Descriptor | None]:
+    """Return a stream to the same file that takes any text, and its descriptor."""
+    if stream is not None and not isinstance(stream, io.TextIOWrapper):
+        return stream, None
+    try:
+        if stream is not None:
+            stream.flush()
+            number = stream.fileno()
+        descriptor = _Descriptor(number, "w", closefd=False)
+    except (OSError, ValueError, AttributeError):
+        return stream or io.StringIO(), None
+    text = io.TextIOWrapper(
+        io.BufferedWriter(descriptor),
+        encoding=getattr(stream, "encoding", "utf-8"),
+        errors=ESCAPES,
+        line_buffering=getattr(stream, "line_buffering", True),
+        write_through=getattr(stream, "write_through", False),
+    )
+    return text, descriptor

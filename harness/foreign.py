@@ -1,0 +1,210 @@
+"""What stands in the place of a file: a pointer, a web page, an archive, a leftover of a program.
+
+Files that were cloned, downloaded or copied are often not what their names say. Readers ask here
+when they cannot read a file, so that the message says what it is and which command brings the file.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from harness.errors import HarnessError, raised_as
+from harness.files import open_regular
+
+HEAD = 1024
+"""Bytes from the beginning of a file by which it is recognised."""
+FETCH = "Fetch it again, with a login where the address asks for one."
+
+
+class Stranger(NamedTuple):
+    """What was found in the place of a file, and what to do."""
+
+    found: str
+    fix: str
+
+
+POINTERS = (
+    (re.compile(rb"version https://git-lfs\.github\.com/"), "a Git LFS pointer", "git lfs pull"),
+    (re.compile(rb"# xet version \d"), "a pointer of Xet storage", "hf download"),
+    (re.compile(rb"(?:\.\./)*(?:\.git)?/annex/objects/"), "a git-annex pointer", "git annex get"),
+    (re.compile(rb"outs:\s+- (?:md5|hash|path|size):"), "a DVC pointer", "dvc pull"),
+)
+"""First bytes of small texts that stand for a file, what they are, and the command to type."""
+PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
+STORAGE_ERROR = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<Error>.*?<Code>(\w{1,60})</Code>", re.S)
+SERVER_ERROR = re.compile(
+    rb"\s*(?:40[134]:?\s+)?(?:(?:entry |repository )?not found|access denied|forbidden|"
+    rb"unauthorized|"
+    rb"invalid username or password|invalid credentials|access to \S+ is restricted)"
+    rb'[^\n{}\[\]<>"\t]{0,200}\s*\Z',
+    re.I,
+)
+LINK = re.compile(rb"\.{1,2}/[^\s\x00<>]{1,1000}\n?\Z")
+ARCHIVES = (
+    (b"PK\x03\x04", "a ZIP archive", "unzip"),
+    (b"\x1f\x8b", "a gzip archive", "gunzip"),
+    (b"BZh", "a bzip2 archive", "bunzip2"),
+    (b"\xfd7zXZ", "an xz archive", "unxz"),
+    (b"\x28\xb5\x2f\xfd", "a zstandard archive", "unzstd"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "7z x"),
+    (b"Rar!\x1a\x07", "a RAR archive", "unrar x"),
+)
+"""First bytes of archives, what they are, and the command that unpacks them."""
+OLE, OPEN_DOCUMENT = b"\xd0\xcf\x11\xe0", b"mimetypeapplication/vnd.oasis.opendocument"
+"""An Excel file until 2007 and its kin; a document of LibreOffice."""
+TAR = b"ustar"
+TAR_PLACE = 257
+APPLE_DOUBLE = (b"\x00\x05\x16\x07", b"\x00\x05\x16\x00")
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+UNFINISHED = (".part", ".partial", ".crdownload", ".download", ".incomplete", ".aria2")
+"""Suffixes that programs give to a download which is not complete."""
+PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
+LEFTOVERS = frozenset({"__MACOSX", "Thumbs.db", "ehthumbs.db", "desktop.ini", "Icon\r", "@eaDir"})
+"""What file managers and archives leave beside files, besides hidden names (`.DS_Store`, `._x`)."""
+LOCKS = ("~$", "~lock.")
+
+
+def recognise(head: bytes, name: str = "FILE", *, archives: bool = True) -> Stranger | None:
+    r"""Return what a file is by its first bytes, if it is one in the place of another; else None.
+
+    >>> recognise(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n").found
+    'a Git LFS pointer'
+    >>> recognise(b"<!DOCTYPE html><title>Sign in</title>").found
+    'a web page (HTML)'
+    >>> recognise(b'{"id": 1}') is None
+    True
+
+    Args:
+        head: The first `HEAD` bytes.
+        name: The file's name, for the command to type.
+        archives: Archives stand in the place of a file; of a spreadsheet, which is a ZIP, they do
+            not.
+    """
+    file = quote(name)
+    for pattern, found, command in POINTERS:
+        if pattern.match(head):
+            return Stranger(found, f"`{command}` in its folder brings the file.")
+    if PAGE.match(head):
+        return Stranger("a web page (HTML)", FETCH)
+    if error := STORAGE_ERROR.match(head):
+        return Stranger(f"a storage server's error ({error[1].decode()})", FETCH)
+    if len(head) < HEAD and SERVER_ERROR.match(head):
+        words = " ".join(head.decode("utf-8", "replace").split())
+        return Stranger(f"a server's error ({words[:60]!r})", FETCH)
+    if head.startswith(APPLE_DOUBLE):
+        fix = "Delete such files: `find . -name '._*' -delete`."
+        return Stranger("macOS' notes about another file (AppleDouble)", fix)
+    if len(head) < HEAD and LINK.match(head):
+        where = head.decode("utf-8", "replace").strip()
+        fix = "`git config core.symlinks true`, then `git checkout -- .`, or copy that file here."
+        return Stranger(f"the text of a link to {where[:80]!r}", fix)
+    if head.startswith(UTF_16):
+        fix = f"`iconv -f utf-16 -t utf-8 {file} > NEW` converts it."
+        return Stranger("text in UTF-16", fix)
+    if head.startswith(OLE) or OPEN_DOCUMENT in head[:HEAD]:
+        return Stranger("a spreadsheet of another kind", "Save it as .xlsx or .tsv.")
+    for first, found, command in ARCHIVES if archives else ():
+        if head.startswith(first):
+            return Stranger(found, f"Unpack it: `{command} {file}`.")
+    if archives and head[TAR_PLACE : TAR_PLACE + len(TAR)] == TAR:
+        return Stranger("a tar archive", f"Unpack it: `tar xf {file}`.")
+    return None
+
+
+def in_place_of(path: Path, *, archives: bool = True) -> Stranger | None:
+    """Return what stands in the place of a file, or beside the place where none is.
+
+    None: it is not known to be anything else, or it cannot be opened.
+    """
+    try:
+        with open_regular(path) as file:
+            return recognise(file.read(HEAD), path.name, archives=archives)
+    except FileNotFoundError:
+        return _beside(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _beside(path: Path) -> Stranger | None:
+    """Return what lies beside the place of a missing file under nearly its name."""
+    for suffix in {path.suffix.upper(), path.suffix.lower(), path.suffix.capitalize()}:
+        other = path.with_suffix(suffix) if path.suffix else path
+        if other.name != path.name and other.is_file():
+            wrong, right = suffix[1:], path.suffix[1:]
+            command = f'for f in *.{wrong}; do mv "$f" "${{f%{wrong}}}{right}"; done'
+            fix = f"Capitals are other names: `{command}` in its folder renames them."
+            return Stranger(f"none, but {other.name}", fix)
+    for suffix in UNFINISHED:
+        if path.with_name(path.name + suffix).is_file():
+            return Stranger(f"none, but {path.name}{suffix}, an unfinished download", FETCH)
+    for suffix, command in PACKED.items():
+        if (packed := path.with_name(path.name + suffix)).is_file():
+            fix = f"Unpack it: `{command} {quote(packed.name)}`."
+            return Stranger(f"none, but {packed.name}", fix)
+    if path.with_name(f"{path.name}.dvc").is_file():
+        return Stranger(f"none, but {path.name}.dvc, a DVC pointer", "`dvc pull` brings the file.")
+    if path.with_name(f".{path.name}.icloud").is_file():
+        fix = f"`brctl download {quote(path.name)}` brings the file."
+        return Stranger("none, but a placeholder of iCloud", fix)
+    return None
+
+
+def refuse_foreign(
+    path: Path, error: type[HarnessError], thing: str, expected: str, *, archives: bool = True
+) -> None:
+    """Raise `error` if it is known what stands in the place of a file; see `in_place_of`."""
+    if stranger := in_place_of(path, archives=archives):
+        found, fix = stranger
+        raise error(thing, expected=expected, found=found, fix=fix)
+
+
+@contextmanager
+def reading(
+    path: Path,
+    kind: type[HarnessError],
+    thing: str,
+    expected: str,
+    *of: type[BaseException],
+    fix: str = "",
+    archives: bool = True,
+) -> Iterator[None]:
+    """Turn exceptions about a file into an error that says what the file is, if that is known.
+
+    Otherwise the error is that of `raised_as`.
+    """
+    with raised_as(kind, thing, expected, *of, fix=fix):
+        try:
+            yield
+        except of:
+            refuse_foreign(path, kind, thing, expected, archives=archives)
+            raise
+
+
+def is_leftover(path: Path) -> bool:
+    """Return True for what archives, file managers and office programs leave beside files.
+
+    >>> [is_leftover(Path(name)) for name in ("__MACOSX/a.png", "._a.png", "~$a.xlsx", "a.png")]
+    [True, True, True, False]
+
+    Args:
+        path: A path relative to the folder that is read.
+    """
+    return any(
+        part in LEFTOVERS or part.startswith((".", *LOCKS)) for part in path.parts if part != ".."
+    )
+
+
+def listed(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the paths in a folder that match a pattern, in order, without leftovers.
+
+    Letters of the pattern's suffix match capitals too: `*.png` is also `A.PNG`.
+    """
+    stem, dot, suffix = pattern.rpartition(".")
+    if dot and suffix.isalnum():
+        both = (f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in suffix)
+        pattern = f"{stem}.{''.join(both)}"
+    found = (path for path in folder.glob(pattern) if not is_leftover(path.relative_to(folder)))
+    return sorted(found)

@@ -1,0 +1,214 @@
+"""COCO's results: a JSON list with an object for each box or mask that was detected.
+
+    [{"image_id": 42, "category_id": 18, "bbox": [258.2, 41.3, 348.3, 243.8], "score": 0.236},
+     {"image_id": 42, "category_id": 18, "segmentation": {"size": [480, 640], "counts": "…"},
+      "score": 0.7}]
+
+As pycocotools' `loadRes` and `COCOeval` read them: `bbox` is [left, top, width, height] in pixels,
+`segmentation` a run-length, compressed or not, or polygons; where boxes are asked and a record has
+none, it is the extent of its mask. Results of videos, as YouTube-VIS and MeViS's LMPM (commit
+7c0620b) write them, have `video_id` and `segmentations`, one a frame or null. What has no record
+was searched in vain there: COCO's form cannot tell a failure from it.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pycocotools import mask as coco_masks
+
+from harness.errors import DataError, MaskError, raised_as
+from harness.formats.matching import Matched
+from harness.interchange import Row
+from harness.layout import JsonFile, field
+from harness.masks import Rle
+from harness.types import AnswerForm, Sample
+
+IMAGES = (".jpg", ".jpeg", ".png")
+LEAST_SIDE = 2**-20
+"""Pixels that a box of no width or height gets: it overlaps nothing, as in COCO's evaluation."""
+THRESHOLD = 0.5
+BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
+MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
+Record: TypeAlias = Mapping[str, Any]
+Placed: TypeAlias = tuple[str, Record]
+"""File and number of a record for messages, and the record."""
+
+
+def coco_results(
+    path: Path,
+    samples: Sequence[Sample],
+    requested: Collection[str] | None = None,
+    *,
+    threshold: float | None = None,
+) -> Matched:
+    """Return a row for each sample, from the records of its image and category.
+
+    A record is a sample's whose id is the `image_id` (or `video_id`), or it and the `category_id`
+    with a slash between them. Where one mask is asked, records whose score is above `threshold` are
+    united.
+
+    Raises:
+        DataError: the file is no such list, or a record is malformed.
+    """
+    notes: Counter[str] = Counter()
+    limit = THRESHOLD if threshold is None else threshold
+    known = {sample.id for sample in samples}
+    found: dict[str, list[Placed]] = defaultdict(list)
+    unmatched = []
+    for where, record in _records(path):
+        name = next((name for name in _names(record, where) if name in known), None)
+        if name is None or (requested is not None and name not in requested):
+            category = f", category {record['category_id']}" if "category_id" in record else ""
+            unmatched.append(f"{where}, {_identity(record, where)!r}{category}")
+        else:
+            found[name].append((where, record))
+    rows = {}
+    for sample in samples if found else ():
+        if requested is None or sample.id in requested:
+            rows[sample.id] = _row(sample, found.get(sample.id, []), limit, path, notes)
+    told = tuple(f"{count} {what}" for what, count in notes.items())
+    return Matched(rows, tuple(unmatched), notes=told)
+
+
+def _records(path: Path) -> Iterator[Placed]:
+    for entry in JsonFile(path).items():
+        where = f"{path}, record {entry.key}"
+        plain = entry.parse()
+        if not isinstance(plain, dict):
+            raise DataError(where, expected="one JSON object", found=repr(plain)[:60])
+        yield where, plain
+
+
+def _identity(record: Record, where: str) -> str:
+    value = field(record, "video_id" if "video_id" in record else "image_id", object, where)
+    if isinstance(value, float) and value.is_integer():  # of a numpy array
+        value = int(value)
+    if type(value) not in (int, str):
+        raise DataError(f"{where}: 'image_id'", expected="a number or text", found=repr(value)[:40])
+    return str(value)
+
+
+def _names(record: Record, where: str) -> Iterator[str]:
+    """Yield the ids that a record may be about."""
+    given = _identity(record, where)
+    stem, dot, suffix = given.rpartition(".")
+    number = given.lstrip("0") if given.isdecimal() else ""
+    for name in (given, number, stem if f"{dot}{suffix}".lower() in IMAGES else ""):
+        if name:
+            yield name
+            if type(category := record.get("category_id")) in (int, str):
+                yield f"{name}/{category}"
+
+
+def _row(
+    sample: Sample, records: Sequence[Placed], limit: float, path: Path, notes: Counter[str]
+) -> Row:
+    """The row of a sample's records, of which there may be none."""
+    where = records[0][0] if records else f"{path}, no record of {sample.id!r}"
+    if not records:
+        notes["samples without a record: nothing was found there, as COCO's form has it"] += 1
+    scores = [_score(record, where) for where, record in records]
+    told = tuple(score for score in scores if score is not None)
+    if 0 < len(told) < len(scores):
+        raise DataError(where, expected="a score of each record or of none", found="both")
+    if sample.query.form in BOXES:
+        boxes = [_box(record, sample, place, notes) for place, record in records]
+        return Row(sample.id, "boxes", boxes, told or None, where)
+    if sample.query.form not in MASKS:
+        raise DataError(
+            where, expected="questions that ask for boxes or masks", found=sample.query.form
+        )
+    if sample.query.instances:
+        tracks = [_track(record, sample, place) for place, record in records]
+        plain = [[mask and mask.to_json() for mask in track] for track in tracks]
+        return Row(sample.id, "instances", plain, told or None, where)
+    sure = [score is None or score > limit for score in scores]
+    if left := sure.count(False):
+        notes[f"records whose score is not above {limit:g}, left out of the mask"] += left
+    kept = [one for one, is_sure in zip(records, sure, strict=True) if is_sure]
+    tracks = [_track(record, sample, place) for place, record in kept]
+    frames = [[mask for mask in masks if mask] for masks in zip(*tracks, strict=True)]
+    empty: list[list[Rle]] = [[] for _ in range(len(sample.query.media[0]))]
+    union = [Rle.union(*masks).to_json() if masks else None for masks in frames or empty]
+    return Row(sample.id, "masks", union, None, where)
+
+
+def _score(record: Record, where: str) -> float | None:
+    score = record.get("score")
+    if score is None:
+        return None
+    if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
+        raise DataError(f"{where}: 'score'", expected="a finite number", found=repr(score)[:40])
+    return float(score)
+
+
+def _box(record: Record, sample: Sample, where: str, notes: Counter[str]) -> list[float]:
+    """[left, top, right, bottom] of a record."""
+    given = record.get("bbox")
+    if not given and record.get("segmentation"):
+        (mask,) = _track(record, sample, where)
+        given = coco_masks.toBbox(mask.to_json()).tolist() if mask else [0.0] * 4
+    what = f"{where}: 'bbox'"
+    if (
+        not isinstance(given, list)
+        or len(given) != 4
+        or any(isinstance(side, bool) or not isinstance(side, (int, float)) for side in given)
+        or not all(map(math.isfinite, given))
+        or min(given[2:]) < 0
+    ):
+        expected = "[left, top, width, height] in pixels"
+        raise DataError(what, expected=expected, found=repr(given)[:60])
+    left, top, width, height = given
+    if not (width and height):
+        notes["boxes without a width or a height, which overlap nothing"] += 1
+    return [left, top, left + (width or LEAST_SIDE), top + (height or LEAST_SIDE)]
+
+
+def _track(record: Record, sample: Sample, where: str) -> list[Rle | None]:
+    """The masks of a record: that of an image, or one a frame or None."""
+    key = "segmentations" if sample.query.form is AnswerForm.MASK_TRACK else "segmentation"
+    given = record.get(key)
+    if given is None:
+        raise DataError(where, expected=f'"{key}"', found=", ".join(record)[:60])
+    masks = given if key == "segmentations" else [given]
+    if not isinstance(masks, list) or len(masks) != len(sample.query.media[0]):
+        count = len(sample.query.media[0])
+        found = f"{len(masks)}" if isinstance(masks, list) else repr(masks)[:40]
+        raise DataError(f"{where}: {key!r}", expected=f"{count} masks, one a frame", found=found)
+    return [None if one is None else _mask(one, sample.query.size, where) for one in masks]
+
+
+def _mask(plain: object, size: tuple[int, int], where: str) -> Rle:
+    """The mask of a run-length or of polygons, of an image of (width, height)."""
+    width, height = size
+    what = f"{where}: 'segmentation'"
+    if not isinstance(plain, list):
+        with raised_as(DataError, what, "a run-length or polygons", MaskError):
+            mask = Rle.from_json(plain)
+        if mask.size != size:
+            expected, found = f"[{height}, {width}] as its size", f"[{mask.height}, {mask.width}]"
+            raise DataError(what, expected=expected, found=found, fix="Masks are never resized.")
+        return mask
+    for polygon in plain:
+        if (
+            not isinstance(polygon, list)
+            or len(polygon) < 6
+            or len(polygon) % 2
+            or not all(_is_near(value, max(size)) for value in polygon)
+        ):
+            expected = "[x, y, …] of at least three corners within reach of the image"
+            raise DataError(what, expected=expected, found=repr(polygon)[:60])
+    if not plain:
+        return Rle.empty(height, width)
+    encoded = coco_masks.merge(coco_masks.frPyObjects(plain, height, width))
+    return Rle(height, width, encoded["counts"].decode("ascii"))
+
+
+def _is_near(value: object, side: int) -> bool:
+    """Return True for a coordinate that COCO's code can walk to."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return -side <= value <= 2 * side

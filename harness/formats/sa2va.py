@@ -1,0 +1,60 @@
+"""Sa2VA's results of a benchmark of videos: `results.json`, one object a video and expression.
+
+    {"0a1b": {"0": {"video_id": "0a1b", "exp_id": "0", "frames": ["00000", "00005"], "exp": "…",
+                    "text_prediction": "It is [SEG].", "prediction_masks": [{"size": …}, …]}}}
+
+As `projects/sa2va/evaluation/sa2va_eval_ref_vos.py` (commit 9832e1a) writes it, which gives an
+answer without masks as masks of zeros. With `--submit` the script writes PNG in `Annotations`.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from harness.errors import DataError
+from harness.formats.matching import Matched
+from harness.interchange import Row
+from harness.layout import JsonFile, field
+from harness.types import Sample
+
+
+def sa2va_results(
+    path: Path, samples: Sequence[Sample], requested: Collection[str] | None = None
+) -> Matched:
+    """Return the row of masks of each video and expression, whose id is both with a slash.
+
+    Raises:
+        DataError: the file is no such object, or masks are those of other frames.
+    """
+    known = {sample.id: sample for sample in samples}
+    rows, unmatched = {}, []
+    for where, name, masks, frames in _expressions(path):
+        if name not in known or (requested is not None and name not in requested):
+            unmatched.append(f"{where}, {name!r}")
+            continue
+        sample = known[name]
+        if sample.frames and frames != list(sample.frames):
+            raise DataError(
+                f"{where}: 'frames'",
+                expected=f"the {len(sample.frames)} frames of {name!r} in their order",
+                found=f"{len(frames)}, {str(frames[:3])[:60]}",
+            )
+        rows[name] = Row(name, "masks", masks, None, where)
+    return Matched(rows, tuple(unmatched))
+
+
+def _expressions(path: Path) -> Iterator[tuple[str, str, list[object], list[object]]]:
+    """Yield the place, id, masks and frames' names of each expression."""
+    for entry in JsonFile(path).entries():
+        video = entry.parse()
+        for number in field({entry.key: video}, str(entry.key), dict, str(path)):
+            where = f"{path}, video {entry.key!r}, expression {number!r}"
+            one = field(video, number, dict, where)
+            if one.get("prediction_masks", ()) is None:
+                raise DataError(
+                    f"{where}: 'prediction_masks'",
+                    expected="run-lengths",
+                    found="null, as --submit leaves it",
+                    fix="Its masks are PNG in the folder Annotations: --format png-tree.",
+                )
+            masks = field(one, "prediction_masks", list, where)
+            yield where, f"{entry.key}/{number}", masks, field(one, "frames", list, where)

@@ -1,0 +1,87 @@
+"""A clip as a folder of images: which of its files are frames, and in which order they are.
+
+FFmpeg writes `frame_1.jpg` … `frame_12.jpg` for `%d`: the order of texts would show 10 after 1.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from harness.errors import MediaError
+from harness.foreign import listed
+
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}
+)
+"""Suffixes of frames, in lower case."""
+NUMBER = re.compile("([0-9]+)")
+FIX = "Name the frames by one number, such as 00000.jpg, 00001.jpg, …"
+
+
+def frames_in(folder: Path) -> list[Path]:
+    """Return the frames of a clip's folder in order, without leftovers of other programs.
+
+    Raises:
+        MediaError: there is no image, or their names do not say in which order they are.
+    """
+    images = [path for path in listed(folder) if path.suffix.lower() in SUFFIXES]
+    if not images:
+        raise MediaError(f"folder {folder}", expected="images, one a frame", found="none")
+    return in_order(images, f"frames in {folder}")
+
+
+def in_order(paths: Iterable[Path], what: str) -> list[Path]:
+    """Return frames in the order of the number in their names.
+
+    All names are alike but for that number, which is padded with zeros to one length in all of them
+    or in none. Where several numbers differ (`shot1_frame2`), that of texts must be the same order.
+
+    Args:
+        paths: The images' files. Folders and suffixes do not count.
+        what: What they are, for messages.
+
+    Raises:
+        MediaError: a name has no number, or is unlike the others, or two have one number. A single
+            frame needs none.
+
+    >>> names = ("frame_10.jpg", "frame_9.jpg", "frame_1.jpg")
+    >>> [path.name for path in in_order(map(Path, names), "frames")]
+    ['frame_1.jpg', 'frame_9.jpg', 'frame_10.jpg']
+    """
+    named = sorted(paths, key=lambda path: path.name)
+    if len(named) < 2:
+        return named
+    parts = {path: NUMBER.split(path.stem) for path in named}
+    first = named[0]
+    for path in named[1:]:
+        if len(parts[first]) == 1 or parts[path][::2] != parts[first][::2]:
+            raise _no_order(what, "names that are alike but for a number", first, path)
+    columns = zip(*(parts[path][1::2] for path in named), strict=True)
+    differing = [texts for texts in columns if len(set(texts)) > 1]
+    for texts in differing:
+        _check_padding(dict(zip(named, texts, strict=True)), what)
+    keys = {path: [int(texts[at]) for texts in differing] for at, path in enumerate(named)}
+    ordered = sorted(named, key=keys.__getitem__)
+    for path, following in pairwise(ordered):
+        if keys[path] == keys[following]:
+            raise _no_order(what, "one file a number", path, following)
+    if len(differing) > 1 and ordered != named:
+        raise _no_order(what, "names of which one number differs", ordered[0], ordered[-1])
+    return ordered
+
+
+def _check_padding(texts: Mapping[Path, str], what: str) -> None:
+    """Raise MediaError for numbers that are padded to several lengths, or only some of them."""
+    padded = {path: text for path, text in texts.items() if text[0] == "0" and len(text) > 1}
+    if not padded:
+        return
+    shortest = min(padded, key=lambda path: len(padded[path]))
+    width = len(padded[shortest])
+    for path, text in texts.items():
+        if len(text) < width or (path in padded and len(text) > width):
+            raise _no_order(what, "numbers padded to one length, or none", shortest, path)
+
+
+def _no_order(what: str, expected: str, one: Path, other: Path) -> MediaError:
+    return MediaError(what, expected=expected, found=f"{one.name} and {other.name}", fix=FIX)

@@ -1,0 +1,214 @@
+"""Image files: the pixels that a network is shown, those of a mask, and what either loses.
+
+One rule for every form of image, so that what arrives is what the official loaders give:
+
+- Orientation tags are applied, as cv2.imread and vLLM do.
+- Transparency, in a channel or as a colour of a palette, is painted on white, as qwen-vl-utils
+  (`to_rgb`) and vLLM (`convert_image_mode`) do. What lies beneath it may be anything.
+- Of 16 bits a channel the high byte counts: so Pillow reads colours, and cv2.imread grey, which
+  Pillow would clip to white.
+- Palettes, grey, CMYK, YCbCr and LAB are converted by Pillow. Colour profiles are not applied.
+- Of an animation the first frame counts, as `Image.open` shows it.
+
+Numbers without a scale (floating point, 32 bits) are refused.
+"""
+
+import io
+import struct
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+
+from harness.errors import MaskError, MediaError, raised_as
+from harness.files import open_regular
+from harness.foreign import HEAD, reading, recognise
+from harness.masks import check_size
+
+Frame = NDArray[np.uint8]
+"""An image: height × width × 3, uint8, RGB, origin at the top left."""
+
+EXIF_ORIENTATION = 0x0112
+TURNED = frozenset({5, 6, 7, 8})  # orientations that swap width and height
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""Formats that are opened, whatever a file's name is. Pillow runs programs for others (EPS)."""
+SCALED = "PPM"
+"""Format whose grey of more than 8 bits Pillow scales to 16 bits, in mode I."""
+TRANSPARENT = "transparency, painted on white"
+DEEP = "16 bits a channel, of which the high 8 are shown"
+PROFILE = "a colour profile that is not applied"
+ANIMATED = "an animation, of which the first frame is shown"
+CONVERTED = ("CMYK", "YCbCr", "LAB")
+"""Modes whose conversion to RGB rounds, or depends on a profile."""
+UNFIT = (OSError, SyntaxError, ValueError, EOFError)
+"""Errors of Pillow about a file that is damaged."""
+EIGHT_BITS = "Save it with 8 bits a channel: which values are black and white is not in the file."
+
+# Our own limit (masks.check_size) is applied to the header before anything is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Facts of an image that are known without decoding it."""
+
+    size: tuple[int, int]
+    """(width, height) in pixels, after the orientation tag is applied."""
+    conversions: tuple[str, ...]
+    """What is lost when it is shown."""
+
+
+def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
+    """Decode to RGB as networks are shown it, completely or not at all.
+
+    Raises:
+        MediaError: not an image, cut off, without a scale of its values, or larger than
+            `masks.MAX_PIXELS`.
+    """
+    with _decoding(source, name) as image:
+        return rgb(image, f"image {name}")
+
+
+def decode_mask(source: Path | io.BytesIO, name: str) -> Frame:
+    """Decode an image of a mask to RGB, as `cv2.imread` does.
+
+    Raises:
+        MediaError: as of `decode_image`; or its transparency varies, or it has more than 8 bits, so
+            that readers differ in which pixels are the object's.
+    """
+    with _decoding(source, name) as image:
+        found = f"an image of mode {image.mode}"
+        refused = image.mode.startswith(("I", "F"))
+        if not refused and image.has_transparency_data:
+            opaque = image.convert("RGBA").getchannel("A").getextrema()
+            refused, found = opaque[0] != opaque[1], f"{found} whose transparency varies"
+        if refused:
+            raise MediaError(
+                f"mask {name}",
+                expected="values of 8 bits without transparency",
+                found=found,
+                fix="Write it as a grey PNG of 8 bits: 0, and 255 for the object.",
+            )
+        return np.ascontiguousarray(np.asarray(image.convert("RGB")))
+
+
+def rgb(image: Image.Image, what: str = "an image") -> Frame:
+    """Return the pixels of an opened image as networks are shown them."""
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == SCALED):
+        return _high_byte(image, what)
+    if image.mode.startswith(("I", "F")):
+        raise MediaError(
+            what,
+            expected="values of 8 or 16 bits",
+            found=f"mode {image.mode}, whose values have no scale",
+            fix=EIGHT_BITS,
+        )
+    if image.has_transparency_data:
+        painted = Image.new("RGB", image.size, "white")
+        layer = image.convert("RGBA")
+        painted.paste(layer, mask=layer.getchannel("A"))
+        image = painted
+    return np.ascontiguousarray(np.asarray(image.convert("RGB")))
+
+
+def _high_byte(image: Image.Image, what: str) -> Frame:
+    values = np.asarray(image).astype(np.int64)
+    high = np.clip(values >> 8, 0, 255).astype(np.uint8)
+    if values.any() and not high.any():
+        raise MediaError(
+            what,
+            expected="grey of 16 bits that uses its range",
+            found=f"values up to {values.max()} of 65535, all of which would be black",
+            fix=EIGHT_BITS,
+        )
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        high[values == transparent] = 255
+    return np.repeat(high[:, :, None], 3, axis=2)
+
+
+def header_size(path: Path) -> tuple[int, int]:
+    """(width, height) after the orientation tag is applied, from the header alone."""
+    return read_header(path, str(path)).size
+
+
+def read_header(source: Path | io.BytesIO, name: str) -> Header:
+    """Read an image's header; raise MediaError if it is no image, or too large."""
+    what, fix = f"image {name}", "`harness list tasks NAME` says where a benchmark's data is had."
+    with (
+        raised_as(MediaError, what, "a PNG or JPEG file", OSError, SyntaxError, ValueError),
+        reading(Path(name), MediaError, what, "a file", FileNotFoundError, fix=fix),
+    ):
+        try:
+            with _file(source) as file, Image.open(file, formats=FORMATS) as found:
+                check_size(found.height, found.width, what)
+                turned = _orientation(found) in TURNED
+                size = (found.height, found.width) if turned else (found.width, found.height)
+                return Header(size, tuple(_conversions(found)))
+        except MaskError as error:
+            raise MediaError(str(error)) from error
+        except UnidentifiedImageError as error:
+            if stranger := recognise(_head(source), Path(name).name):
+                raise MediaError(
+                    what, expected="an image", found=stranger.found, fix=stranger.fix
+                ) from error
+            raise OSError("a file that is not an image") from error
+
+
+def _conversions(image: ImageFile.ImageFile) -> Iterator[str]:
+    """What of an image is lost when it is shown, by its header."""
+    if image.has_transparency_data:
+        yield TRANSPARENT
+    stored = image.tile[0][3] if image.tile else ()
+    stored = stored if isinstance(stored, tuple) else (stored,)
+    # The form of the bytes, such as "RGB;16B"; of PPM the largest value follows.
+    scaled = image.format == SCALED and any(type(one) is int and one > 255 for one in stored)
+    if image.mode.startswith("I") or ";16" in str(stored[:1]) or scaled:
+        yield DEEP
+    if image.mode in CONVERTED:
+        yield f"{image.mode}, converted to RGB by Pillow"
+    profile = image.info.get("icc_profile")
+    if profile and not any("sRGB".encode(code) in profile for code in ("ascii", "utf-16-be")):
+        yield PROFILE
+    with suppress(*UNFIT, struct.error, LookupError):  # of a second frame that is damaged
+        if image.format != "MPO" and getattr(image, "is_animated", False):  # MPO: views of a photo
+            yield ANIMATED
+
+
+@contextmanager
+def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
+    """Open an image whose header is sound, turned as its tag says, and name what is wrong."""
+    read_header(source, name)
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    what, fix = f"image {name}", "Fetch the file again; a cut image is never scored."
+    with (
+        raised_as(MediaError, what, "a complete image", *UNFIT, fix=fix),
+        _file(source) as file,
+        Image.open(file, formats=FORMATS) as found,
+    ):
+        image = ImageOps.exif_transpose(found)
+        image.format = found.format  # of a copy it is not known
+        yield image
+
+
+def _head(source: Path | io.BytesIO) -> bytes:
+    with _file(source) as file:
+        file.seek(0)
+        return file.read(HEAD)
+
+
+def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(source) if isinstance(source, io.BytesIO) else open_regular(source)
+
+
+def _orientation(found: Image.Image) -> int | None:
+    """The orientation tag, without decoding: Pillow reads a whole PNG to look for one."""
+    if found.format == "PNG" and "exif" not in found.info:
+        return None
+    return found.getexif().get(EXIF_ORIENTATION)

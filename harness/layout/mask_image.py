@@ -1,0 +1,94 @@
+"""Masks in image files: the values that a PNG holds, whose pixels no conversion has changed."""
+
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from harness.errors import DataError, MaskError
+from harness.files import open_regular
+from harness.foreign import HEAD, is_leftover, refuse_foreign
+from harness.masks import check_size
+
+Values: TypeAlias = NDArray[np.bool_ | np.uint8 | np.uint16]
+DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
+"""Pillow's modes for grey of 16 bits."""
+JPEG = b"\xff\xd8\xff"
+JPEGS = (".jpg", ".jpeg")
+LOSSY = "JPEG changes the pixels at the edges: write the masks as PNG, which keeps them."
+NO_COLOURS = "Write its values, such as 0 and 255, without converting them to colours."
+
+
+class MaskImage(NamedTuple):
+    """The values of an image, height × width, and Pillow's mode of them: 1, L, P or one of 16 bits.
+
+    An image of colours whose channels are equal has the values of one, and mode L.
+    """
+
+    values: Values
+    mode: str
+
+
+def read_mask_image(path: Path, what: str) -> MaskImage:
+    """Read a PNG of grey values, of a palette's indices, or of colours that are all grey.
+
+    Args:
+        path: The file.
+        what: What it is and its path, for messages.
+
+    Raises:
+        DataError: it is missing, damaged, a JPEG, or has colours or transparent pixels.
+    """
+    expected = "a complete PNG"
+    try:
+        with open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
+            check_size(image.height, image.width, what)
+            if image.mode in DEEP:
+                return MaskImage(np.asarray(image).astype(np.uint16), image.mode)
+            if image.mode in ("1", "L", "P"):
+                return MaskImage(np.array(image), image.mode)
+            values = _grey(np.asarray(image), len(image.getbands()) in (2, 4))
+            mode = image.mode
+    except FileNotFoundError as error:
+        refuse_foreign(path, DataError, what, "a file")
+        raise DataError(what, expected="a file", found="none") from error
+    except MaskError as error:
+        raise DataError(str(error)) from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+        refuse_jpeg(path, what)
+        refuse_foreign(path, DataError, what, expected)
+        found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
+        fix = "Fetch the file again; a cut image is never scored."
+        raise DataError(what, expected=expected, found=found, fix=fix) from error
+    if values is None:
+        raise DataError(
+            what,
+            expected="grey values, a palette, or colours whose channels are equal",
+            found=f"an image of mode {mode} in colours or with transparent pixels",
+            fix=NO_COLOURS,
+        )
+    return MaskImage(values, "L")
+
+
+def _grey(pixels: NDArray[np.uint8], transparent: bool) -> NDArray[np.uint8] | None:
+    """Return the one channel of pixels whose channels are equal and opaque; None of others."""
+    colours = pixels[..., :-1] if transparent else pixels
+    if transparent and not (pixels[..., -1] == 255).all():
+        return None
+    first: NDArray[np.uint8] = colours[..., 0]
+    return first if (colours == first[..., None]).all() else None
+
+
+def refuse_jpeg(path: Path, what: str) -> None:
+    """Raise DataError if a file is a JPEG, whatever its name is."""
+    with open_regular(path) as file:
+        if file.read(HEAD).startswith(JPEG):
+            raise DataError(what, expected="a PNG", found="a JPEG", fix=LOSSY)
+
+
+def jpegs_in(folder: Path) -> list[Path]:
+    """Return the files in a folder that are called as JPEGs are."""
+    found = (path for path in folder.iterdir() if path.suffix.lower() in JPEGS)
+    return sorted(path for path in found if not is_leftover(Path(path.name)))

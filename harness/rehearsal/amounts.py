@@ -1,0 +1,118 @@
+"""Smaller amounts of the same: a generated world, few steps, few rollouts, two processes."""
+
+import inspect
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.cli.train import configured, method_of
+from harness.spec import Spec, parse_list
+from harness.testing.shapes import make_shapes, writers
+from harness.world.shapes import TRAIN_FACTOR
+
+SIZE = 4
+"""Samples a split of the generated world."""
+STEPS = 2
+"""Optimiser steps of a training."""
+PROCESSES = 2
+"""Processes of a training that the paper gives more."""
+ROLLOUTS = 4
+"""Rollouts of a prompt."""
+COMPLETION = 4096
+"""Tokens of a rollout at most, unless the method has fewer."""
+
+
+def make_world(root: Path, tasks: Sequence[str] | None = None) -> str:
+    """Write the generated world for tasks, or all of them, unless it is there; return what it is.
+
+    Tasks without a writer are left to their readers, which say what is missing.
+    """
+    known = writers()
+    names = None if tasks is None else sorted({*tasks} & known.keys())
+    if not (root / "shapes.json").is_file() and names != []:
+        make_shapes(root, tasks=names, size=SIZE)
+    return (
+        f"data: the generated world in each benchmark's official layout, {SIZE} samples a split "
+        f"({SIZE * TRAIN_FACTOR} for training)"
+    )
+
+
+def with_data(arguments: Sequence[str], root: Path) -> list[str]:
+    """Return a command's arguments with another data root."""
+    replaced = list(arguments)
+    for place, text in enumerate(replaced):
+        if text == "--data":
+            replaced[place + 1] = str(root)
+            return replaced
+        if text.startswith("--data="):
+            replaced[place] = f"--data={root}"
+            return replaced
+    return [*replaced, "--data", str(root)]
+
+
+def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str], list[str]]:
+    """Return the options that make a training small, and lines that say what they replace.
+
+    Args:
+        given: The options of `harness train`, as typed.
+        processes: Number of its processes here.
+        folder: Where files go that the configuration names by relative paths.
+    """
+    options, settings = configured(given)
+    method = method_of(options, settings)
+    known = _settings(method)
+    small: dict[str, object] = {"max_steps": STEPS}
+    if "generation_batch_size" in known:
+        rollouts = min(ROLLOUTS, int(known["num_generations"]))
+        small["num_generations"] = rollouts
+        small["generation_batch_size"] = rollouts * processes
+        small["per_device_train_batch_size"] = min(
+            rollouts, int(known["per_device_train_batch_size"])
+        )
+    else:
+        small["per_device_train_batch_size"] = min(2, int(known["per_device_train_batch_size"]))
+    if "gradient_accumulation_steps" in known:
+        small["gradient_accumulation_steps"] = min(2, int(known["gradient_accumulation_steps"]))
+    if "max_completion_length" in known:
+        small["max_completion_length"] = min(COMPLETION, int(known["max_completion_length"]))
+    if known.get("ratings") and not Path(known["ratings"]).is_file():
+        small["ratings"] = str(folder / Path(known["ratings"]).name)
+    for package, name in (("deepspeed", "deepspeed"), ("vllm", "vllm_mode")):
+        if known.get(name) is not None and find_spec(package) is None:
+            small[name] = None
+    changed = {name: value for name, value in small.items() if known.get(name) != value}
+    typed = [
+        part for name, value in changed.items() for part in ("--set", f"{name}={_text(value)}")
+    ]
+    return typed, list(_told(changed, known))
+
+
+def _settings(method: Spec) -> Mapping[str, Any]:
+    """Return the settings of a trainer: given, or by default."""
+    parameters = inspect.signature(plugins.load("trainers", method.name)).parameters
+    defaults = {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+    return {**defaults, **method.arguments}
+
+
+def _told(changed: Mapping[str, object], known: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in changed.items():
+        if value is None:
+            yield f"{name}={known[name]}: left out, the package is not installed here"
+        else:
+            yield f"{name}: {value} in place of {known.get(name)}"
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def tasks_of(texts: Sequence[str] | None) -> set[str]:
+    """Return the names of the tasks of an option."""
+    return {spec.name for text in texts or () for spec in parse_list(text)}

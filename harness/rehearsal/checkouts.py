@@ -1,0 +1,101 @@
+"""Stand-ins of programs that a configuration names as folders of official code.
+
+XMem is not a class of a package: `propagators.xmem` runs the code of a checkout, which answers by
+the interface that is written here, with weights that decide nothing. Masks stay where they are.
+"""
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from harness.models.propagators.checkout import Checkout, Kind
+
+XMEM = {
+    "model/__init__.py": "",
+    "inference/__init__.py": "",
+    "model/resnet.py": """\
+def resnet18(pretrained=True, extra_dim=0):
+    return None
+
+
+def resnet50(pretrained=True, extra_dim=0):
+    return None
+""",
+    "model/network.py": """\
+class XMem:
+    def __init__(self, config):
+        self.sizes = config["key_dim"], config["value_dim"], config["hidden_dim"]
+
+    def load_weights(self, weights, init_as_zero_if_needed):
+        pass
+
+    def to(self, device):
+        return self
+
+    def eval(self):
+        return self
+""",
+    "inference/inference_core.py": """\
+import torch
+
+
+class InferenceCore:
+    def __init__(self, network, config):
+        self.mask = None
+
+    def set_all_labels(self, labels):
+        self.labels = labels
+
+    def step(self, image, mask=None, valid_labels=None, end=False):
+        self.mask = self.mask if mask is None else mask
+        return torch.cat([0.5 * (1 - self.mask.sum(0, keepdim=True)), self.mask])
+""",
+}
+"""Files of the checkout, by their paths."""
+WEIGHTS = {
+    "key_proj.key_proj.weight": (64, 8, 1, 1),
+    "value_encoder.fuser.block2.conv2.weight": (512, 8, 1, 1),
+    "decoder.hidden_update.transform.weight": (192, 8, 1, 1),
+}
+"""Shapes of the weights from which the official code reads the sizes of its memory."""
+
+
+def replace_checkouts(folder: Path) -> None:
+    """Let `xmem` find the stand-in where the folder of its code that a SPEC names is missing."""
+    from harness.models.propagators import xmem
+
+    find = xmem.find_checkout
+
+    def find_checkout(
+        kind: Kind, repo: Path, weights: Path, *, size: int, device: str, timeout: float
+    ) -> Checkout:
+        if not repo.is_dir():
+            repo, weights = write_checkout(folder)
+        return find(kind, repo, weights, size=size, device=device, timeout=timeout)
+
+    xmem.find_checkout = find_checkout  # type: ignore[attr-defined]
+
+
+def write_checkout(folder: Path) -> tuple[Path, Path]:
+    """Write the stand-in's code and weights, unless they are there, and return where they are."""
+    repo, weights = folder / "XMem", folder / "XMem.pth"
+    for name, text in XMEM.items():
+        write_once(repo / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))
+
+    def save(path: Path) -> None:
+        torch: Any = import_module("torch")
+        torch.save({name: torch.zeros(shape) for name, shape in WEIGHTS.items()}, path)
+
+    write_once(weights, save)
+    return repo, weights
+
+
+def write_once(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that several processes may want at once, unless it is there."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        write(part)
+        part.replace(path)

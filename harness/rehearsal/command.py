@@ -1,0 +1,267 @@
+"""`--rehearse` of `harness eval`, `train` and `reproduce`.
+
+The same SPECs, configurations, boards and commands are run; checkpoints, servers, data and amounts
+are replaced (`process`, `amounts`), and what was replaced is printed. Runs are marked in their
+records, and stand on no normal board.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from harness.cli import reproduce as tables
+from harness.cli.main import build_parser
+from harness.cli.servers import Package
+from harness.errors import UsageError
+from harness.leaderboards.definitions import BoardRow, Definition, definitions, find
+from harness.leaderboards.estimate import device_of
+from harness.leaderboards.published_results import PAPERS
+from harness.rehearsal import amounts, report, server
+from harness.rehearsal.process import Replacements, play
+from harness.rehearsal.report import RehearsedRow
+from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
+from harness.spec import parse
+
+OUT = Path("rehearsal")
+"""Folder of a rehearsal of tables that names none."""
+MARKER = "rehearsal.md"
+"""Table of a rehearsal, in its folder."""
+
+
+def reproduce(arguments: Namespace) -> int:
+    """Rehearse tables of papers; exit code 1 if a row that is not left out did not run."""
+    if arguments.all == bool(arguments.paper):
+        raise UsageError(
+            "harness reproduce --rehearse",
+            expected="PAPER TABLE, or --all",
+            found="both or neither",
+        )
+    chosen = (
+        [one for one in definitions() if one.paper in PAPERS]
+        if arguments.all
+        else [find(arguments.paper, arguments.table)]
+    )
+    out = OUT if arguments.out == tables.OUT else arguments.out
+    _make_room(out)
+    plan = TablePlan(out, arguments.rows)
+    for definition in chosen:
+        plan.add(definition)
+    if not plan.rows:
+        names = ", ".join(dict.fromkeys(row.row for one in chosen for row in one.rows))
+        raise UsageError("--rows", expected=f"among {names}", found=", ".join(arguments.rows))
+    with replacements() as replacing:
+        world = amounts.make_world(out / "data")
+        rows = plan.play(replacing)
+    replaced = [*_always(replacing), world, *dict.fromkeys(plan.replaced)]
+    page = report.as_markdown(rows, replaced)
+    (out / MARKER).write_text(page, encoding="utf-8")
+    print("\n".join(["replaced:", *(f"  {line}" for line in replaced), ""]))
+    print(report.as_text(rows))
+    print(f"the page: {out / MARKER}; what each command printed: {out / 'logs'}")
+    return int(any(row.state in ("failed", "undeclared") for row in rows))
+
+
+def evaluate(arguments: Namespace) -> int:
+    """Rehearse `harness eval` as typed."""
+    data = _data(arguments)
+    with replacements() as replacing:
+        told = [amounts.make_world(data, sorted(amounts.tasks_of(arguments.tasks)))]
+        return _alone(replacing, amounts.with_data(_typed(arguments), data), told)
+
+
+def train(arguments: Namespace) -> int:
+    """Rehearse `harness train` as typed."""
+    from harness.cli.train import configured
+
+    data = _data(arguments)
+    given, _ = configured(arguments)
+    tasks = amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())])
+    small, told = amounts.training(arguments, 1, data)
+    with replacements() as replacing:
+        told = [amounts.make_world(data, sorted(tasks)), *told]
+        return _alone(replacing, [*amounts.with_data(_typed(arguments), data), *small], told)
+
+
+def _data(arguments: Namespace) -> Path:
+    """Return the folder of a rehearsed command's data, beside its output."""
+    out = arguments.out or OUT
+    return Path(out).with_name(f"{Path(out).name}-data")
+
+
+def _typed(arguments: Namespace) -> list[str]:
+    return [text for text in arguments.typed if text != "--rehearse"]
+
+
+def _alone(replacing: Replacements, arguments: Sequence[str], told: Sequence[str]) -> int:
+    """Run one rehearsed command in this process."""
+    print("rehearsal: " + "; ".join([*_always(replacing), *told]), file=sys.stderr)
+    print(f"rehearsal: {shlex.join(['harness', *arguments])}", file=sys.stderr)
+    code = play(replacing, arguments)
+    print(f"rehearsal: {report.NOT_SHOWN}", file=sys.stderr)
+    return code
+
+
+def _always(replacing: Replacements) -> list[str]:
+    return [
+        "checkpoints: stand-ins of the same classes and files, tiny, with random weights, in "
+        f"{replacing.cache}; what they say is drawn from the methods' grammars, with errors",
+        "servers: one on this machine, which answers for all",
+        "devices: the CPU",
+    ]
+
+
+@contextmanager
+def replacements() -> Iterator[Replacements]:
+    """Start the server, and point this process at the stand-ins, until the end of the block."""
+    port = free_port()
+    replacing = Replacements(cache=_cache(), port=port)
+    replacing.enter()
+    process = os.fork()
+    if process == 0:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            with server.serve(port=port):
+                signal.pause()
+        finally:
+            os._exit(1)
+    try:
+        yield replacing
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+def _cache() -> Path:
+    """Return the folder that stand-ins are kept in between rehearsals."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "harness" / "stand-ins"
+
+
+def _make_room(out: Path) -> None:
+    """Empty the folder of an earlier rehearsal; raise UsageError for a folder of anything else."""
+    if out.is_dir() and any(out.iterdir()):
+        if not (out / MARKER).is_file():
+            raise UsageError(
+                f"--out {out}", expected="a new folder, or an earlier rehearsal's", found="another"
+            )
+        shutil.rmtree(out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / MARKER).write_text("unfinished\n", encoding="utf-8")
+
+
+class TablePlan:
+    """The stages of tables, each command once, and the rows that they belong to."""
+
+    def __init__(self, out: Path, rows: Sequence[str] | None) -> None:
+        self.out = out.resolve()
+        self.only = frozenset(rows or ())
+        self.stages: dict[tuple[str, ...], Stage] = {}
+        self.rows: list[tuple[Definition, BoardRow, list[Stage]]] = []
+        self.missing: dict[str, str] = {}
+        """Packages that stages need and that are not installed, by the stages' names."""
+        self.definitions: list[Definition] = []
+        self.replaced: list[str] = []
+        device = device_of("CPU")
+        assert device is not None, "it is in the list"
+        self.device = device
+
+    def add(self, definition: Definition) -> None:
+        """Add a table."""
+        table = f"{definition.paper}/{definition.table}"
+        chosen = [
+            row
+            for row in definition.rows
+            if not self.only or self.only & {row.row, f"{table}: {row.row}"}
+        ]
+        if not chosen:
+            return
+        self.definitions.append(definition)
+        for row in chosen:
+            self.rows.append((definition, row, list(self._stages(definition, row))))
+
+    def _stages(self, definition: Definition, row: BoardRow) -> Iterator[Stage]:
+        if not row.model:
+            return
+        data, place = str(self.out / "data"), (self.out, self.device)
+        trained: list[str] = []
+        for step in tables.trainings(definition, parse(row.model), data, *place):
+            stage = self._training(step, trained)
+            trained.append(stage.name)
+            yield stage
+        for step in tables.evaluations(definition, row, data, *place):
+            command = (*step.command, "--json")
+            if command not in self.stages:
+                name = f"eval {len(self.stages)}"
+                self.stages[command] = Stage(name=name, arguments=command, after=tuple(trained))
+                packages = [one for one in step.needs if isinstance(one, Package)]
+                if absent := [str(one) for one in packages if not one.is_given]:
+                    self.missing[name] = "; ".join(absent)
+            yield self.stages[command]
+
+    def _training(self, step: tables.Step, before: Sequence[str]) -> Stage:
+        if step.command not in self.stages:
+            processes = min(step.processes, amounts.PROCESSES)
+            if processes < step.processes:
+                self.replaced.append(f"{step.processes} processes of a training: {processes}")
+            typed = build_parser("train").parse_args(step.command)
+            small, told = amounts.training(typed, processes, self.out / step.name)
+            self.replaced += told
+            self.stages[step.command] = Stage(
+                name=step.name,
+                arguments=(*step.command, *small, "--json"),
+                processes=processes,
+                after=tuple(before),
+            )
+        return self.stages[step.command]
+
+    def play(self, replacing: Replacements) -> list[RehearsedRow]:
+        """Run every stage, then build the boards; return a line a row."""
+        warm_up()
+        children = Children(partial(play, replacing), self.out / "logs", at_once=_cores())
+        stages = [stage for stage in self.stages.values() if stage.name not in self.missing]
+        outcomes = children.play(stages, _show)
+        last = [
+            Stage(name=f"{step.name} {one.paper} {one.table}", arguments=step.command)
+            for one in self.definitions
+            for step in tables.boards(one, self.out)
+        ]
+        written = children.play(last, _show)
+        return [*self._lines(outcomes), *self._boards(last, written)]
+
+    def _lines(self, outcomes: Mapping[str, Outcome]) -> Iterator[RehearsedRow]:
+        for definition, row, stages in self.rows:
+            absent = [self.missing[stage.name] for stage in stages if stage.name in self.missing]
+            if absent:
+                yield report.left_out(definition, row, f"needs {absent[0]}")
+            elif row.model:
+                own = [(stage, outcomes[stage.name]) for stage in dict.fromkeys(stages)]
+                yield report.rehearsed(definition, row, own)
+            else:
+                yield report.left_out(definition, row)
+
+    def _boards(
+        self, stages: Sequence[Stage], outcomes: Mapping[str, Outcome]
+    ) -> Iterator[RehearsedRow]:
+        """Yield a line for each board that was not written."""
+        for stage in stages:
+            if outcomes[stage.name].code != 0:
+                *_, paper, table = stage.name.split(" ")
+                line = RehearsedRow(paper=paper, table=table, row="the board", state="failed")
+                yield replace(line, reason=outcomes[stage.name].reason)
+
+
+def _cores() -> int:
+    return min(2, len(os.sched_getaffinity(0)))
+
+
+def _show(stage: Stage, outcome: Outcome) -> None:
+    result = "ok" if outcome.code == 0 else outcome.reason
+    print(f"{stage.name}: {outcome.seconds:.0f} s, {result}", file=sys.stderr, flush=True)

@@ -1,0 +1,70 @@
+"""Objects, places and words at random: the contents of a stand-in's responses."""
+
+import random
+from collections.abc import Sequence
+
+from harness.models.grammar import Item
+from harness.types import Box, Point
+
+NOUNS = ("cup", "chair", "dog", "car", "person", "bicycle", "tree", "ball", "table", "lamp")
+LOOKS = ("red", "small", "wooden", "left", "tall", "striped", "nearest", "round", "dark", "open")
+THOUGHTS = (
+    "The question asks for one thing in view.",
+    "There are several objects that look alike.",
+    "The one on the left does not fit the description.",
+    "Its colour and place agree with the question.",
+    "Compared with the others it is closer to the camera.",
+    "Wait, the second one could be meant as well.",
+    "It stays in view until the end.",
+    "So the answer follows from its position.",
+)
+
+
+def thoughts(draw: random.Random) -> str:
+    """Return some sentences of reasoning."""
+    return " ".join(draw.choices(THOUGHTS, k=draw.randint(1, 4)))
+
+
+def phrase(draw: random.Random) -> str:
+    """Return a short noun phrase, such as `the red cup`."""
+    return f"the {draw.choice(LOOKS)} {draw.choice(NOUNS)}"
+
+
+def sentence(draw: random.Random) -> str:
+    """Return a short sentence about a scene."""
+    return f"There is {phrase(draw)} beside {phrase(draw)}."
+
+
+def items(draw: random.Random, extent: tuple[int, int], *, most: int = 3) -> list[Item]:
+    """Return one to `most` objects with boxes and points in whole numbers of an image's extent.
+
+    Boxes are a tenth to a half of each side; points lie in the box, the negative one beside it
+    where there is room.
+    """
+    return [_item(draw, extent) for _ in range(draw.randint(1, most))]
+
+
+def _item(draw: random.Random, extent: tuple[int, int]) -> Item:
+    (left, right), (top, bottom) = (_span(draw, max(side, 4)) for side in extent)
+    first, second = (
+        Point(draw.randint(left, right - 1), draw.randint(top, bottom - 1)) for _ in range(2)
+    )
+    beside = Point(left - 1 if left > 0 else min(right + 1, extent[0] - 1), top)
+    return Item(Box(left, top, right, bottom), first, beside, second)
+
+
+def _span(draw: random.Random, side: int) -> tuple[int, int]:
+    length = max(2, round(side * draw.uniform(0.1, 0.5)))
+    start = draw.randint(0, max(0, side - length - 1))
+    return start, start + length
+
+
+def seconds(draw: random.Random) -> tuple[float, float]:
+    """Return a stretch of the first seconds of a video, start before end."""
+    start = round(draw.uniform(0, 2), 1)
+    return start, round(start + draw.uniform(0.5, 2), 1)
+
+
+def one_of(draw: random.Random, several: Sequence[str], otherwise: str) -> str:
+    """Return one of several texts, or another text if there are none."""
+    return draw.choice(several) if several else otherwise

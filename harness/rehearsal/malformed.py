@@ -1,0 +1,62 @@
+"""Faults of responses: each turns a well-formed one into what no grammar should take.
+
+They are kinds that networks are known for. Which of them a grammar still reads, by its repairs, is
+the grammar's own matter: a draw takes the first kind that it does not read.
+"""
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+TAG = re.compile(r"</?[A-Za-z_.]+>")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def cut(text: str, draw: random.Random) -> str:
+    """Return the first part, as if a limit of tokens had come."""
+    return text[: max(1, round(len(text) * draw.uniform(0.2, 0.8)))]
+
+
+def untagged(text: str, draw: random.Random) -> str:
+    """Return the text without tags, brackets and braces."""
+    return re.sub(r"[\[\]{}\"]", "", TAG.sub(" ", text))
+
+
+def unclosed(text: str, draw: random.Random) -> str:
+    """Return the text without the last closing bracket, brace or tag."""
+    place = max(text.rfind("]"), text.rfind("}"), text.rfind("</"))
+    return text if place < 0 else text[:place]
+
+
+def short(text: str, draw: random.Random) -> str:
+    """Return the text with every list a number short, and names of keys that none asked for."""
+    fewer = re.sub(r",\s*-?\d+(?:\.\d+)?\]", "]", text)
+    return fewer.replace("bbox", "place").replace("percent", "part").replace("start", "from")
+
+
+def worded(text: str, draw: random.Random) -> str:
+    """Return prose in the place of an answer."""
+    return draw.choice(
+        [
+            "I am sorry, but this cannot be told from what is shown.",
+            "<think>It is not clear</think> Nothing to say here.",
+        ]
+    )
+
+
+def empty(text: str, draw: random.Random) -> str:
+    """Return nothing."""
+    return ""
+
+
+def nameless(text: str, draw: random.Random) -> str:
+    """Return the text with other names for nodes, tasks and tools, and without numbers."""
+    other = re.sub(r"SAM2|segment_phrase|visual question|grounding|reasoning seg", "Other", text)
+    return NUMBER.sub("many", other)
+
+
+KINDS: Mapping[str, Callable[[str, random.Random], str]] = MappingProxyType(
+    {one.__name__: one for one in (cut, untagged, unclosed, short, worded, empty, nameless)}
+)
+"""Every kind by its name."""

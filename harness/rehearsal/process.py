@@ -1,0 +1,88 @@
+"""What a rehearsed process does before its command: the one place where things are replaced.
+
+Checkpoints that are named as on the hub are stand-ins in a cache of the hub's own layout, which
+are made when they are first looked for. Servers are one on this machine. Networks say what
+`responses` draws for them. Everything else of the command is as it is typed.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult
+
+from harness.provenance import REHEARSAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacements:
+    """Where the stand-ins and the server are."""
+
+    cache: Path
+    """Cache of the hub, with stand-ins."""
+    port: int
+    """Port of the server that answers for every server."""
+
+    def enter(self) -> None:
+        """Point this process, and those that it starts, at the stand-ins, before any import."""
+        os.environ.update(self.environment)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of a rehearsed process."""
+        return {
+            REHEARSAL: str(self.cache),
+            "HF_HUB_CACHE": str(self.cache),
+            "HF_HUB_OFFLINE": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+            "TOKENIZERS_PARALLELISM": "false",
+            "WANDB_MODE": "offline",
+        }
+
+
+def play(replacements: Replacements, arguments: Sequence[str]) -> int:
+    """Run a command of `harness` in this process, with everything replaced; return its code."""
+    from harness.cli.main import main
+    from harness.rehearsal import checkouts, responses
+
+    replacements.enter()
+    find_stand_ins(replacements.cache)
+    checkouts.replace_checkouts(replacements.cache / "checkouts")
+    redirect_servers(replacements.port)
+    responses.install()
+    return main(arguments)
+
+
+def find_stand_ins(cache: Path) -> None:
+    """Make stand-ins of published checkpoints when the hub's cache is asked for them."""
+    from harness.rehearsal import standins
+
+    hub: Any = import_module("huggingface_hub")
+    look: Callable[..., str] = hub.snapshot_download
+    known = frozenset(standins.names())
+
+    def snapshot_download(name: str, *, revision: str | None = None, **settings: Any) -> str:
+        if name in known:
+            standins.make(name, revision, cache)
+            settings = {**settings, "cache_dir": str(cache)}  # the one of its import may be another
+        return look(name, revision=revision, **settings)
+
+    hub.snapshot_download = snapshot_download
+
+
+def redirect_servers(port: int) -> None:
+    """Send every request to the server on this machine, with a key that opens nothing."""
+    from harness.models.backends import openai, openai_http
+
+    def connection_to(
+        server: SplitResult, timeout: float
+    ) -> tuple[HTTPConnection, str, dict[str, str]]:
+        del server
+        return HTTPConnection("127.0.0.1", port, timeout=timeout), "", {}
+
+    openai_http.connection_to = connection_to  # type: ignore[assignment]
+    openai.key_from = lambda variable: None if variable is None else "rehearsal"  # type: ignore[attr-defined]

@@ -1,0 +1,140 @@
+"""A rehearsal's table: a line for each row of the papers, with its stages, time and memory."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from harness.leaderboards.definitions import BoardRow, Definition
+from harness.leaderboards.published_results import PAPERS
+from harness.rehearsal.stages import Outcome, Stage
+from harness.types import FailureKind
+
+LEFT_OUT = Path(__file__).with_name("left_out.toml")
+"""Rows that are not run, with the reason of each; reviewed like code."""
+NOT_SHOWN = (
+    "A rehearsal does not show any number of a table, real memory and time, or that the published "
+    "weights load."
+)
+State: TypeAlias = Literal["ran", "failed", "left out", "undeclared"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedRow:
+    """A row of a paper's table, and what came of it."""
+
+    paper: str
+    table: str
+    row: str
+    stages: tuple[tuple[Stage, Outcome], ...] = ()
+    reason: str = ""
+    state: State = "ran"
+
+    @property
+    def peak(self) -> int:
+        """Largest memory of one of its processes in bytes."""
+        return max((outcome.peak for _, outcome in self.stages), default=0)
+
+    @property
+    def timing(self) -> str:
+        """Its stages with their seconds."""
+        return ", ".join(f"{stage.name} {outcome.seconds:.0f} s" for stage, outcome in self.stages)
+
+
+def left_out(definition: Definition, row: BoardRow, reason: str = "") -> RehearsedRow:
+    """Return the line of a row that is not run; `undeclared` if no reason is given or on record."""
+    reason = reason or _reasons().get(row.row.partition(" [")[0], "")
+    return RehearsedRow(
+        paper=definition.paper,
+        table=definition.table,
+        row=_label(row),
+        reason=reason or f"no SPEC, and no reason in {LEFT_OUT.name}",
+        state="left out" if reason else "undeclared",
+    )
+
+
+def rehearsed(
+    definition: Definition, row: BoardRow, stages: Sequence[tuple[Stage, Outcome]]
+) -> RehearsedRow:
+    """Return the line of a row whose stages were run.
+
+    It ran if every command ended with 0, at least one sample was answered, and none failed for a
+    reason beside its response. A row with a reviewed reason is left out if it did not run.
+    """
+    problems = [outcome.reason for _, outcome in stages if outcome.code != 0]
+    tasks = [
+        task
+        for stage, outcome in stages
+        if stage.arguments[0] == "eval" and outcome.code == 0
+        for task in json.loads(outcome.output)["tasks"].values()
+    ]
+    lost = sum(task.get("failures", {}).get(FailureKind.INFRASTRUCTURE, 0) for task in tasks)
+    if lost:
+        problems.append(f"{lost} samples failed, and not by their responses (infrastructure)")
+    scored = sum(task.get("n_scored", 0) for task in tasks)
+    if not problems and tasks and not scored and not any("submission" in task for task in tasks):
+        problems.append("no sample has an answer")
+    reason = _reasons().get(row.row.partition(" [")[0], "") if problems else ""
+    return RehearsedRow(
+        paper=definition.paper,
+        table=definition.table,
+        row=_label(row),
+        stages=tuple(stages),
+        reason=reason or "; ".join(dict.fromkeys(problems)),
+        state="left out" if reason else "failed" if problems else "ran",
+    )
+
+
+def _label(row: BoardRow) -> str:
+    where = [text for text in (row.backbone, ", ".join(row.tasks)) if text]
+    return f"{row.row} ({'; '.join(where)})" if where else row.row
+
+
+@cache
+def _reasons() -> Mapping[str, str]:
+    """Return the reason of each row that is left out, by its name."""
+    plain = tomllib.loads(LEFT_OUT.read_text(encoding="utf-8"))
+    return {name: entry["reason"] for entry in plain["left_out"] for name in entry["rows"]}
+
+
+def as_text(rows: Sequence[RehearsedRow]) -> str:
+    """Return the table for a terminal."""
+    lines = []
+    for row in rows:
+        about = row.reason if row.state != "ran" else f"{row.timing}; {_memory(row.peak)}"
+        table = f"{row.paper} {row.table}"
+        lines.append(f"{table:<16} {row.row[:44]:<45} {row.state:<9} {about}")
+    return "\n".join([*lines, "", _counts(rows), NOT_SHOWN])
+
+
+def as_markdown(rows: Sequence[RehearsedRow], replaced: Sequence[str]) -> str:
+    """Return the table as a page."""
+    lines = ["# Rehearsal of the papers' tables", ""]
+    lines += ["`harness reproduce --all --rehearse` makes this page. Replaced were only:", ""]
+    lines += [f"- {line}" for line in replaced]
+    lines += ["", f"{NOT_SHOWN} {_counts(rows)}"]
+    for paper, title in PAPERS.items():
+        own = [row for row in rows if row.paper == paper]
+        if not own:
+            continue
+        lines += ["", f"## {title}", "", "| table | row | outcome | stages | memory |"]
+        lines += ["|---|---|---|---|---|"]
+        for row in own:
+            reason = "" if row.state == "ran" else f": {row.reason}"
+            cells = (row.table, row.row, row.state + reason, row.timing, _memory(row.peak))
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _counts(rows: Sequence[RehearsedRow]) -> str:
+    states: dict[str, int] = {}
+    for row in rows:
+        states[row.state] = states.get(row.state, 0) + 1
+    return f"{len(rows)} rows: " + ", ".join(f"{n} {state}" for state, n in states.items()) + "."
+
+
+def _memory(peak: int) -> str:
+    return f"{peak / 2**30:.1f} GB" if peak else ""

@@ -1,0 +1,236 @@
+"""An OpenAI-compatible server on this machine that answers for any model, by `responses.draw`.
+
+Rating models, judges and API models are reached through it at `Served.url`, with the requests that
+the backend `openai` sends. It listens on 127.0.0.1 alone.
+"""
+
+import base64
+import binascii
+import io
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from PIL import Image
+
+from harness.rehearsal.responses import draw
+from harness.rehearsal.wording import Asked
+
+MAX_REQUEST = 256 * 2**20
+"""Most bytes of a request."""
+CHARACTERS = 4
+"""Characters that count as a token."""
+ROUTE = "/v1"
+
+
+@dataclass
+class Served:
+    """A server that runs, and the requests that it has answered."""
+
+    url: str
+    """Address for `base_url=`, such as `http://127.0.0.1:40123/v1`."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Number of answered requests by model."""
+    faults: list[str] = field(default_factory=list)
+    """Reasons why requests were refused."""
+
+
+@contextmanager
+def serve(*, seed: int = 0, models: Sequence[str] = (), port: int = 0) -> Iterator[Served]:
+    """Serve within a block, in threads of this process.
+
+    Args:
+        seed: Another seed draws other responses.
+        models: Names that `/v1/models` lists; a request for any other one is answered too.
+        port: Port to listen on; 0: a free one.
+    """
+    server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
+    served = Served(f"http://127.0.0.1:{server.server_address[1]}{ROUTE}")
+    server.answering = _Answering(served, seed, tuple(models))  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, name="rehearsal-server", daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    def do_GET(self) -> None:
+        """List the models."""
+        if self.path.rstrip("/") == f"{ROUTE}/models":
+            self._send(200, self._answering.listed())
+        else:
+            self._send(404, _error(f"there is no {self.path}"))
+
+    def do_POST(self) -> None:
+        """Answer a chat completion."""
+        try:
+            length = int(self.headers.get("Content-Length", ""))
+            if not 0 <= length <= MAX_REQUEST:
+                raise ValueError(f"a request of {length} bytes")
+            body = json.loads(self.rfile.read(length))
+            if self.path.rstrip("/") != f"{ROUTE}/chat/completions":
+                raise LookupError(f"there is no {self.path}")
+            self._send(200, self._answering.completion(body))
+        except LookupError as error:
+            self._refuse(404 if self.path != f"{ROUTE}/chat/completions" else 400, error)
+        except (ValueError, TypeError, AttributeError, OSError) as error:
+            self._refuse(400, error)
+
+    @property
+    def _answering(self) -> "_Answering":
+        answering: _Answering = self.server.answering  # type: ignore[attr-defined]
+        return answering
+
+    def _refuse(self, status: int, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"[:300]
+        self._answering.served.faults.append(reason)
+        self._send(status, _error(reason))
+
+    def _send(self, status: int, plain: Mapping[str, object]) -> None:
+        data = json.dumps(plain).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing to the terminal."""
+
+
+@dataclass
+class _Answering:
+    served: Served
+    seed: int
+    models: tuple[str, ...]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def listed(self) -> dict[str, object]:
+        """Return the models; none are listed where any name is answered for."""
+        rows = [{"id": name, "object": "model", "owned_by": "rehearsal"} for name in self.models]
+        return {"object": "list", "data": rows}
+
+    def completion(self, body: Mapping[str, Any]) -> dict[str, object]:
+        """Return the answer to a request.
+
+        Raises:
+            LookupError: a part of the request is missing.
+            ValueError: it streams, or an image cannot be read.
+        """
+        if body.get("stream"):
+            raise ValueError("streams are not served")
+        model = str(body["model"])
+        asked = asked_of(body)
+        text = draw(asked, seed=self.seed).text
+        limit = body.get("max_completion_tokens", body.get("max_tokens")) or len(text)
+        text, ended = _ended(text, body.get("stop"), keep=_keeps_stop(body))
+        cut = len(text) > limit * CHARACTERS
+        if cut:
+            text = text[: limit * CHARACTERS]
+        with self.lock:
+            self.served.counts[model] = self.served.counts.get(model, 0) + 1
+        prompt = len(asked.system + asked.text) // CHARACTERS + 1
+        completion = len(text) // CHARACTERS + 1
+        return {
+            "id": "rehearsal",
+            "object": "chat.completion",
+            "created": 0,
+            "model": model,
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": text},
+                    "finish_reason": "length" if cut and not ended else "stop",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+                "total_tokens": prompt + completion,
+            },
+        }
+
+
+def _error(reason: str) -> dict[str, object]:
+    return {"error": {"message": reason, "type": "invalid_request_error"}}
+
+
+def asked_of(body: Mapping[str, Any]) -> Asked:
+    """Return the request of a chat completion's body.
+
+    The key is its seed: the client makes it of the sample, the rollout and the run's own seed.
+
+    Raises:
+        LookupError: there is no message of the user.
+        ValueError: an image cannot be read.
+    """
+    messages = list(body["messages"])
+    written = ""
+    if messages and messages[-1]["role"] == "assistant":
+        written = _text(messages.pop())
+    users = [message for message in messages if message["role"] == "user"]
+    if not users:
+        raise LookupError("no message of the user")
+    sizes = [size for message in users for size in _sizes(message)]
+    system = next((_text(one) for one in messages if one["role"] == "system"), "")
+    return Asked(
+        text=_text(users[-1]),
+        system=system,
+        extent=sizes[0] if sizes else (1000, 1000),
+        written=written,
+        key=str(body.get("seed", "")),
+    )
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content if part["type"] == "text")
+
+
+def _sizes(message: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Return (width, height) of each image, and of each frame of a video, in a message."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    found: list[tuple[int, int]] = []
+    for part in parts:
+        if part["type"] in ("image_url", "video_url"):
+            header, _, inlined = part[part["type"]]["url"].partition(",")
+            if not header.startswith("data:"):
+                raise ValueError("an address of an image; only inlined ones are read")
+            found += [_size(one) for one in inlined.split(",")]
+    return found
+
+
+def _size(inlined: str) -> tuple[int, int]:
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(inlined, validate=True))) as image:
+            return image.size
+    except binascii.Error as error:
+        raise ValueError(f"an image that is not base64: {error}") from error
+
+
+def _keeps_stop(body: Mapping[str, Any]) -> bool:
+    """Return True if the stop string is to stay in the text, as vLLM and SGLang are told."""
+    return bool(body.get("include_stop_str_in_output") or body.get("no_stop_trim"))
+
+
+def _ended(text: str, stop: object, *, keep: bool) -> tuple[str, bool]:
+    """Return the text up to the first stop string, and whether there is one."""
+    strings = [stop] if isinstance(stop, str) else list(stop) if isinstance(stop, list) else []
+    places = [(text.find(one), one) for one in strings if one and one in text]
+    if not places:
+        return text, False
+    place, first = min(places)
+    return text[: place + len(first) if keep else place], True

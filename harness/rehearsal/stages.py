@@ -1,0 +1,244 @@
+"""Commands of `harness` in processes of their own, several at a time, with what each one took.
+
+The packages that every command imports are imported once, in this process, from which each command
+is forked: a paper's table is dozens of commands, and importing takes longer than a rehearsed one.
+"""
+
+import io
+import os
+import shlex
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from harness.cli.spec_arguments import slug
+
+WARM = (
+    *("torch", "torchvision", "transformers", "accelerate", "peft", "trl"),
+    *("harness.cli.evaluate", "harness.cli.train", "harness.cli.board", "harness.cli.tables"),
+    *("harness.trainers.grpo.loop", "harness.trainers.sft.learner", "scipy.optimize"),
+)
+"""Modules that most commands import."""
+WARM_CLASSES = (
+    *("AutoProcessor", "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLProcessor"),
+    *("Qwen2ForCausalLM", "Sam2Model", "Sam2Processor", "Sam2VideoModel"),
+)
+"""Classes of transformers, which imports them when they are named."""
+PATIENCE = 900.0
+"""Seconds after which a command is killed."""
+TICK = 0.05
+TIMED_OUT = 124
+"""Exit code of a command that was killed, as `timeout` has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One command, and the stages that must have succeeded before it."""
+
+    name: str
+    arguments: tuple[str, ...]
+    """What stands behind `harness`."""
+    processes: int = 1
+    after: tuple[str, ...] = ()
+    """Names of other stages."""
+
+    @property
+    def line(self) -> str:
+        """The command as a shell takes it."""
+        several = f"  # in {self.processes} processes" if self.processes > 1 else ""
+        return shlex.join(["harness", *self.arguments]) + several
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a stage."""
+
+    code: int | None
+    """Exit code; None: a stage before it failed."""
+    seconds: float = 0.0
+    peak: int = 0
+    """Largest resident memory of one of its processes in bytes."""
+    reason: str = ""
+    """The last line that it printed as an error; empty after a success."""
+    output: str = ""
+    """What it wrote to standard output."""
+
+
+Run = Callable[[Sequence[str]], int]
+"""Runs the command in the forked process, and returns its exit code."""
+
+
+def warm_up() -> None:
+    """Import what most commands import; what is not installed is left to the commands to miss."""
+    with suppress(ImportError):
+        from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+        ensure_torchvision()
+    for name in WARM:
+        with suppress(ImportError):
+            import_module(name)
+    for name in WARM_CLASSES:
+        with suppress(ImportError, AttributeError):
+            getattr(import_module("transformers"), name)
+
+
+class Children:
+    """Forked processes of stages."""
+
+    def __init__(self, run: Run, logs: Path, *, at_once: int) -> None:
+        self.run = run
+        self.logs = logs
+        self.at_once = at_once
+        self._running: dict[int, tuple[Stage, Path, float]] = {}
+        self._codes: dict[str, list[int]] = {}
+        self._peaks: dict[str, int] = {}
+
+    def play(
+        self, stages: Sequence[Stage], ended: Callable[[Stage, Outcome], None]
+    ) -> dict[str, Outcome]:
+        """Run every stage once those before it succeeded; return the outcomes by name."""
+        outcomes: dict[str, Outcome] = {}
+        waiting = list(stages)
+        try:
+            while waiting or self._running:
+                for stage in list(waiting):
+                    earlier = [outcomes.get(name) for name in stage.after]
+                    if any(one is not None and one.code != 0 for one in earlier):
+                        waiting.remove(stage)
+                        failed = next(name for name in stage.after if outcomes[name].code != 0)
+                        outcomes[stage.name] = Outcome(code=None, reason=f"{failed} failed")
+                        ended(stage, outcomes[stage.name])
+                    elif None not in earlier and self._has_room(stage):
+                        waiting.remove(stage)
+                        self._start(stage)
+                for stage, outcome in self._reap():
+                    outcomes[stage.name] = outcome
+                    ended(stage, outcome)
+                time.sleep(TICK)
+        finally:
+            self._kill(list(self._running))
+        return outcomes
+
+    def _has_room(self, stage: Stage) -> bool:
+        free = self.at_once - len(self._running)
+        return not self._running or free >= stage.processes
+
+    def _start(self, stage: Stage) -> None:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        log = self.logs / f"{slug(stage.name)}.err"
+        for path in (log, log.with_suffix(".out")):
+            path.unlink(missing_ok=True)
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for rank in range(stage.processes):
+            launched = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": stage.processes}
+            environment = {name: str(value) for name, value in launched.items()} | shared
+            pid = os.fork()
+            if pid == 0:
+                _become(stage, log, environment if stage.processes > 1 else {}, self.run)
+            self._running[pid] = (stage, log, time.monotonic())
+
+    def _reap(self) -> list[tuple[Stage, Outcome]]:
+        """Return the stages whose last process has ended since the last call."""
+        done = []
+        for pid, (stage, log, began) in list(self._running.items()):
+            if pid not in self._running:  # ended with the one that failed beside it
+                continue
+            ended, status, usage = os.wait4(pid, os.WNOHANG)
+            if not ended:
+                if time.monotonic() - began > PATIENCE:
+                    os.killpg(pid, signal.SIGKILL)
+                    self._codes.setdefault(stage.name, []).append(TIMED_OUT)
+                continue
+            del self._running[pid]
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)  # workers that it has left
+            codes = self._codes.setdefault(stage.name, [])
+            codes.append(_code(status))
+            peak = max(self._peaks.get(stage.name, 0), usage.ru_maxrss * 1024)
+            self._peaks[stage.name] = peak
+            others = [other for other, (one, _, _) in self._running.items() if one is stage]
+            if codes[-1] != 0:
+                self._kill(others)
+                others = []
+            if not others:
+                code = next((code for code in codes if code), 0)
+                outcome = Outcome(
+                    code=code,
+                    seconds=time.monotonic() - began,
+                    peak=peak,
+                    reason="" if code == 0 else _last_error(log, code),
+                    output=_text(log.with_suffix(".out")),
+                )
+                done.append((stage, outcome))
+        return done
+
+    def _kill(self, pids: Sequence[int]) -> None:
+        for pid in pids:
+            self._running.pop(pid, None)
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _become(stage: Stage, log: Path, environment: Mapping[str, str], run: Run) -> None:
+    """Run a stage's command in this forked process, and end it."""
+    code = 70
+    try:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        written = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        output, errors = (os.open(path, written, 0o644) for path in (log.with_suffix(".out"), log))
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for target, source in enumerate((nothing, output, errors)):
+            os.dup2(source, target)
+        sys.stdout, sys.stderr = (
+            io.TextIOWrapper(io.FileIO(number, "w"), "utf-8", "replace", write_through=True)
+            for number in (1, 2)
+        )
+        os.environ.update(environment)
+        code = run(stage.arguments)
+    except SystemExit as leaving:  # of argparse
+        code = leaving.code if isinstance(leaving.code, int) else 1
+    except BaseException:  # noqa: BLE001 - a forked process never returns to its parent's code
+        traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _code(status: int) -> int:
+    return os.waitstatus_to_exitcode(status) % 256
+
+
+def _last_error(log: Path, code: int) -> str:
+    """Return the error that a command ended with: its line that begins with `harness:`."""
+    if code == TIMED_OUT:
+        return f"still running after {PATIENCE:.0f} s"
+    lines = [line for line in _text(log).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith("harness: ")]
+    last = (told or lines or ["nothing printed"])[-1]
+    return f"code {code}: {last.removeprefix('harness: ')}"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def free_port() -> int:
+    """Return a TCP port of this machine that nothing listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port

@@ -1,0 +1,131 @@
+"""COCO's results: what pycocotools' loadRes takes is taken, and a lost number is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from pycocotools import mask as coco_masks
+
+from harness.errors import DataError
+from harness.formats import read_format
+from harness.interchange import row_to_answer
+from harness.media import pixels
+from harness.types import AnswerForm, Query, Sample, query_id
+
+HEIGHT, WIDTH = 6, 9
+IMAGE = pixels([np.zeros((HEIGHT, WIDTH, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
+SQUARE = [[1.0, 1.0, 5.0, 1.0, 5.0, 4.0, 1.0, 4.0]]
+MASK = np.zeros((HEIGHT, WIDTH), np.uint8)
+MASK[1:4, 1:5] = 1
+COMPRESSED = coco_masks.encode(np.asfortranarray(MASK))
+RUNS = {"size": [HEIGHT, WIDTH], "counts": [7, 3, 3, 3, 3, 3, 3, 3, 26]}
+
+
+def sample(name, form=AnswerForm.MASK, **more):
+    query = Query(id=query_id(name), text="?", media=(IMAGE,), forms=(form,), **more)
+    return Sample(id=name, query=query, target=None)
+
+
+def read(tmp_path, records, samples, **more):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(records))
+    return read_format("coco", path, samples, **more)
+
+
+def answer(tmp_path, record, one):
+    row = read(tmp_path, [{"image_id": one.id, "score": 0.9, **record}], [one]).rows[one.id]
+    return row_to_answer(row, one.query)
+
+
+@pytest.mark.parametrize(
+    "segmentation",
+    [SQUARE, RUNS, {**COMPRESSED, "counts": COMPRESSED["counts"].decode()}],
+    ids=["polygons", "runs", "compressed"],
+)
+def test_segmentations_are_masks_and_their_extents_boxes(tmp_path, segmentation):
+    record = {"segmentation": segmentation}
+    (mask,) = answer(tmp_path, record, sample("7")).masks
+    assert np.array_equal(mask.to_array(), MASK)
+    (box,) = answer(tmp_path, record, sample("7", AnswerForm.BOXES)).boxes
+    assert tuple(box) == (1, 1, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("identity", "id"),
+    [
+        ({"image_id": 7, "category_id": 2}, "7"),
+        ({"image_id": 7, "category_id": 2}, "7/2"),
+        ({"image_id": "000007"}, "7"),
+        ({"image_id": 7.0}, "7"),
+        ({"image_id": "a.JPG"}, "a"),
+        ({"image_id": "a.b"}, "a.b"),
+    ],
+)
+def test_a_record_is_of_the_sample_that_its_numbers_name(tmp_path, identity, id):
+    found = read(tmp_path, [{**identity, "segmentation": SQUARE}], [sample(id), sample("8")])
+    assert row_to_answer(found.rows[id], sample(id).query).masks[0].area == 12
+    assert not found.unmatched
+    stranger = read(tmp_path, [{"image_id": 9, "category_id": 3}], [sample(id)])
+    assert stranger.unmatched[0].endswith("record 0, '9', category 3") and not stranger.rows
+
+
+def test_where_nothing_was_found_nothing_is_predicted(tmp_path):
+    asked = [
+        sample("1"),
+        sample("2"),
+        sample("3", instances=True),
+        sample("4", AnswerForm.BOXES),
+    ]
+    found = read(tmp_path, [{"image_id": 1, "segmentation": SQUARE, "score": 0.4}], asked)
+    answers = [row_to_answer(found.rows[one.id], one.query) for one in asked]
+    assert [one.masks and one.masks[0].area for one in answers] == [0, 0, 0, None]
+    assert answers[2].no_target and answers[3].boxes == ()
+    assert found.notes == (
+        "1 records whose score is not above 0.5, left out of the mask",
+        "3 samples without a record: nothing was found there, as COCO's form has it",
+    )
+    lower = read(
+        tmp_path, [{"image_id": 1, "segmentation": SQUARE, "score": 0.4}], asked, threshold=0.3
+    )
+    assert row_to_answer(lower.rows["1"], asked[0].query).masks[0].area == 12
+
+
+def test_boxes_are_left_top_width_height_and_one_without_extent_overlaps_nothing(tmp_path):
+    records = [
+        {"image_id": 7, "bbox": [1, 2, 3.5, 2], "score": 0.9},
+        {"image_id": 7, "bbox": [1, 2, 0, 2], "score": 0.8},
+    ]
+    one = sample("7", AnswerForm.BOXES)
+    found = read(tmp_path, records, [one])
+    made = row_to_answer(found.rows["7"], one.query)
+    assert tuple(made.boxes[0]) == (1, 2, 4.5, 4) and made.box_scores == (0.9, 0.8)
+    assert made.boxes[1].right - made.boxes[1].left < 1e-5
+    assert found.notes == ("1 boxes without a width or a height, which overlap nothing",)
+
+
+BAD = {
+    "bbox": [{"bbox": [1, 2, -3, 4]}, {"bbox": [1, 2, 3]}, {"bbox": [1, 2, 3, float("nan")]}, {}],
+    "segmentation": [
+        {"segmentation": [[1, 1, 2, 2]]},
+        {"segmentation": [[1, 1, 2, 2, 1e9, 1]]},
+        {"segmentation": {"size": [HEIGHT, WIDTH + 1], "counts": [70]}},
+        {"segmentation": {"size": [HEIGHT, WIDTH]}},
+        {"bbox": [1, 2, 3, 4]},
+    ],
+    "score": [{"segmentation": SQUARE, "score": one} for one in (float("inf"), True, "0.5")],
+    "image_id": [{"image_id": None}, {"image_id": True}, {"image_id": 0.5}],
+}
+
+
+@pytest.mark.parametrize("field", BAD)
+def test_a_malformed_record_is_named(tmp_path, field):
+    one = sample("7", AnswerForm.BOXES if field == "bbox" else AnswerForm.MASK)
+    for record in BAD[field]:
+        with pytest.raises(DataError) as error:
+            read(tmp_path, [{"image_id": 7, **record}], [one])
+        assert "record 0" in str(error.value) and field in str(error.value), record
+    with pytest.raises(DataError, match="a score of each record or of none"):
+        records = [{"image_id": 7, "bbox": [1, 2, 3, 4], "segmentation": SQUARE}] * 2
+        read(tmp_path, [records[0], {**records[1], "score": 0.5}], [one])
+    with pytest.raises(DataError, match="a list"):
+        read(tmp_path, {"annotations": []}, [one])

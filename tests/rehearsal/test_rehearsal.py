@@ -1,0 +1,99 @@
+"""Published configurations, run as they are written, with stand-ins of their networks."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl")
+
+from harness.errors import UsageError
+from harness.leaderboards.definitions import definitions
+from harness.leaderboards.published_results import PAPERS
+from harness.rehearsal import report
+from harness.rehearsal.command import TablePlan
+
+ROOT = Path(__file__).parents[2]
+ONE_OF_EACH = (
+    "dt_r1/6: JiT",
+    "video_str/6: Qwen2.5-VL-7B-Instruct",
+    "dr2seg/3: DR2Seg [R_desc=Y,R_len=N]",
+    "videoseg_r1/4: Baseline Qwen2.5-VL-7B + SAM2-Large",
+    "vr_ttrl/10: Qwen2.5-VL-7B + Tent (entropy TTA)",
+)
+
+
+def harness(*arguments, cwd, **environment):
+    line = [sys.executable, "-m", "harness", *arguments]
+    return subprocess.run(
+        line,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def states(page):
+    """Outcome of each row of a page, by table and row."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
+    return {(table, row): state for table, row, state in rows if table not in ("table", "---")}
+
+
+def test_a_row_of_each_paper_runs_as_it_is_written(tmp_path):
+    chosen = [part for name in ONE_OF_EACH for part in ("--rows", name)]
+    done = harness("reproduce", "--all", "--rehearse", *chosen, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = states((tmp_path / "out" / "rehearsal.md").read_text())
+    assert [*found.values()] == ["ran"] * len(ONE_OF_EACH)
+    boards = [path.read_text() for path in (tmp_path / "out").glob("*/board.md")]
+    assert len(boards) == len(ONE_OF_EACH)
+    assert all(board.startswith("# REHEARSAL") for board in boards)
+
+
+def test_a_command_that_cannot_run_fails_its_rehearsal(tmp_path):
+    segmenter = "sam2(checkpoint=facebook/sam2-lost)"
+    model = f"qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,segmenter={segmenter})"
+    command = ["eval", "--rehearse", "--model", model, "--tasks", "reason_seg", "--out", "runs"]
+    done = harness(*command, cwd=tmp_path)
+    assert done.returncode == 4
+    assert "facebook/sam2-lost" in done.stderr
+
+
+def test_twelve_broken_configurations_are_found():
+    script = ROOT / "tests" / "rehearsal" / "mutants.py"
+    done = subprocess.run(
+        [sys.executable, script, "--sample", "12"], capture_output=True, text=True, check=False
+    )
+    assert "12 mutants, 0 survived" in done.stdout, done.stdout + done.stderr
+
+
+def test_every_row_of_the_papers_is_run_or_left_out_with_a_reason(tmp_path):
+    plan = TablePlan(tmp_path, None)
+    for definition in definitions():
+        if definition.paper in PAPERS:
+            plan.add(definition)
+    lines = [report.left_out(d, row) for d, row, stages in plan.rows if not stages]
+    assert [line for line in lines if line.state != "left out"] == []
+
+
+def test_reasons_are_of_rows_that_there_are():
+    rows = {row.row.partition(" [")[0] for one in definitions() for row in one.rows}
+    assert set(report._reasons()) <= rows
+
+
+def test_rows_that_no_table_has_are_refused(tmp_path):
+    done = harness("reproduce", "dr2seg", "1", "--rehearse", "--rows", "X", cwd=tmp_path)
+    assert done.returncode == UsageError.exit_code
+    assert "VisionReasoner" in done.stderr
+
+
+def test_a_folder_of_something_else_is_not_emptied(tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    done = harness("reproduce", "dr2seg", "1", "--rehearse", "--out", ".", cwd=tmp_path)
+    assert done.returncode == UsageError.exit_code
+    assert (tmp_path / "mine.txt").read_text() == "precious"

@@ -1,0 +1,79 @@
+"""Guards of a training: what no optimiser step is made with, and what no state may hold."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from harness.errors import ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+NAMED = 3
+"""Samples that an error names."""
+
+
+class UnstableTraining(ModelError):
+    """A number of a training is NaN or infinite; raised in every process alike."""
+
+
+def check_step(
+    step: int,
+    losses: Sequence[float],
+    norm: float | None,
+    samples: Sequence[Sequence[str]],
+    settings: Mapping[str, object],
+) -> None:
+    """Raise UnstableTraining unless the losses and the gradient of a step are finite.
+
+    Args:
+        step: Number of the step that would be made, from 1.
+        losses: Loss of each batch of this process.
+        norm: Norm of the gradient in all processes; None where DeepSpeed does not say it.
+        samples: Names of each batch's samples.
+        settings: Those of the training, for what to change.
+    """
+    wrong = [index for index, loss in enumerate(losses) if not math.isfinite(loss)]
+    if not wrong and (norm is None or math.isfinite(norm)):
+        return
+    batches = [samples[index] for index in wrong if index < len(samples)] or samples
+    names = list(dict.fromkeys(name for batch in batches for name in batch))
+    found = [f"a loss of {losses[index]}" for index in wrong[:1]]
+    found += [] if norm is None or math.isfinite(norm) else [f"a gradient of norm {norm}"]
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if names[NAMED:] else "")
+    raise UnstableTraining(
+        f"training, step {step}",
+        expected="a finite loss and gradient",
+        found=" and ".join(found) + (f", of samples {listed}" if names else ""),
+        fix=f"No update was made. {advice(settings)}",
+    )
+
+
+def advice(settings: Mapping[str, object]) -> str:
+    """Return what to change where a training's numbers are not finite."""
+    now = ", ".join(
+        f"{name}={settings[name]}"
+        for name in ("learning_rate", "max_grad_norm", "dtype", "bf16")
+        if name in settings
+    )
+    return (
+        "Lower learning_rate, limit the gradient (max_grad_norm=1), or compute in float32 "
+        f"(dtype=float32, bf16=false); they are {now}. --resume goes on from the last state."
+    )
+
+
+def check_weights(network: "nn.Module", settings: Mapping[str, object]) -> None:
+    """Raise UnstableTraining if a trained weight is NaN or infinite: no state may hold it."""
+    for name, weight in network.named_parameters():
+        if weight.requires_grad and not _is_finite(weight):
+            raise UnstableTraining(
+                f"training, weight {name}",
+                expected="finite numbers",
+                found="NaN or infinity, after the last update",
+                fix=f"No state was written. {advice(settings)}",
+            )
+
+
+def _is_finite(weight: "Tensor") -> bool:
+    # The sum of finite numbers of opposite signs cannot be NaN; an overflow is looked at closely.
+    return bool(weight.detach().sum().isfinite()) or bool(weight.detach().isfinite().all())
