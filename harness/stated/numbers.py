@@ -101,8 +101,9 @@ _JSON_VALUE = re.compile(
     r"\s*(?:\"[^\"\n]{0,400}\"|\[[^\]\n]{0,400}\]|'[^'\n]{0,400}'|[^,}\n]{0,400})"
 )
 _OTHER_UNITS = re.compile(
-    r"(?i:\d\s*(?:%|percent|m|h|min|mins|minutes?|hours?|hrs?|ms|milliseconds?|frames?|分|小时)(?![a-z])"
-    r"|\bframes?\b|of (?:the|its) (?:video|clip|duration|length)|normali[sz]ed|\bminutes?\b|第\s*\d+\s*帧)"
+    r"(?i:\d\s*(?:%|percent|m|h|min|mins|minutes?|hours?|hrs?|ms|milliseconds?|frames?|分|小时)"
+    r"(?![a-z])|\bframes?\b|of (?:the|its) (?:video|clip|duration|length)|normali[sz]ed"
+    r"|\bminutes?\b|第\s*\d+\s*帧)"
 )
 
 

@@ -293,6 +293,60 @@ def test_reasoning_that_the_server_took_out_is_put_back():
     assert response.completion_tokens == network.count_tokens(response.text)
 
 
+TEXT = {"type": "text", "text": "[1]"}
+MESSAGES = [
+    ({"content": [TEXT]}, "[1]"),
+    ({"content": [TEXT, {"type": "output_text", "text": "2"}]}, "[1]2"),
+    ({"content": ["[1]"]}, "[1]"),
+    ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "so"}]}, TEXT]}, None),
+    ({"content": [{"type": "thinking", "thinking": "so"}, TEXT]}, None),
+    ({"content": [{"type": "reasoning", "summary": [{"text": "so"}]}, TEXT]}, None),
+    ({"content": [TEXT], "reasoning": "so"}, None),
+    ({"content": "[1]", "reasoning": "so", "reasoning_content": None}, None),
+    ({"content": "[1]", "reasoning_content": {"text": "so"}}, None),
+    ({"content": None, "reasoning_content": "so"}, "<think>so</think>"),
+    ({"content": None}, ""),
+    ({"content": None, "refusal": "I cannot."}, "I cannot."),
+    ({"content": [{"type": "refusal", "refusal": "I cannot."}]}, "I cannot."),
+    ({"content": "[1]", "tool_calls": [{"id": "1"}]}, "[1]"),
+]
+
+
+@pytest.fixture(scope="module")
+def reading():
+    from harness.models.backends.openai_response import read_answer
+
+    with serving(Scripted()) as served:
+        network = reached(served).remote_processor
+
+    def read(message):
+        answer = {"choices": [{"message": message}]}
+        return read_answer(answer, ChatRequest(key="a", text="a"), network).text
+
+    return read
+
+
+@pytest.mark.parametrize(("message", "text"), MESSAGES)
+def test_content_in_whatever_parts_is_read(reading, message, text):
+    assert reading(message) == ("<think>so</think>[1]" if text is None else text)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"content": None, "tool_calls": [{"function": {"name": "f"}}]}, "a call of a tool"),
+        ({"content": "", "function_call": {"name": "f"}}, "a call of a tool"),
+        ({"content": [{"type": "image_url", "image_url": {}}]}, "image_url"),
+        ({"content": 3}, "3"),
+        ({"content": [{"type": "text"}]}, "text"),
+        ({"content": "a", "reasoning": 3}, "3"),
+    ],
+)
+def test_what_is_no_text_is_named_and_not_asked_for_again(reading, message, words):
+    with pytest.raises(ModelError, match=words):
+        reading(message)
+
+
 def test_requests_are_under_way_at_once_and_no_more_than_allowed():
     requested = [one(key=str(number)) for number in range(24)]
 
