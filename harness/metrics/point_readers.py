@@ -75,8 +75,8 @@ def tuple_points(
                 is_share = rectangles == "shares" or "." in numbers[0]
                 if not is_share and any("." in one for one in numbers):
                     return []  # the official code ends with an error
-                sides = (width, height) * 2 if is_share else (1, 1, 1, 1)
-                corners = [int(v * n) for v, n in zip(values, sides, strict=True)]
+                scale = [width, height] * 2 if is_share else [1] * 4
+                corners = [int(v * n) for v, n in zip(values, scale, strict=True)]
                 points += _pixels(corners, (height, width) if rectangles == "cut" else None)
     except ValueError:  # a rectangle whose end lies before its start
         return []

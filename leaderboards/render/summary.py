@@ -183,11 +183,9 @@ def shown_best(table: Table, metric: str, data_root: Path | None = None) -> Entr
     better = table.entries[0].row.better[metric]
     sign = 1 if better == "higher" else -1
     known = [one for one in table.entries if one.row.metrics.get(metric) is not None]
-    first, *others = sorted(known, key=lambda one: -sign * (one.row.metrics[metric] or 0.0)) or [
-        None
-    ]
-    if first is None or not others:
+    if len(known) < 2:
         return None
+    first, *others = sorted(known, key=lambda one: -sign * (one.row.metrics[metric] or 0.0))
     if metric == table.headline:
         return first if all(one.rank != 1 for one in others) else None
     try:

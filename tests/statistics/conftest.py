@@ -20,6 +20,7 @@ from harness.statistics import (
     analytic,
     bootstrap,
     clusters,
+    detection,
     holm,
     jackknife,
     paired,
@@ -473,6 +474,43 @@ def directions(modules: Modules) -> Iterator[str]:
         )
 
 
+def answers_lost(modules: Modules) -> Iterator[str]:
+    """Right answers by group and the losses of them that are shown, worked by hand."""
+    a = [unit(k, k // 2, n=Mean(float(v))) for k, v in enumerate((1, 0, 1, 1, 0, 0))]
+    b = [unit(k, k // 2, n=Mean(float(v))) for k, v in enumerate((1, 1, 0, 1, 1, 0))]
+    found = modules.detection.RightAnswers.of(a, b, "n")
+    pairs = {(1, 2): 1 / 3, (2, 1): 1 / 3, (0, 1): 1 / 6, (1, 0): 1 / 6}
+    yield from differ("pairs", sorted(found.pairs), sorted(pairs))
+    yield from differ("their shares", [found.pairs[one] for one in pairs], [*pairs.values()])
+    yield from differ("counts", (found.groups, found.answers), (3, 6))
+    heavy = [unit(0, 0, n=Mean(1.0, weight=2.0)), *a[1:]]
+    yield from differ("weighted", modules.detection.RightAnswers.of(heavy, b, "n"), None)
+    # Of 2 right answers against 3, each lost with 0.5, the difference is 2, 1, 0, -1.
+    moments = modules.detection._moments({(2, 3): 1.0}, 0.5)
+    yield from differ("moments", moments, (0.5, 1.0, 1.25, 2.5))
+    kept = modules.detection._kept(2, 0.25)
+    yield from differ("kept", kept, (0.0625, 0.375, 0.5625))
+    groups, z = 100, 1.959964
+    slope = z / (2 * math.sqrt(groups * 1.0))
+    variance = 0.75 - 2 * slope * (1.25 - 0.5) + slope**2 * (2.5 - 1.0)
+    beyond = (50 - 1 - z * 10) / math.sqrt(groups * variance)
+    got = modules.detection.shown({(2, 3): 1.0}, groups=groups, lost=0.5, level=0.95)
+    yield from differ("shown", got, 0.5 * math.erfc(-beyond / math.sqrt(2)), within=1e-6)
+    nothing = modules.detection.shown({(0, 0): 1.0}, groups=9, lost=1.0, level=0.95)
+    yield from differ("nothing right", nothing, 0.0)
+    sure = modules.detection.shown({(1, 1): 1.0}, groups=9, lost=1.0, level=0.95)
+    yield from differ("all lost", sure, 1.0)
+    many = modules.detection.RightAnswers({(1, 1): 0.5, (0, 1): 0.25, (1, 0): 0.25}, 80, 160)
+    size = many.detectable(level=0.95, power=0.8)
+    lost = size * 160 / (0.75 * 80)
+    got = modules.detection.shown(many.pairs, groups=80, lost=lost, level=0.95)
+    yield from differ("power of the detectable loss", got, 0.8, within=1e-6)
+    few = modules.detection.RightAnswers({(1, 0): 0.5, (0, 1): 0.5}, 5, 5)
+    yield from differ("no loss of few", few.detectable(level=0.95, power=0.8), None)
+    full = [unit(k, 0, n=Mean(1.0)) for k in range(201)]
+    yield from differ("many in a group", modules.detection.RightAnswers.of(full, full, "n"), None)
+
+
 def corrected(modules: Modules) -> Iterator[str]:
     """Worked by hand: sorted .005 .011 .02 .04 .9 times 5 4 3 2 1."""
     found = modules.holm.holm({"c": 0.02, "a": 0.005, "e": 0.9, "d": 0.04, "b": 0.011, "x": None})
@@ -710,6 +748,7 @@ CHECKS: dict[str, Check] = {
         answers_right_or_wrong,
         pairs_of_corpora,
         directions,
+        answers_lost,
         corrected,
         planned,
         choices_of_k,
@@ -737,6 +776,7 @@ def modules() -> SimpleNamespace:
         analytic=analytic,
         bootstrap=bootstrap,
         clusters=clusters,
+        detection=detection,
         holm=holm,
         jackknife=jackknife,
         paired=paired,

@@ -25,6 +25,7 @@ ORDER = (
     "power",
     "swaps",
     "sequential",
+    "detection",
     "paired",
     "holm",
     "repeats",
@@ -34,6 +35,30 @@ ORDER = (
 FOLDER = Path(harness.statistics.__file__).parent
 
 MUTATIONS = {
+    "answers: one order of the runs": ("detection", "pairs[second[group], right_a] += 1", "pass"),
+    "answers: weights do not matter": ("detection", " or score.weight != 1", ""),
+    "answers: the loss of all counts": (
+        "detection",
+        "< power:\n            return None",
+        "< 0:\n            return None",
+    ),
+    "answers: a share of right ones": (
+        "detection",
+        "* right * self.groups / self.answers",
+        "* self.groups",
+    ),
+    "answers: no step": (
+        "detection",
+        "(groups * first - 1 - critical",
+        "(groups * first - critical",
+    ),
+    "answers: a fixed threshold": ("detection", "2 * slope * (third", "0 * slope * (third"),
+    "answers: one tail": ("detection", "quantile((1 + level) / 2)", "quantile(level)"),
+    "answers: kept for lost": (
+        "detection",
+        "(1 - lost) ** count * lost **",
+        "lost ** count * (1 - lost) **",
+    ),
     "quantile: always normal": ("quantiles", "if degrees is None:", "if True:"),
     "interval: one-sided": ("quantiles", "(1 + level) / 2", "level"),
     "p: one-sided": ("quantiles", "2 * float(stdtr", "1 * float(stdtr"),
@@ -315,8 +340,8 @@ MUTATIONS = {
     "pair: detectable": ("paired", "float(np.std(finite))", "float(np.var(finite))"),
     "pair: detectable without noise": (
         "paired",
-        "if error > SAME\n        else None",
-        "if True\n        else None",
+        "if error <= SAME:\n        return plain\n    formula",
+        "if error < 0:\n        return plain\n    formula",
     ),
     "pair: unpaired jackknife": (
         "paired",
@@ -465,6 +490,7 @@ ASKED = {
     "power": ("planned",),
     "swaps": ("swaps_of_units", "studentised", "directions"),
     "sequential": ("stopped",),
+    "detection": ("answers_lost",),
     "paired": ("directions", "swaps_of_units", "pairs_of_corpora"),
     "holm": ("corrected",),
     "repeats": ("choices_of_k",),
