@@ -116,7 +116,7 @@ def test_an_impossible_size_is_refused(harness, wide, size):
     [
         ('{"id": "0", "boxes": [[1, 2, NaN, 4]]}', "NaN"),
         ('{"id": "0", "boxes": [[1, 2, Infinity, 4]]}', "Infinity"),
-        ('{"id": "0", "boxes": [[1e999, 2, 1, 4]]}', "finite"),
+        ('{"id": "0", "boxes": [[1e999, 2, 1, 4]]}', "too large"),
         ('{"id": "0", "answer": 3, "answer": 4}', "'answer' twice"),
         ('{"id": "0", "answer": 3} and more', "Extra data"),
         ('{"id": "0", "answer": 3}{"id": "1", "answer": 3}', "Extra data"),
@@ -142,7 +142,6 @@ def test_a_box_without_area_is_refused(harness, counting, box):
     [
         {"boxes": [[1, 2, 3, 4]] * 100_001},
         {"answer": 10**10},
-        {"answer": 10**400},
         {"points": [[1, 2]] * 100_001},
     ],
 )
@@ -286,7 +285,7 @@ def test_other_forms_are_refused(harness, counting, form):
 def test_an_endless_line_is_not_read_whole(harness, counting):
     path = harness.folder / "said.jsonl"
     with path.open("wb") as file:
-        file.truncate(8 * MAX_LINE)  # takes no room on the disk
+        file.write(b"0" * (8 * MAX_LINE))  # a file with a hole is refused before it is read
     tracemalloc.start()
     try:
         done = harness(
