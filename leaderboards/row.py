@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, get_type_hints
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, get_type_hints
 
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
@@ -25,14 +25,14 @@ class RecordedLedger(TypedDict):
     """Responses that were cut off, repaired or named places beyond the image (`Ledger.to_json`)."""
 
     cut: int
-    outside: int
-    repaired: int
     forms: dict[str, dict[str, int]]
-    categories: dict[str, dict[str, dict[str, int]]]
-    limit: int | None
-    enough: int | None
-    if_wrong: dict[str, float | None] | None
-    if_right: dict[str, float | None] | None
+    outside: NotRequired[int]
+    repaired: NotRequired[int]
+    categories: NotRequired[dict[str, dict[str, dict[str, int]]]]
+    limit: NotRequired[int | None]
+    enough: NotRequired[int | None]
+    if_wrong: NotRequired[dict[str, float | None] | None]
+    if_right: NotRequired[dict[str, float | None] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
