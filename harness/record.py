@@ -22,7 +22,8 @@ from typing import Any, TypedDict
 from harness.errors import StoreError, raised_as
 from harness.files import open_regular
 from harness.interchange import stored_prediction
-from harness.scores import Totals, UnitScore
+from harness.plain import from_plain
+from harness.scores import Better, Totals, UnitScore
 from harness.store import checksums
 from harness.store.atomic import json_bytes, read_json, write_bytes
 from harness.store.journal import Journal
@@ -53,7 +54,15 @@ MANIFEST_FIELDS = (
     "provenance.device",
     "config_hash",
 )
-RESULTS_FIELDS = ("headline", "better", "metrics", "intervals", "breakdowns", "n_total")
+RESULTS_FIELDS: Mapping[str, Any] = {
+    "headline": str,
+    "better": dict[str, Better],
+    "metrics": dict[str, float | None],
+    "intervals": dict[str, tuple[float, float] | None],
+    "breakdowns": dict[str, dict[str, dict[str, Any]]],
+    "n_total": int,
+}
+"""Fields of `results.json` that every reader needs, with their types."""
 SET_ASIDE = "`harness eval … --restart` sets the folder aside and begins anew."
 SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
 RESCORE = (
@@ -111,12 +120,25 @@ class Run:
                 fix=SET_ASIDE,
             )
         read_fields(path, MANIFEST_FIELDS, SET_ASIDE)
+        if type(plain["seed"]) is not int:
+            found = repr(plain["seed"])[:40]
+            raise StoreError(f"file {path}: 'seed'", expected="a whole number", found=found)
         return plain
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """The numbers; raises StoreError while the run is not finished."""
-        return read_fields(self.folder / RESULTS, RESULTS_FIELDS, SCORE_AGAIN)
+        """The numbers; raises StoreError while the run is not finished, or if they are odd."""
+        path = self.folder / RESULTS
+        plain = read_fields(path, list(RESULTS_FIELDS), SCORE_AGAIN)
+        for name, kind in RESULTS_FIELDS.items():
+            where = f"run {self.folder}, {RESULTS}: {name!r}"
+            with raised_as(StoreError, where, "what a run writes", ValueError, fix=SCORE_AGAIN):
+                from_plain(kind, plain[name])
+        if not {plain["headline"], *plain["metrics"]} <= plain["better"].keys():
+            expected = "a direction for the headline and each metric"
+            where = f"run {self.folder}, {RESULTS}"
+            raise StoreError(where, expected=expected, found="none", fix=SCORE_AGAIN)
+        return plain
 
     @cached_property
     def timing(self) -> dict[str, Any]:

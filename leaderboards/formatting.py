@@ -180,7 +180,8 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
 
 def cut_of(row: Row, category: str, value: str) -> str:
     """Return how many samples of one part were cut off, with the pilcrow; empty for none."""
-    found = (row.ledger or {}).get("categories", {}).get(category, {}).get(value, {}).get("cut")
+    parts = row.ledger.get("categories", {}) if row.ledger else {}
+    found = parts.get(category, {}).get(value, {}).get("cut")
     return f" ¶ {found:,}" if found else ""
 
 

@@ -25,14 +25,14 @@ class RecordedLedger(TypedDict):
     """Responses that were cut off, repaired or named places beyond the image (`Ledger.to_json`)."""
 
     cut: int
-    outside: int
-    repaired: int
     forms: dict[str, dict[str, int]]
-    categories: dict[str, dict[str, dict[str, int]]]
-    limit: int | None
-    enough: int | None
-    if_wrong: dict[str, float | None] | None
-    if_right: dict[str, float | None] | None
+    outside: NotRequired[int]
+    repaired: NotRequired[int]
+    categories: NotRequired[dict[str, dict[str, dict[str, int]]]]
+    limit: NotRequired[int | None]
+    enough: NotRequired[int | None]
+    if_wrong: NotRequired[dict[str, float | None] | None]
+    if_right: NotRequired[dict[str, float | None] | None]
     served: NotRequired[dict[str, int]]
     """Number of responses by the name under which a server gave them."""
 

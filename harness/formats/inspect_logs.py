@@ -18,7 +18,7 @@ from harness.responses import refuse_duplicate_keys
 
 SAMPLES = "samples/"
 MAX_LOG = 2**28  # bytes of all samples of a log, unpacked, and EXPANSION times its own besides
-EXPANSION = 100
+EXPANSION = 50
 ZSTANDARD = 93
 """Method of compression that newer logs have, and `zipfile` before Python 3.14 has not."""
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

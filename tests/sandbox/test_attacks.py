@@ -47,7 +47,7 @@ def core_for_everyone() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "harness")
         shutil.copytree(CORE / "sandbox", folder / "sandbox")
-        for module in ("__init__.py", "errors.py", "responses.py"):
+        for module in ("__init__.py", "errors.py", "files.py", "responses.py"):
             shutil.copy(CORE / module, folder / module)
         shutil.copy(HERE / "attacks.py", name)
         for place in (Path(name), *Path(name).rglob("*")):
