@@ -111,7 +111,7 @@ def test_a_server_without_template_variables_refuses_the_switch():
 def test_it_is_evaluated_and_the_switch_is_part_of_the_run(tiny_qwen35, task, tmp_path):
     def run(thinking):
         backend = f"transformers(enable_thinking={thinking})"
-        spec = f"qwen_vl(checkpoint={tiny_qwen35},backend={backend},max_new_tokens=8)"
+        spec = f"qwen_vl(checkpoint={tiny_qwen35},backend={backend},max_new_tokens=8,segmenter=box)"
         model = plugins.build("models", parse(spec))
         return evaluate(task, model, tmp_path, Options(subset="first2"))
 
