@@ -87,8 +87,8 @@ def reproduce(arguments: Namespace) -> int:
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
     for step in () if arguments.dry_run else steps:
-        if absent := [str(one) for one in step.needs if not one.is_given]:
-            print(f"left out: {step.name}: needs {'; '.join(absent)}", file=sys.stderr)
+        if lacking := [str(needed) for needed in step.needs if not needed.is_given]:
+            print(f"left out: {step.name}: needs {'; '.join(lacking)}", file=sys.stderr)
             continue
         line = [sys.executable, "-m", "harness", *step.command]
         if step.machines > 1:

@@ -38,6 +38,7 @@ class OffloadedAdamW(torch.optim.AdamW):
     def step(self, closure: Callable[[], float]) -> float: ...
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Step on the CPU, and copy the weights to the device."""
+        loss: float | None
         loss = super().step(closure) if closure is not None else super().step()
         self.restore()
         return loss
