@@ -87,7 +87,7 @@ class Session:
     def evaluates(self, step: int) -> bool:
         """Return True if the network is evaluated after this step."""
         run = self.run
-        return bool(run.every) and run.evaluate is not None and step % run.every == 0
+        return run.evaluate is not None and bool(run.every and step % run.every == 0)
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Return `eval/<task>/<metric>`, if the network is evaluated after this step."""

@@ -6,6 +6,7 @@ the interface that is written here, with weights that decide nothing. Masks stay
 
 import os
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,7 @@ WEIGHTS = {
 
 def replace_checkouts(folder: Path) -> None:
     """Let `xmem` find the stand-in where the folder of its code that a SPEC names is missing."""
-    from harness.models.propagators import xmem
-
+    xmem: Any = import_module("harness.models.propagators.xmem")
     find = xmem.find_checkout
 
     def find_checkout(
@@ -75,14 +75,14 @@ def replace_checkouts(folder: Path) -> None:
             repo, weights = write_checkout(folder)
         return find(kind, repo, weights, size=size, device=device, timeout=timeout)
 
-    xmem.find_checkout = find_checkout  # type: ignore[attr-defined]
+    xmem.find_checkout = find_checkout
 
 
 def write_checkout(folder: Path) -> tuple[Path, Path]:
     """Write the stand-in's code and weights, unless they are there, and return where they are."""
     repo, weights = folder / "XMem", folder / "XMem.pth"
     for name, text in XMEM.items():
-        write_once(repo / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))
+        write_once(repo / name, partial(Path.write_text, data=text, encoding="utf-8"))
 
     def save(path: Path) -> None:
         torch: Any = import_module("torch")

@@ -76,7 +76,8 @@ def find_stand_ins(cache: Path) -> None:
 
 def redirect_servers(port: int) -> None:
     """Send every request to the server on this machine, with a key that opens nothing."""
-    from harness.models.backends import openai, openai_http
+    openai: Any = import_module("harness.models.backends.openai")
+    openai_http: Any = import_module("harness.models.backends.openai_http")
 
     def connection_to(
         server: SplitResult, timeout: float
@@ -84,5 +85,5 @@ def redirect_servers(port: int) -> None:
         del server
         return HTTPConnection("127.0.0.1", port, timeout=timeout), "", {}
 
-    openai_http.connection_to = connection_to  # type: ignore[assignment]
-    openai.key_from = lambda variable: None if variable is None else "rehearsal"  # type: ignore[attr-defined]
+    openai_http.connection_to = connection_to
+    openai.key_from = lambda variable: None if variable is None else "rehearsal"

@@ -203,8 +203,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 rewards.append(reward_group(self.method, group, keys, seed=self.seed))
         except HarnessError as error:
             fault = error
-        for error in filter(None, gather([fault])):
-            raise error
+        if faults := [one for one in gather([fault]) if one is not None]:
+            raise faults[0]
         return rewards
 
     @contextmanager
