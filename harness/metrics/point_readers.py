@@ -28,8 +28,8 @@ ANY_PAIR = re.compile(rf"({PLAIN})(?:\s*,\s*|\s+)({PLAIN})")
 SHARE_TUPLE = re.compile(rf"\(\s*({PLAIN})\s*,\s*({PLAIN})\s*\)")
 SHARE_PAIR = re.compile(rf"\[\s*({PLAIN})\s*,\s*({PLAIN})\s*\]")
 MAX_LIST = 10_000  # characters of a list that is read as a literal
-MAX_RECTANGLE = 1 << 22
-"""Most points of a rectangle that are listed: one with more has none."""
+MAX_PIXELS = 1 << 20
+"""Most pixels of all rectangles of a response: one with more has no points."""
 
 Whole: TypeAlias = Literal["pixels", "shares"]
 """Meaning of whole numbers; those with a point are shares of a side."""
@@ -61,6 +61,7 @@ def tuple_points(
     [Point(x=20.0, y=10.0), Point(x=7.0, y=9.0)]
     """
     points: list[Point] = []
+    room = MAX_PIXELS
     try:
         for match in TUPLE.finditer(_bounded(response)):
             numbers = [one.strip() for one in match[1].split(",")]
@@ -77,23 +78,22 @@ def tuple_points(
                     return []  # the official code ends with an error
                 scale = [width, height] * 2 if is_share else [1] * 4
                 corners = [int(v * n) for v, n in zip(values, scale, strict=True)]
-                points += _pixels(corners, (height, width) if rectangles == "cut" else None)
-    except ValueError:  # a rectangle whose end lies before its start
+                points += _pixels(corners, (height, width) if rectangles == "cut" else None, room)
+                room = MAX_PIXELS - len(points)
+    except ValueError:  # a rectangle whose end lies before its start, or too large
         return []
     return points
 
 
-def _pixels(corners: Sequence[int], clip: tuple[int, int] | None) -> Iterator[Point]:
+def _pixels(corners: Sequence[int], clip: tuple[int, int] | None, room: int) -> Iterator[Point]:
     """Return the pixels of a rectangle, row by row; `clip` is a mask's size, which it is cut to."""
     left, top, right, bottom = corners
     if clip is not None:
         top, bottom, _ = slice(top, bottom).indices(clip[0])
         left, right, _ = slice(left, right).indices(clip[1])
         bottom, right = max(top, bottom), max(left, right)
-    if right < left or bottom < top:
-        raise ValueError("a rectangle of negative size")
-    if (right - left) * (bottom - top) > MAX_RECTANGLE:
-        return iter(())
+    if right < left or bottom < top or (right - left) * (bottom - top) > room:
+        raise ValueError("a rectangle of negative size, or a large one")
     rows, columns = np.indices((bottom - top, right - left))
     xs, ys = (columns + left).ravel().tolist(), (rows + top).ravel().tolist()
     return (Point(float(x), float(y)) for x, y in zip(xs, ys, strict=True))
