@@ -10,6 +10,8 @@ from harness.foreign import refuse_foreign
 from harness.layout.files import field, parse, readable
 
 MAX_LINE = 2**24  # bytes
+BEFORE = b"\xef\xbb\xbf \t\r\n"
+"""Bytes that may stand before the first object: a mark of UTF-8, and blanks."""
 T = TypeVar("T")
 
 
@@ -19,9 +21,10 @@ def read_lines(path: Path, limit: int = MAX_LINE) -> Iterator[tuple[str, bytes]]
     Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
     held whole.
     """
-    refuse_foreign(path, DataError, f"file {path}", "lines of JSON")
     with readable(path):
         for number, _, line in lines_of(path, limit):
+            if number == 1 and not line.lstrip(BEFORE).startswith(b"{"):
+                refuse_foreign(path, DataError, f"file {path}", "lines of JSON")
             if line.strip():
                 yield f"{path}, line {number}", line
 

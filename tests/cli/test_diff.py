@@ -374,7 +374,7 @@ def test_other_annotations_are_a_step_and_other_images_are_refused(
     assert list(steps) == ["data"] and steps["data"]["samples"] == 1
     image = drawn.with_suffix(".jpg")
     Image.open(image).resize((40, 30)).save(image)
-    c = evaluated(model, root=moved, **given)
+    c = evaluated(model, "--infrastructure-limit", "1", root=moved, **given)
     assert main(["diff", str(a.folder), str(c.folder)]) != 0
     assert "same images" in capsys.readouterr().err
 

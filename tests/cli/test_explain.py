@@ -227,7 +227,7 @@ def test_why_a_response_cannot_be_read_is_told(of_image):
 
 
 def test_a_response_that_the_protocol_does_not_read_is_told_as_a_failure(tmp_path, capsys):
-    said = {"id": "0", "response": fenced([1, 2, 30, 40])}
+    said = {"id": "0", "response": "There are three of them."}
     (tmp_path / "said.jsonl").write_text(json.dumps(said) + "\n")
     reader = "qwen_vl(prompt=locate,backend=stored,segmenter=box,propagator=still)"
     data = ["--tasks", "vsi_bench", "--data", str(IMAGES.parents[1] / "vsi_bench" / "example")]

@@ -293,11 +293,11 @@ def test_the_same_command_goes_on_and_only_what_alters_the_result_is_refused(lin
     manifest = Training.open(Path(output["out"])).manifest
     assert {(one["setting"], one["from"], one["to"]) for one in manifest["changed"]} == {
         ("max_steps", 3, 4),
-        ("save_steps", 100, 7),
+        ("save_steps", 1, 7),
     }
     line = [*line, "--set", "max_steps=4,save_steps=7"]
     assert main([*line, "--resume", "--json"]) == 0
-    assert said(capsys)["result"]["steps"] == 3
+    assert said(capsys)["result"]["steps"] == 4
 
 
 def test_settings_of_a_file_give_way_to_what_is_typed(line, capsys, tmp_path, monkeypatch):
@@ -406,7 +406,7 @@ def test_a_method_with_grpo_lists_the_settings_of_its_engine(capsys):
     assert "pocket_cpu" in shown["configs"]
     assert main(["list", "trainers", "dr2seg"]) == 0
     listed = " ".join(capsys.readouterr().out.split())  # lines are as wide as the terminal
-    assert "loss_type: Literal['grpo', 'bnpo', 'dr_grpo', 'dapo'] = " in listed
+    assert "loss_type: Literal['grpo', 'bnpo', 'dr_grpo', 'dapo', 'cispo'] = " in listed
 
 
 @pytest.mark.parametrize(

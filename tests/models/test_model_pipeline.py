@@ -287,7 +287,7 @@ def test_a_box_track_is_the_extent_of_the_masks():
 def test_a_product_is_asked_form_by_form_and_answered_as_far_as_it_can_be_read():
     requested = query((FORM.TEXT, FORM.INTERVAL, FORM.BOXES), frames=3)
     ground_truth = Answer(text="a dog", interval=Interval(1.0, 2.5), boxes=(Box(42, 21, 84, 105),))
-    made = model("a dog", "from 1 to 2", response([84, 84, 168, 420]))
+    made = model("a dog", "in the morning", response([84, 84, 168, 420]))
     texts = made.write(requested, ground_truth)
     assert len(made.requests(requested)) == 3
     assert made.read(requested, texts).answer == ground_truth

@@ -128,8 +128,12 @@ def predictions(run, root):
 
 
 def journal(run):
-    """Every prediction of a run, by the query's id."""
-    return {query: run.journal.record(query)["prediction"] for query in run.journal.places}
+    """Every prediction of a run, by the query's id, without the name that a server gives itself."""
+    records = {query: run.journal.record(query)["prediction"] for query in run.journal.places}
+    for record in records.values():
+        for call in record.get("calls", ()):
+            call.pop("model", None)
+    return records
 
 
 def scores(run):

@@ -59,7 +59,6 @@ def test_boxes_are_read_from_the_fence_or_the_first_list(response, count):
         "There are no dogs.",
         "```json\n[\n\t{",
         "]3[",
-        '```json\n{"bbox_2d": [1, 2, 3, 4]}\n```',
         '[{"bbox_2d": [1, 2, 3, NaN]}]',
         '[{"label": "dog"}]',
         "```json" + " " * 190_000,

@@ -112,7 +112,9 @@ def test_vllm_is_measured_on_as_many_samples_as_asked_and_on_none_that_are_in_it
     def with_notes(kind, spec, *given):
         if kind != "models":
             return build(kind, spec, *given)
-        return replace(build(kind, parse("qwen_vl(prompt=locate,backend=stored)")), chat=chat)
+        return replace(
+            build(kind, parse("qwen_vl(prompt=locate,backend=stored,segmenter=box)")), chat=chat
+        )
 
     monkeypatch.setattr(plugins, "build", with_notes)
     told = real_size.vllm_side("some", 20)

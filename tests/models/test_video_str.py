@@ -277,7 +277,7 @@ def test_no_frame_is_to_be_named_for_a_box(method, ask):
 
 @pytest.mark.parametrize("form", [FORM.MASK_TRACK, FORM.POINTS])
 def test_a_frame_is_to_be_named_where_the_prompt_asks_for_it(form, ask):
-    model = built("video_str(keyframe=named,frames=4)")
+    model = built("video_str(keyframe=named,frames=4,segmenter=box,propagator=still)")
     query = ask((FORM.BOXES, form), frames=9)
     boxes, other = model.requests(query)
     assert "<frame>" not in boxes.text

@@ -19,7 +19,7 @@ from harness.spec import parse
 from harness.testing import ScriptedChat
 from harness.types import AnswerForm, FailureKind, Query
 
-REQUESTS = runpy.run_path(str(Path(__file__).parent / "requests.py"))
+REQUESTS = runpy.run_path(str(Path(__file__).parent / "rehearsed_requests.py"))
 DRAWS = 60
 PIXELS = np.random.default_rng(0).integers(0, 255, (4, 60, 80, 3), np.uint8)
 PIXELS[0, :, :] = 255

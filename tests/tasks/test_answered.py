@@ -76,7 +76,7 @@ def test_perfect_answers_are_read_and_silence_is_not(build, example, spec):
 @pytest.mark.parametrize(
     ("task", "response", "reading", "not_reading"),
     [
-        ("video_mme", "I would say B since it rains", ["official"], ["strict"]),
+        ("video_mme", "I would say B since it rains", ["official", "strict"], []),
         ("video_mme", "no idea", [], ["official", "strict"]),
         ("long_video_bench", "It has to be C, or so", ["official"], ["strict"]),
         ("long_video_bench", "no idea", [], ["official", "strict"]),

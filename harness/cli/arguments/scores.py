@@ -39,7 +39,7 @@ def add_eval(commands: Commands) -> None:
         usage=EVALUATION,
     )
     _evaluation(parser)
-    parser.rehearse()
+    parser.group("rehearsal").rehearse()
 
 
 def add_sweep(commands: Commands) -> None:
@@ -72,10 +72,6 @@ def _evaluation(parser: Options) -> None:
     what.flag("--strict-split", about)
     about = "count samples with missing or damaged images as failed and go on"
     what.flag("--allow-missing", about)
-    about = "of samples that servers, nodes or files may lose (default %(default)s); with more lost"
-    what.option(
-        "--infrastructure-limit SHARE", f"{about} there is no score, and code 6", default=0.05
-    )
     what.config()
     where = parser.group("results")
     where.option("--out DIR", "required: where run folders go")
@@ -83,6 +79,10 @@ def _evaluation(parser: Options) -> None:
     where.option("--name", f"of one model, for its folder, record and boards {about}")
     where.flag("--quiet", "no progress")
     where.json()
+    about = "of samples that servers, nodes or files may lose (default %(default)s); with more lost"
+    where.option(
+        "--infrastructure-limit SHARE", f"{about} there is no score, and code 6", default=0.05
+    )
     speed = parser.group("speed and machines")
     speed.option("--batch-size N", "samples in a batch (default: the model's own)")
     about = "processes that each hold the model (default 1: this one)"
