@@ -34,4 +34,4 @@ def embspatial(
 ) -> Task:
     """One sample a question; `protocol` is `embspatial/lmms` or `embspatial/strict`."""
     place, files = data / "embspatial", "data/test-*.parquet"
-    return table_task("embspatial", place, files, FIELDS, PROTOCOLS, split, protocol)
+    return table_task("embspatial", place, files, FIELDS, PROTOCOLS, split, protocol, version=2)

@@ -90,7 +90,7 @@ def long_video_bench(
     return question_task(
         layout,
         "long_video_bench",
-        version=2,
+        version=3,
         protocol=scoring,
         split=split,
         submission=write_submission if split == "test" else None,

@@ -53,6 +53,7 @@ def mmvu(
         read=_question,
         forms=(AnswerForm.CHOICE, AnswerForm.TEXT),
         videos=Videos((place / "videos",), frames),
+        version=2,
     )
 
 

@@ -41,5 +41,13 @@ def perception_test(
     place, files = data / "perception_test", f"mc_question_val/{split}-*.parquet"
     videos = Videos((place / "videos",), frames)
     return table_task(
-        "perception_test", place, files, FIELDS, PROTOCOLS, split, protocol, videos=videos
+        "perception_test",
+        place,
+        files,
+        FIELDS,
+        PROTOCOLS,
+        split,
+        protocol,
+        videos=videos,
+        version=2,
     )

@@ -75,6 +75,7 @@ def revsi(
         forms=(AnswerForm.CHOICE, AnswerForm.NUMBER),
         videos=Videos((place,)),
         arguments={},
+        version=2,
     )
 
 

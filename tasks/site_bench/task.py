@@ -34,7 +34,7 @@ def site_bench(
     """One sample a question; `protocol` is `site/official` or `site/strict`."""
     place = data / "site_bench"
     files = f"{split}/*" if listed(place, f"{split}/*.parquet") else f"**/{split}*"
-    return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split, protocol)
+    return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split, protocol, version=2)
 
 
 def read_letter(sample: Sample, text: str, *, strict: bool) -> str | None:

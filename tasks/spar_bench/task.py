@@ -63,7 +63,7 @@ def spar_bench(
     return question_task(
         layout,
         "spar_bench",
-        version=2,
+        version=3,
         protocol=scoring,
         split=split,
         arguments={"prompt": prompt},

@@ -32,9 +32,9 @@ PLACES = ("video", "videos")
 
 Form = Literal["choice", "numeric"]
 Prompt = Literal["question", "official"]
-VERSIONS: Mapping[Form, int] = {"choice": 2, "numeric": 2}
+VERSIONS: Mapping[Form, int] = {"choice": 3, "numeric": 3}
 """Versions of the scores. 2: a choice fails if the protocol cannot read it; a question for a number
-says so in its text."""
+says so in its text. 3: numbers and letters are read in more spellings, or not at all."""
 
 
 def sti_bench(

@@ -75,7 +75,7 @@ def tempcompass(
     return question_task(
         layout,
         "tempcompass",
-        version=2,
+        version=3,
         protocol=scoring,
         split=split,
         forms=tuple(dict.fromkeys(_form(one, prompt) for one in formats)),

@@ -34,4 +34,6 @@ def three_dsr_bench(
 ) -> Task:
     """One sample a question; `protocol` is `3dsr/lmms` or `3dsr/strict`."""
     place, files = data / "three_dsr_bench", "3dsr/test-*.parquet"
-    return table_task("three_dsr_bench", place, files, FIELDS, PROTOCOLS, split, protocol)
+    return table_task(
+        "three_dsr_bench", place, files, FIELDS, PROTOCOLS, split, protocol, version=2
+    )

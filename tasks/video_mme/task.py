@@ -90,7 +90,7 @@ def video_mme(
     return question_task(
         layout,
         "video_mme",
-        version=2,
+        version=3,
         protocol=scoring,
         split=split,
         arguments={

@@ -76,7 +76,9 @@ def video_mme_v2(
         as_text=prompt == "official",
     )
     arguments = {"subtitles": subtitles, "prompt": prompt, "frames": str(videos.selection)}
-    return question_task(layout, "video_mme_v2", protocol=scoring, split=split, arguments=arguments)
+    return question_task(
+        layout, "video_mme_v2", version=2, protocol=scoring, split=split, arguments=arguments
+    )
 
 
 def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:

@@ -44,4 +44,4 @@ def view_spatial(
     if copies:
         first = min(copies, key=lambda path: len(path.parts)).relative_to(place)
         files, fields = escape(first.as_posix()), replace(FIELDS, images=("image_path",))
-    return table_task("view_spatial", place, files, fields, PROTOCOLS, split, protocol)
+    return table_task("view_spatial", place, files, fields, PROTOCOLS, split, protocol, version=2)

@@ -81,7 +81,7 @@ def vsi_bench(
     return question_task(
         layout,
         "vsi_bench",
-        version=2,
+        version=3,
         protocol=scoring,
         split=split,
         forms=forms,
