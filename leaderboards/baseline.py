@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import UsageError
+from harness.leaderboards.runs import refuse_rehearsal
 from harness.record import SCORES, Run, finish, runs_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
@@ -22,6 +23,7 @@ def keep(run: Run, place: Path, *, files: Sequence[str] = ()) -> None:
     Journals of predictions among the further `files` count as the run's.
     """
     run.check_files()
+    refuse_rehearsal(run)
     with writing(place):
         place.mkdir(parents=True)
         for name in files:
@@ -52,6 +54,7 @@ def update(baseline: Path, candidate: Path, *, tasks: Collection[str] | None = N
     new = {}
     for folder in runs_below(candidate):
         run = Run.open(folder)
+        refuse_rehearsal(run)
         if tasks is None or run.manifest["task"]["name"] in tasks:
             new[task_key(run)] = run
     for key in new.keys() & old.keys():

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,20 +47,32 @@ def open_runs(
                 with refusals(path, refused):
                     run = Run.open(path)
                     run.check_files()
-                    _refuse_rehearsal(run)
+                    refuse_rehearsal(run)
                     found[path.resolve()] = run
     return [run for run in found.values() if run is not None]
 
 
-def _refuse_rehearsal(run: Run) -> None:
-    """Raise StoreError for a run of stand-ins, outside of the rehearsal that it belongs to."""
-    if run.manifest["provenance"].get("rehearsal") and not is_rehearsal():
+def refuse_rehearsal(run: Run) -> None:
+    """Raise StoreError for a run of stand-ins, or of what was trained from them.
+
+    In the rehearsal that it belongs to, nothing is raised.
+    """
+    if is_rehearsal():
+        return
+    if run.manifest["provenance"].get("rehearsal") or _says_so(run.manifest["model"]):
         raise StoreError(
             f"run {run.folder}",
             expected="a run of the networks that its record names",
             found="a rehearsal, whose networks are stand-ins with random weights",
             fix="Give a folder without it: no board, site or gate takes rehearsals.",
         )
+
+
+def _says_so(described: object) -> bool:
+    """Return True if a model's description, or a part of it, names a rehearsed training."""
+    if not isinstance(described, Mapping):
+        return False
+    return described.get("rehearsal") is True or any(map(_says_so, described.values()))
 
 
 @contextmanager

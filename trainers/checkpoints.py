@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.trainer import TrainingRun
+from harness.trainer import EVALUATIONS, TrainingRun
+from harness.trainers.session import gather
 from harness.trainers.settings import TrainingSettings
 from harness.trainers.state import replaced_folder, step_of
 
@@ -44,12 +45,19 @@ class KeptCheckpoints:
         """
         if not self.is_wanted:
             return
+        if unknown := gather([self._unknown_metric()])[0]:
+            raise unknown
         export(self.folder / f"step-{step}")
         if self.run.main:
             kept = self.kept([*self.steps(), step])
             for path in self.folder.glob("step-*"):
                 if step_of(path) not in kept:
                     shutil.rmtree(path)
+
+    def catch_up(self, step: int, export: Callable[[Path], None]) -> None:
+        """Keep the checkpoint of the state that a training goes on from, if that was not done."""
+        if self.is_wanted and not gather([step in self.steps()])[0]:
+            self.add(step, export)
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint."""
@@ -73,6 +81,17 @@ class KeptCheckpoints:
             if row["step"] in steps and math.isfinite(row.get(name, math.nan))
         }
         return max(values, key=lambda step: (values[step], step), default=None)
+
+    def _unknown_metric(self) -> UsageError | None:
+        """Return the error of a metric that no step has logged, unless evaluations may bring it."""
+        name = self.settings.metric_for_best_model
+        if name is None or name.startswith(f"{EVALUATIONS}/") or not self.run.main:
+            return None
+        known = sorted({key for row in self.run.curve.read() for key in row} - {"step"})
+        if name in known:
+            return None
+        expected = f"a number of the curve: {', '.join(known)}"
+        return UsageError("metric_for_best_model", expected=expected, found=name)
 
     def finish(self, checkpoint: Path) -> Mapping[str, object]:
         """Put the best checkpoint into the place of the last, if that is wanted; return facts.

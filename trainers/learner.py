@@ -65,17 +65,21 @@ def train(
     size, total = chosen.samples_per_round(processes), chosen.steps(len(examples), processes)
     if session.state is not None:
         learner.load(session.state)
-        session.catch_up()
     rate, kept = learning_rates(chosen, total), KeptCheckpoints(run, chosen)
     run.progress.start("training", total, done)
+    if session.state is not None:
+        session.catch_up()
+        kept.catch_up(done, learner.export)
+    learner.resumed(run.curve.read() if run.main else [])
     rounds = range(math.ceil(done / turns), math.ceil(total / turns))
     order = islice(sample_order(run.seed, len(examples)), rounds.start * size, None)
     drawn = (learner.share([examples[row] for row in islice(order, size)]) for _ in rounds)
-    for number, ready in zip(rounds, one_ahead(learner.prepare, drawn), strict=True):
+    coming = one_ahead(learner.prepare, drawn)
+    for number in rounds:
         first, end = number * turns, min(total, (number + 1) * turns)
         with _saved_if_it_fails(learner, session, first):
             with learner.interruptible():
-                batch = learner.round(ready, number)
+                batch = learner.round(next(coming), number)
             for step in range(first, end):
                 numbers = batch.numbers if step == first else {}
                 with session.stopwatch.part(UPDATE):
@@ -98,7 +102,7 @@ def train(
             raise KeyboardInterrupt
     run.progress.end()
     learner.export(run.checkpoint)
-    if run.main and chosen.finetune == "lora":
+    if run.main and chosen.finetune == "lora" and not chosen.load_best_model_at_end:
         learner.network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
     facts = {"steps": total, "epochs": rounds.stop * size / len(examples)}
     return {**facts, **kept.finish(run.checkpoint)}
@@ -110,19 +114,19 @@ def _saved_if_it_fails(
 ) -> Iterator[None]:
     """Save the state after `done` steps if the block, which follows it, fails before an update.
 
-    Where there are several processes, only for what is raised in all of them alike, and for an
-    interruption, after which the first one saves alone.
+    The first process writes it alone: the others may not have failed, or be gone. With DeepSpeed,
+    whose states are of all processes, nothing is written.
     """
     learner.changed = False
     try:
         yield
     except BaseException as error:
-        interrupted = isinstance(error, KeyboardInterrupt) or session.run.stopping()
-        alone = learner.accelerator.num_processes == 1
-        agreed = alone or isinstance(error, HarnessError)
-        if not learner.changed and done > session.saved and (interrupted or agreed):
-            learner.save_state(session, done, None, together=not interrupted)
-        if interrupted:
+        if not learner.changed and done > session.saved and not zero_stage(learner.accelerator):
+            try:
+                learner.save_state(session, done, None, together=False)
+            except HarnessError as second:
+                session.run.progress.note(f"the state after step {done} was not saved: {second}")
+        if isinstance(error, KeyboardInterrupt) or session.run.stopping():
             raise KeyboardInterrupt from error
         raise
 
@@ -221,6 +225,10 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         step, and of all processes, are averaged.
         """
 
+    def resumed(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """Go on from what was logged so far: the rows of the curve, in the first process."""
+        del rows
+
     def share(self, examples: Sequence[ExampleT]) -> Sequence[ExampleT]:
         """Return this process's part of a round."""
         own, rank = len(examples) // self.accelerator.num_processes, self.accelerator.process_index
@@ -255,6 +263,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
                     losses.append(float(loss.detach()))
                     if zero_stage(accelerator):  # which makes the step in `backward`
                         self._check_step(step, losses, None, batch)
+                        self.changed |= accelerator.sync_gradients
                     accelerator.backward(loss)
                     if accelerator.sync_gradients:
                         limit = self.settings.max_grad_norm or math.inf
@@ -288,7 +297,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         faults = [one for one in gather([fault]) if one is not None]
         if faults:
             self.optimizer.zero_grad()
-            raise faults[0]
+            raise max(faults, key=lambda one: "a loss" in str(one))  # it names the samples
 
     # -- states -----------------------------------------------------------------------------------
 

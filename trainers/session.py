@@ -111,6 +111,7 @@ class Session:
         """
         measured = {**self.stopwatch.take(numbers.get("step_tokens", 0.0)), **memory()}
         numbers = {**numbers, **self.evaluate(step)}
+        self.stopwatch.take(0.0)  # an evaluation is no part of the next step
         if self.run.main:
             self.run.curve.append(step, numbers)
             for logger in self._loggers:

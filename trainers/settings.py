@@ -23,13 +23,7 @@ class TrainingSettings(ABC):
     """Least and greatest value of a setting; of others, whole numbers are 1 or more, others 0."""
     ASIDE: ClassVar[tuple[str, ...]] = ("report_to",)
     """Settings that change nothing of what is learned."""
-    FREE: ClassVar[tuple[str, ...]] = (
-        "save_steps",
-        "save_total_limit",
-        "metric_for_best_model",
-        "greater_is_better",
-        "load_best_model_at_end",
-    )
+    FREE: ClassVar[tuple[str, ...]] = ("save_steps", "save_total_limit")
     """Settings that a resumed training may change: what is learned does not depend on them."""
     GROWING: ClassVar[tuple[str, ...]] = ("max_steps", "num_train_epochs")
     """Settings that may be larger in a resumed training."""
@@ -101,9 +95,10 @@ class TrainingSettings(ABC):
         return not (self.metric_for_best_model or "").endswith("loss")
 
     def __post_init__(self) -> None:
-        if self.load_best_model_at_end and self.metric_for_best_model is None:
+        of_best = self.load_best_model_at_end or self.greater_is_better is not None
+        if of_best and self.metric_for_best_model is None:
             raise UsageError(
-                "load_best_model_at_end=true",
+                "load_best_model_at_end and greater_is_better",
                 expected="metric_for_best_model=NAME, such as reward",
                 found="none",
             )

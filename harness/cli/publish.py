@@ -26,6 +26,7 @@ def publish(arguments: Namespace) -> int:
 
 def _publish(arguments: Namespace) -> int:
     from harness.leaderboards.publish import publish as publish_run
+    from harness.leaderboards.runs import refuse_rehearsal
 
     require(arguments, out="a folder for the publications")
     found = {folder: runs_below(folder) for folder in arguments.runs}
@@ -35,6 +36,7 @@ def _publish(arguments: Namespace) -> int:
     for folder, paths in found.items():
         for path in paths:
             run = Run.open(path)
+            refuse_rehearsal(run)
             below = path.relative_to(folder)
             place = arguments.out / (below if below.parts else path.name)
             made[str(place)] = publish_run(run, place)

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
@@ -106,7 +107,7 @@ class TrainingLines(LineProgress):
         if self._quiet or not self._speaking or not said:
             return
         each = (time.monotonic() - self._began) / max(1, done - self._first)
-        left = time.strftime("%H:%M:%S", time.gmtime(each * (self._total - done)))
+        left = timedelta(seconds=round(each * max(0, self._total - done)))
         line = "  ".join([f"step {done}/{self._total}", *said, f"left {left}"])
         print(line, file=sys.stderr, flush=True)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from harness.cli import reproduce as tables
 from harness.cli.main import build_parser
 from harness.cli.servers import Package
+from harness.cli.spec_arguments import slug
 from harness.errors import UsageError
 from harness.leaderboards.definitions import BoardRow, Definition, definitions, find
 from harness.leaderboards.estimate import device_of
@@ -28,12 +29,17 @@ from harness.rehearsal import amounts, report, server
 from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.report import RehearsedRow
 from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
+from harness.run.processes import die_with
 from harness.spec import parse
 
 OUT = Path("rehearsal")
 """Folder of a rehearsal of tables that names none."""
-MARKER = "rehearsal.md"
+PAGE = "rehearsal.md"
 """Table of a rehearsal, in its folder."""
+MARKER = ".harness-rehearsal"
+"""File that says that a folder is a rehearsal's, and may be made anew."""
+MADE = ("data", "logs", "runs", "trainings")
+"""Folders of a rehearsal beside its boards."""
 
 
 def reproduce(arguments: Namespace) -> int:
@@ -62,18 +68,19 @@ def reproduce(arguments: Namespace) -> int:
         rows = plan.play(replacing)
     replaced = [*_always(replacing), world, *dict.fromkeys(plan.replaced)]
     page = report.as_markdown(rows, replaced)
-    (out / MARKER).write_text(page, encoding="utf-8")
+    (out / PAGE).write_text(page, encoding="utf-8")
     print("\n".join(["replaced:", *(f"  {line}" for line in replaced), ""]))
     print(report.as_text(rows))
-    print(f"the page: {out / MARKER}; what each command printed: {out / 'logs'}")
+    print(f"the page: {out / PAGE}; what each command printed: {out / 'logs'}")
     return int(any(row.state in ("failed", "undeclared") for row in rows))
 
 
 def evaluate(arguments: Namespace) -> int:
     """Rehearse `harness eval` as typed."""
-    data = _data(arguments)
+    tasks = sorted(amounts.tasks_of(arguments.tasks))
+    data = _data(arguments, tasks)
     with replacements() as replacing:
-        told = [amounts.make_world(data, sorted(amounts.tasks_of(arguments.tasks)))]
+        told = [amounts.make_world(data, tasks)]
         return _alone(replacing, amounts.with_data(_typed(arguments), data), told)
 
 
@@ -81,19 +88,19 @@ def train(arguments: Namespace) -> int:
     """Rehearse `harness train` as typed."""
     from harness.cli.train import configured
 
-    data = _data(arguments)
     given, _ = configured(arguments)
-    tasks = amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())])
+    tasks = sorted(amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())]))
+    data = _data(arguments, tasks)
     small, told = amounts.training(arguments, 1, data)
     with replacements() as replacing:
-        told = [amounts.make_world(data, sorted(tasks)), *told]
+        told = [amounts.make_world(data, tasks), *told]
         return _alone(replacing, [*amounts.with_data(_typed(arguments), data), *small], told)
 
 
-def _data(arguments: Namespace) -> Path:
-    """Return the folder of a rehearsed command's data, beside its output."""
-    out = arguments.out or OUT
-    return Path(out).with_name(f"{Path(out).name}-data")
+def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
+    """Return the folder of a command's data, beside its output: one for a set of tasks."""
+    out = Path(arguments.out or OUT).resolve()
+    return out.with_name(f"{out.name}-data") / slug(",".join(tasks))
 
 
 def _typed(arguments: Namespace) -> list[str]:
@@ -124,8 +131,10 @@ def replacements() -> Iterator[Replacements]:
     port = free_port()
     replacing = Replacements(cache=_cache(), port=port)
     replacing.enter()
+    parent = os.getpid()
     process = os.fork()
     if process == 0:
+        die_with(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             with server.serve(port=port):
@@ -152,9 +161,11 @@ def _make_room(out: Path) -> None:
             raise UsageError(
                 f"--out {out}", expected="a new folder, or an earlier rehearsal's", found="another"
             )
-        shutil.rmtree(out)
+        boards = [f"{one.paper}-{one.table}" for one in definitions()]
+        for name in (*MADE, *boards):
+            shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    (out / MARKER).write_text("unfinished\n", encoding="utf-8")
+    (out / MARKER).touch()
 
 
 class TablePlan:

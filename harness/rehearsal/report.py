@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from harness.errors import MissingDependency
 from harness.leaderboards.definitions import BoardRow, Definition
 from harness.leaderboards.published_results import PAPERS
 from harness.rehearsal.stages import Outcome, Stage
@@ -62,7 +63,7 @@ def rehearsed(
     """Return the line of a row whose stages were run.
 
     It ran if every command ended with 0, at least one sample was answered, and none failed for a
-    reason beside its response. A row with a reviewed reason is left out if it did not run.
+    reason beside its response. A row with a reviewed reason is left out if something is not here.
     """
     problems = [outcome.reason for _, outcome in stages if outcome.code != 0]
     tasks = [
@@ -77,7 +78,10 @@ def rehearsed(
     scored = sum(task.get("n_scored", 0) for task in tasks)
     if not problems and tasks and not scored and not any("submission" in task for task in tasks):
         problems.append("no sample has an answer")
-    reason = _reasons().get(row.row.partition(" [")[0], "") if problems else ""
+    lacking = all(
+        problem.startswith(f"code {MissingDependency.exit_code}:") for problem in problems
+    )
+    reason = _reasons().get(row.row.partition(" [")[0], "") if problems and lacking else ""
     return RehearsedRow(
         paper=definition.paper,
         table=definition.table,

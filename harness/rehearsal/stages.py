@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 
 from harness.cli.spec_arguments import slug
+from harness.run.processes import die_with
 
 WARM = (
     *("torch", "torchvision", "transformers", "accelerate", "peft", "trl"),
@@ -142,11 +143,13 @@ class Children:
         shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         sys.stdout.flush()
         sys.stderr.flush()
+        parent = os.getpid()
         for rank in range(stage.processes):
             launched = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": stage.processes}
             environment = {name: str(value) for name, value in launched.items()} | shared
             pid = os.fork()
             if pid == 0:
+                die_with(parent)
                 _become(stage, log, environment if stage.processes > 1 else {}, self.run)
             self._running[pid] = (stage, log, time.monotonic())
 

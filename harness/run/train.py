@@ -30,6 +30,7 @@ from harness.run.contamination import (
     write_samples,
 )
 from harness.run.interrupts import interrupts
+from harness.run.manifest import set_aside
 from harness.run.preflight import conversion_text, problem_line, survey
 from harness.run.timing import gpu_peak
 from harness.run.workers import WorkerInfo, build_model, worker_info
@@ -40,6 +41,7 @@ from harness.task import Task
 from harness.trainer import (
     CHECKPOINT,
     CURVE,
+    EVALUATIONS,
     STATE,
     NullProgress,
     Trainer,
@@ -320,7 +322,12 @@ def _start_or_resume(
     """Return the manifest to go on with, and True if the training is finished."""
     path = out / MANIFEST
     if not main:  # a manifest with a result is no work of the process that writes just now
-        return manifest, path.exists() and Training.open(out).is_finished
+        if not path.exists():
+            return manifest, False
+        there, own = Training.open(out).manifest, json.loads(json.dumps(manifest))
+        before, now = (one["method"]["settings"] for one in (there, own))
+        same = all(before.get(name) == now.get(name) for name in LARGER_TOTALS)
+        return manifest, "result" in there and same  # with larger totals the first process goes on
     if not path.exists():
         write_samples(out / SAMPLES, [row for rows in listed for row in rows])
         write_json(path, manifest)
@@ -337,9 +344,12 @@ def _start_or_resume(
             found="none",
             fix="--keep-state keeps it. Begin a new training with this checkpoint as its model.",
         )
-    kept = {name: value for name, value in old.items() if name != "result" or not is_larger}
-    manifest = {**manifest, **{name: kept[name] for name in kept if name not in manifest}}
+    goes_on = is_larger and "result" in old
+    manifest = {**old, **{name: manifest[name] for name in ("method", "config_hash")}}
     manifest["changed"] = [*old.get("changed", []), *changes]
+    if goes_on:
+        del manifest["result"]
+        set_aside(out / EVALUATIONS)  # they are of the checkpoint before
     write_json(path, manifest)
     return manifest, "result" in manifest
 

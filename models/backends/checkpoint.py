@@ -185,6 +185,7 @@ def training_record(folder: Path) -> dict[str, object] | None:
             "seed": plain["seed"],
             "config_hash": plain["config_hash"],
             **({} if start is None else {"checkpoint": start}),
+            **({"rehearsal": True} if plain.get("provenance", {}).get("rehearsal") else {}),
         }
 
 

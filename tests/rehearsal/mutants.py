@@ -40,6 +40,16 @@ FILES = (
     "model.safetensors.index.json",
 )
 """Files whose loss a loader has to notice, where a checkpoint has them."""
+SAYS = {
+    "chat_template.json": ("chat template",),
+    "chat_template.jinja": ("chat template",),
+    "tokenizer.json": ("tokenizer",),
+    "vocab.json": ("tokenizer",),
+    "merges.txt": ("tokenizer",),
+    "tokenizer_config.json": ("tokenizer",),
+    "preprocessor_config.json": ("processor",),
+}
+"""Words that name a file's part, where a message does not name the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +302,7 @@ def files(stages: Sequence[Stage]) -> Iterator[Mutant]:
                             kind="file",
                             what=f"{name}: {file}",
                             stage=stage,
-                            expected=(file, file.partition(".")[0], "template", "tokenizer"),
+                            expected=(file, *SAYS.get(file, ())),
                             prepare=without_file(name, file),
                         )
 

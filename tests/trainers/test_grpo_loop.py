@@ -463,6 +463,7 @@ def test_moving_averages_of_rewards_go_on_from_a_state(model, samples, tmp_path)
     learner, again = (build(model, samples, ema_decay=0.5) for _ in range(2))
     examples = examples_of(model, samples)
     learner.round(examples, 0)
+    learner.changed = True  # a state is of the end of a round
     assert set(learner.moments.moments) == {"boxes", "mask_track"}
     learner.save(tmp_path)
     again.load(tmp_path)

@@ -4,7 +4,7 @@ The loop around it is `harness.trainers.learner.train`.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,10 +123,16 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             and supports_continuous_batching(self.network, chat.model_type)
         )
         self.moments = None if chosen.ema_decay is None else RewardMoments(chosen.ema_decay)
+        self.before = self.moments
+        """Moments before the round that is made."""
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
         self.log: Callable[[int, RewardedRound], object] = lambda number, made: None
         """Keeps rollouts; is called with the number of each round."""
+
+    def resumed(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """Count tokens on from the last row."""
+        self.tokens = max((row.get("num_tokens", 0.0) for row in rows), default=0.0)
 
     # -- rollouts ---------------------------------------------------------------------------------
 
@@ -142,6 +148,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             Unavailable: more rollouts than `infrastructure_limit` were lost.
         """
         self.seed_round(number)
+        if self.moments is not None:
+            self.before = replace(self.moments, moments=dict(self.moments.moments))
         size, first = self.settings.num_generations, self.accelerator.process_index * len(examples)
         prompts = encoded_each(self.chat.processor, [one.request for one in examples])
         several = [
@@ -366,14 +374,16 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
 
     def save(self, folder: Path) -> None:
         """Write a state; called in every process."""
-        if self.moments is not None and self.accelerator.is_main_process:
-            self.moments.save(folder)
+        moments = self.moments if self.changed else self.before
+        if moments is not None and self.accelerator.is_main_process:
+            moments.save(folder)
         super().save(folder)
 
     def load(self, folder: Path) -> None:
         """Go on from a state."""
         if self.moments is not None:
             self.moments.load(folder)
+            self.before = self.moments
         super().load(folder)
 
 

@@ -80,9 +80,6 @@ class GrpoTrainer(GrpoMethod):
                 log_rollouts(log, first, groups, made.rewards, made.advantages, parse)
 
             learner.log = keep
-            learner.tokens = max(
-                (row.get("num_tokens", 0.0) for row in run.curve.read()), default=0
-            )
         run.progress.note(
             memory_note(
                 learner.network,

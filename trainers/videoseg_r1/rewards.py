@@ -41,8 +41,8 @@ from harness.types import Sample
 Penalty: TypeAlias = Literal["clipped", "literal", "none"]
 """Form of the soft length penalty: clipped at 0, literally as the paper's formula, or left out."""
 
-NEGATIVE_DISTANCE = 40
 PENALTY = Only(length_penalty=("clipped", "literal"))
+NEGATIVE_DISTANCE = 40
 """τ_neg: a negative point farther than this from every object, in pixels, is worth nothing."""
 FORMATS = 2.0  # what VisionReasoner pays for box and point
 
