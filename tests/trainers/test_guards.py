@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from harness import plugins  # noqa: E402
 from harness.errors import StoreError, UsageError  # noqa: E402
+from harness.rehearsal.stages import free_port  # noqa: E402
 from harness.run.contamination import Training  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
@@ -179,6 +180,49 @@ def test_a_signal_inside_a_long_round_saves_the_state_before_it(examples, tiny_q
     assert b"KeyboardInterrupt" in errors
     assert state.step_of(state.newest_state(out / "state")) == 1
     assert not Training.open(out).is_finished
+
+
+ONE_FAILS = """
+import os, sys
+from pathlib import Path
+from harness import plugins
+from harness.errors import DataError
+from harness.run.train import TrainingOptions, train
+from harness.spec import parse
+from harness.trainers.grpo import loop
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
+
+data, checkpoint, out = sys.argv[1:]
+encode = loop.encoded_each
+def encoded_each(processor, requests):
+    if os.environ["RANK"] == "1" and (Path(out) / "curve.jsonl").read_text().strip():
+        raise DataError("image", expected="a file", found="none")
+    return encode(processor, requests)
+loop.encoded_each = encoded_each
+settings = Settings(num_generations=2, generation_batch_size=4, per_device_train_batch_size=2,
+    max_completion_length=4, max_steps=4, report_to=None)
+task = plugins.build("tasks", "reason_seg", Path(data))
+reward = lambda group: [{"total": float(len(one.text) % 7)} for one in group.rollouts]
+train(GrpoTrainer(name="one", settings=settings, reward=reward), [task],
+    parse(f"qwen_vl(checkpoint={checkpoint})"), Path(out), TrainingOptions())
+"""
+
+
+@pytest.mark.slow
+def test_an_error_of_one_process_ends_all_and_the_state_is_saved(examples, tiny_qwen, tmp_path):
+    out, port = tmp_path / "out", str(free_port())
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    line = [sys.executable, "-c", ONE_FAILS, str(examples), str(tiny_qwen), str(out)]
+    processes = []
+    for rank in "01":
+        launched = {"RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1", **shared}
+        environment = {**os.environ, **launched}
+        processes.append(subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL))
+    codes = [process.wait(timeout=180) for process in processes]
+    assert 0 not in codes
+    # The other process may be a step behind in what it reads of the curve.
+    assert state.step_of(state.newest_state(out / "state")) in (1, 2)
 
 
 def test_advice_names_what_is_set():
