@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ pytest.importorskip("trl")
 from harness.errors import UsageError
 from harness.leaderboards.definitions import definitions
 from harness.leaderboards.published_results import PAPERS
-from harness.rehearsal import report
+from harness.rehearsal import report, standins
 from harness.rehearsal.command import TablePlan
 
 ROOT = Path(__file__).parents[2]
@@ -97,3 +98,44 @@ def test_a_folder_of_something_else_is_not_emptied(tmp_path):
     done = harness("reproduce", "dr2seg", "1", "--rehearse", "--out", ".", cwd=tmp_path)
     assert done.returncode == UsageError.exit_code
     assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+@pytest.mark.slow
+def test_every_table_of_the_papers_runs_as_it_is_written(tmp_path):
+    done = harness("reproduce", "--all", "--rehearse", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-20_000:]
+
+
+@pytest.mark.slow
+def test_every_broken_configuration_is_found():
+    script = ROOT / "tests" / "rehearsal" / "mutants.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-20_000:]
+
+
+NOT_HERE = re.compile(r"…|=runs/|=DIR|=OUT|=C[,)]|CHECKOUT|said\.jsonl|=/models/|lmms|vllm|,$")
+"""What a command of a page needs that a rehearsal does not make: a training, a checkout, a file."""
+
+
+def written_commands():
+    """Commands of pages and cards that evaluate or train published networks, with their pages."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages += sorted(ROOT.glob("models/*/README.md")) + sorted(ROOT.glob("trainers/*/README.md"))
+    for page in pages:
+        text = page.read_text("utf-8")
+        blocks = [*re.findall(r"```sh\n(.*?)```", text, re.DOTALL)]
+        blocks += re.findall(r"(?:^    .*\n)+", text, re.MULTILINE)
+        for block in blocks:
+            for line in re.sub(r"\\\n\s*", " ", block).splitlines():
+                command = re.search(r"harness ((?:eval|train) .*)", line.partition(" #")[0])
+                named = command and any(f"={name}" in command[1] for name in standins.names())
+                if command and named and not NOT_HERE.search(command[1]):
+                    yield page.relative_to(ROOT), command[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "command"), sorted(set(written_commands())))
+def test_commands_of_pages_run_as_they_are_written(page, command, tmp_path):
+    name, *arguments = shlex.split(command.replace("\\", ""))
+    done = harness(name, "--rehearse", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, f"{page}: {command}\n{done.stderr[-3000:]}"
