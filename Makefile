@@ -7,6 +7,7 @@
 #                   XMEM_REPO, CUTIE_REPO and EEE_REPO name checkouts
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
+#   make rehearse   every table of the papers with stand-ins of its networks; docs/rehearsal.md
 #   make docs       the pages that are generated
 #   make pages      the documentation as a site, strictly, in build/pages
 #   make dist       the sdist and the wheel, in dist/
@@ -31,7 +32,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
-.PHONY: demo site pages test tests test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
+.PHONY: demo site pages test tests test-slow test-learning test-parts test-trl rehearse mutants core-without-torch check docs \
 	dist learning clean
 
 # Two evaluations side by side, in one thread each: more of them wait for each other longer than the
@@ -75,6 +76,9 @@ test-trl: $(VENV)/.dev
 	$(PIP) --no-deps "trl==$(TRL)"
 	$(BIN)/python -m pytest tests/trainers/test_grpo_loss.py tests/trainers/test_session.py tests/trainers/test_sft.py \
 		tests/trainers/test_grpo_vllm.py tests/trainers/test_dr2seg_vllm.py
+
+rehearse: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/rehearsal -m slow
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutations/run.py $(if $(ROOM),--only $(ROOM))
