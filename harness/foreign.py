@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from harness.errors import HarnessError, raised_as
+from harness.errors import DataError, HarnessError, raised_as
 from harness.files import open_regular
 
 HEAD = 1024
@@ -42,6 +42,8 @@ SERVER_ERROR = re.compile(
     rb'[^\n{}\[\]<>"\t]{0,200}\s*\Z',
     re.I,
 )
+LIST = re.compile(rb"\[\s*(?:\{|\Z)")
+"""The beginning of a list of objects, or its first line."""
 LINK = re.compile(rb"\.{1,2}/[^\s\x00<>]{1,1000}\n?\Z")
 ARCHIVES = (
     (b"PK\x03\x04", "a ZIP archive", "unzip"),
@@ -55,10 +57,19 @@ ARCHIVES = (
 """First bytes of archives, what they are, and the command that unpacks them."""
 OLE, OPEN_DOCUMENT = b"\xd0\xcf\x11\xe0", b"mimetypeapplication/vnd.oasis.opendocument"
 """An Excel file until 2007 and its kin; a document of LibreOffice."""
+PICTURES = (
+    (re.compile(rb"....ftyp(?:avif|avis)", re.S), "an AVIF image"),
+    (re.compile(rb"....ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.S), "a HEIC or HEIF image"),
+    (re.compile(rb"\x00\x00\x00\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51"), "a JPEG 2000 image"),
+    (re.compile(rb"\x00\x00\x00\x0cJXL \r\n\x87\n|\xff\x0a"), "a JPEG XL image"),
+)
+"""First bytes of images in formats that are not opened."""
 TAR = b"ustar"
 TAR_PLACE = 257
 APPLE_DOUBLE = (b"\x00\x05\x16\x07", b"\x00\x05\x16\x00")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+IMAGES = (".jpg", ".jpeg", ".png", ".webp")
+"""Suffixes of images, whose format is told by their content."""
 UNFINISHED = (".part", ".partial", ".crdownload", ".download", ".incomplete", ".aria2")
 """Suffixes that programs give to a download which is not complete."""
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
@@ -106,6 +117,9 @@ def recognise(head: bytes, name: str = "FILE", *, archives: bool = True) -> Stra
         return Stranger("text in UTF-16", fix)
     if head.startswith(OLE) or OPEN_DOCUMENT in head[:HEAD]:
         return Stranger("a spreadsheet of another kind", "Save it as .xlsx or .tsv.")
+    for pattern, found in PICTURES:
+        if pattern.match(head):
+            return Stranger(found, "Convert it to PNG or JPEG.")
     for first, found, command in ARCHIVES if archives else ():
         if head.startswith(first):
             return Stranger(found, f"Unpack it: `{command} {file}`.")
@@ -130,12 +144,13 @@ def in_place_of(path: Path, *, archives: bool = True) -> Stranger | None:
 
 def _beside(path: Path) -> Stranger | None:
     """Return what lies beside the place of a missing file under nearly its name."""
-    for suffix in {path.suffix.upper(), path.suffix.lower(), path.suffix.capitalize()}:
+    alike = IMAGES if path.suffix.lower() in IMAGES else (path.suffix.lower(),)
+    for suffix in (spelt for one in alike for spelt in (one, one.upper(), one.capitalize())):
         other = path.with_suffix(suffix) if path.suffix else path
         if other.name != path.name and other.is_file():
             wrong, right = suffix[1:], path.suffix[1:]
             command = f'for f in *.{wrong}; do mv "$f" "${{f%{wrong}}}{right}"; done'
-            fix = f"Capitals are other names: `{command}` in its folder renames them."
+            fix = f"Another suffix is another name: `{command}` in its folder renames them."
             return Stranger(f"none, but {other.name}", fix)
     for suffix in UNFINISHED:
         if path.with_name(path.name + suffix).is_file():
@@ -152,6 +167,13 @@ def _beside(path: Path) -> Stranger | None:
     return None
 
 
+def absence(path: Path, though: str = "") -> str:
+    """Return what is wrong with the place of a file that is missing, in words."""
+    if stranger := in_place_of(path):
+        return f"{stranger.found}. {stranger.fix}"
+    return f"is missing, though {though}" if though else "is missing"
+
+
 def refuse_foreign(
     path: Path, error: type[HarnessError], thing: str, expected: str, *, archives: bool = True
 ) -> None:
@@ -159,6 +181,21 @@ def refuse_foreign(
     if stranger := in_place_of(path, archives=archives):
         found, fix = stranger
         raise error(thing, expected=expected, found=found, fix=fix)
+
+
+def refuse_list(path: Path, start: bytes, thing: str) -> None:
+    """Raise DataError if a file that should have an object a line begins as a list of JSON does."""
+    if LIST.match(start):
+        fix = f"`jq -c '.[]' {quote(path.name)} > NEW` makes such lines."
+        raise DataError(thing, expected="one JSON object a line", found="a list", fix=fix)
+
+
+def refuse_zeros(line: bytes, thing: str) -> None:
+    """Raise DataError if a line ends in zero bytes, as the rest of an unfinished copy does."""
+    whole = line.rstrip(b"\r\n")
+    if count := len(whole) - len(whole.rstrip(b"\0")):
+        found, fix = f"{count} zero bytes at its end", "It was not copied to its end: do so again."
+        raise DataError(thing, expected="one JSON object", found=found, fix=fix)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ One rule for every form of image, so that what arrives is what the official load
   Pillow would clip to white.
 - Palettes, grey, CMYK, YCbCr and LAB are converted by Pillow. Colour profiles are not applied.
 - Of an animation the first frame counts, as `Image.open` shows it.
+- A JPEG or PNG without its end, or with a hole, is refused (see `cut_image`).
 
 Numbers without a scale (floating point, 32 bits) are refused.
 """
@@ -25,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
+from harness.cut_image import cut_in
 from harness.errors import MaskError, MediaError, raised_as
 from harness.files import open_regular
 from harness.foreign import HEAD, reading, recognise
@@ -47,6 +49,7 @@ CONVERTED = ("CMYK", "YCbCr", "LAB")
 """Modes whose conversion to RGB rounds, or depends on a profile."""
 UNFIT = (OSError, SyntaxError, ValueError, EOFError)
 """Errors of Pillow about a file that is damaged."""
+FETCH = "Fetch the file again; a cut image is never scored."
 EIGHT_BITS = "Save it with 8 bits a channel: which values are black and white is not in the file."
 
 # Our own limit (masks.check_size) is applied to the header before anything is decoded.
@@ -186,15 +189,26 @@ def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
     read_header(source, name)
     if isinstance(source, io.BytesIO):
         source.seek(0)
-    what, fix = f"image {name}", "Fetch the file again; a cut image is never scored."
-    with (
-        raised_as(MediaError, what, "a complete image", *UNFIT, fix=fix),
-        _file(source) as file,
-        Image.open(file, formats=FORMATS) as found,
-    ):
-        image = ImageOps.exif_transpose(found)
-        image.format = found.format  # of a copy it is not known
-        yield image
+    what = f"image {name}"
+    with raised_as(MediaError, what, "a complete image", *UNFIT, fix=FETCH), _file(source) as file:
+        _refuse_cut(file, what, inside=True)
+        with Image.open(file, formats=FORMATS) as found:
+            image = ImageOps.exif_transpose(found)
+            image.format = found.format  # of a copy it is not known
+            yield image
+
+
+def refuse_cut(path: Path) -> None:
+    """Raise MediaError for a JPEG or PNG without its end, of which only the last bytes are read."""
+    what = f"image {path}"
+    with raised_as(MediaError, what, "a complete image", OSError), open_regular(path) as file:
+        _refuse_cut(file, what, inside=False)
+
+
+def _refuse_cut(file: BinaryIO, what: str, *, inside: bool) -> None:
+    if found := cut_in(file, inside=inside):
+        raise MediaError(what, expected="a complete image", found=found, fix=FETCH)
+    file.seek(0)
 
 
 def _head(source: Path | io.BytesIO) -> bytes:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
 from harness.files import lines_of, open_regular
-from harness.foreign import refuse_foreign
+from harness.foreign import refuse_foreign, refuse_list, refuse_zeros
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
 from harness.responses import STRICT, finite_numbers, storable
@@ -161,6 +161,8 @@ def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
     with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
         for number, offset, line in lines_of(path, MAX_LINE):
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
+            if number == 1:
+                refuse_list(path, line[mark:].lstrip(), f"predictions {path}")
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
 
@@ -173,6 +175,7 @@ def _row(line: bytes, where: str) -> Row:
             found="a longer line",
             fix="Give masks as compressed run-lengths.",
         )
+    refuse_zeros(line, where)
     with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         text = line.decode("utf-8")
         plain = json.loads(text, **STRICT)

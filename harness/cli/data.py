@@ -1,8 +1,11 @@
 """`harness data make | check | info`; `fetch` is in its own module."""
 
+import hashlib
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from harness import plugins
@@ -104,7 +107,7 @@ def _complete(task: Task) -> dict[str, object]:
             groups.add(sample.group)
             yield sample
 
-    same = duplicates(count_samples())
+    same = duplicates(count_samples()) + repeated(partial(samples_of, task))
     return {
         "samples": found.n_total,
         "videos": len(groups),
@@ -134,6 +137,36 @@ def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
             for group, media in alike.items():
                 same.setdefault(media.id, []).append(group)
     return sorted(sorted(groups) for groups in same.values() if len(groups) > 1)
+
+
+def repeated(walk: Callable[[], Iterable[Sample]]) -> list[list[str]]:
+    """Return groups of ids of samples that are the same: media, question and ground truth.
+
+    So are those of a pair of files and of its copy beside it.
+
+    Args:
+        walk: Gives the samples, twice the same.
+    """
+    asked = Counter(map(_question, walk()))
+    alike: dict[tuple[object, ...], dict[str, tuple[Media, ...]]] = {}
+    for sample in walk():
+        media = sample.query.media
+        if asked[_question(sample)] > 1 and all(one.fault is None and one.weight for one in media):
+            weights = tuple(one.weight for one in media)
+            truth = hashlib.blake2b(repr(sample.target).encode()).digest()
+            alike.setdefault((_question(sample), weights, truth), {})[sample.id] = media
+    same: dict[tuple[object, ...], list[str]] = {}
+    for key, by_id in alike.items():
+        for id, media in by_id.items() if len(by_id) > 1 else ():
+            same.setdefault((key, *(one.id for one in media)), []).append(id)
+    return sorted(sorted(ids) for ids in same.values() if len(ids) > 1)
+
+
+def _question(sample: Sample) -> int:
+    """A hash of what is asked and of the media's sizes, for which no file is read."""
+    query = sample.query
+    sizes = tuple((one.size, len(one)) for one in query.media)
+    return hash((query.text, query.options, query.objects, query.forms, sizes))
 
 
 def _show_check(line: dict[str, Any], *, strict: bool) -> None:

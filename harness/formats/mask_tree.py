@@ -83,11 +83,14 @@ def mask_tree(
 
     Raises:
         DataError: there is no file for any sample, or one for none; two files claim to be one
-            mask; a file is damaged, of another size, or of values that tell no mask. It is named.
+            mask; a file is damaged, of another size, or of values that tell no mask; or all masks
+            are empty though files have other values than 0. It is named.
     """
     used: set[Path] = set()
     numbered = _numbered(root)
     wanted = "<id>.png"
+    vanished: Path | None = None
+    is_foreground = False
     for sample in samples:
         wanted = f"{file_name(sample.id)}.png"
         if sample.query.form is not AnswerForm.MASK:
@@ -110,7 +113,14 @@ def mask_tree(
                 found=f"one of {sample.id!r} and of another",
             )
         used |= {*paths}
-        first, *others = (Rle.from_array(_mask(path, sample, threshold)) for path in paths)
+        parts = []
+        for path in paths:
+            mask, is_blank = _mask(path, sample, threshold)
+            parts.append(Rle.from_array(mask))
+            is_foreground = is_foreground or bool(mask.any())
+            if not is_blank and not mask.any():
+                vanished = vanished or path
+        first, *others = parts
         masks = (first.union(*others),)
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not used:
@@ -119,6 +129,14 @@ def mask_tree(
             expected=f"a file a sample, such as {wanted} or .npy",
             found=next((f"{one.name}, of no sample" for one in sorted(root.rglob("*.*"))), "none"),
             fix="`harness list tasks` says how a task names its samples.",
+        )
+    if vanished and not is_foreground:
+        raise DataError(
+            f"predictions {root}",
+            expected=f"a mask with a probability above the threshold, {threshold:g}",
+            found=f"none, though {vanished.name} and others have values that are not 0",
+            fix="Of 16 bits 65,535 is probability 1: write masks of 0 and 1, or 0 and 255, with 8 "
+            "bits.",
         )
     if not allow_extra:
         rest = {*root.rglob("*")} - used
@@ -169,8 +187,8 @@ def _files(root: Path, sample: Sample, numbered: Mapping[str, list[Path]]) -> li
     return found
 
 
-def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
-    """The mask in a file, height × width, of the image's size."""
+def _mask(path: Path, sample: Sample, threshold: float) -> tuple[BoolArray, bool]:
+    """The mask in a file, height × width, of the image's size; and whether all values are 0."""
     what, (width, height) = f"prediction {path}", sample.query.size
     values = _array(path, what) if path.suffix.lower() == ".npy" else _image(path, what)
     if values.shape != (height, width):
@@ -189,10 +207,11 @@ def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
                 found=f"values from {low:g} to {high:g}",
                 fix="Logits need a sigmoid first.",
             )
-        return np.asarray(values > threshold)
+        return np.asarray(values > threshold), high == 0
     if values.dtype.kind in "ui":
         _refuse_several(values, what)
-    return np.asarray(values != 0)
+    mask = np.asarray(values != 0)
+    return mask, not mask.any()
 
 
 def _array(path: Path, what: str) -> Values:

@@ -128,6 +128,14 @@ def _named(path: Path, rows: Iterator[tuple[int, Cells]]) -> Iterator[tuple[int,
         del names[-1]
     if names and "prediction" not in names:
         raise _lacking(f"{path}, row 1", names)
+    for name in (*READ, *SCORES, "dim", RECORDS):
+        if names.count(name) > 1:
+            raise DataError(
+                f"{path}, row 1",
+                expected=f"one column {name!r}",
+                found=f"{names.count(name)} of that name",
+                fix="Keep the one that counts.",
+            )
     for number, row in rows:
         if not any(row):
             continue

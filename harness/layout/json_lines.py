@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from harness.errors import DataError, raised_as
 from harness.files import lines_of
-from harness.foreign import refuse_foreign
+from harness.foreign import refuse_foreign, refuse_list, refuse_zeros
 from harness.layout.files import field, parse, readable
 
 MAX_LINE = 2**24  # bytes
@@ -23,8 +23,9 @@ def read_lines(path: Path, limit: int = MAX_LINE) -> Iterator[tuple[str, bytes]]
     """
     with readable(path):
         for number, _, line in lines_of(path, limit):
-            if number == 1 and not line.lstrip(BEFORE).startswith(b"{"):
+            if number == 1 and not (start := line.lstrip(BEFORE)).startswith(b"{"):
                 refuse_foreign(path, DataError, f"file {path}", "lines of JSON")
+                refuse_list(path, start, f"file {path}")
             if line.strip():
                 yield f"{path}, line {number}", line
 
@@ -37,6 +38,7 @@ def parse_line(line: bytes, where: str, limit: int = MAX_LINE) -> dict[str, obje
     """
     if len(line) > limit:
         raise DataError(where, expected=f"at most {limit} bytes", found="a longer line")
+    refuse_zeros(line, where)
     with raised_as(DataError, where, "one JSON object", ValueError):
         plain = parse(line.decode("utf-8-sig"))
     if not isinstance(plain, dict):

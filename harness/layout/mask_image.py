@@ -5,11 +5,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from harness.errors import DataError, MaskError
 from harness.files import open_regular
 from harness.foreign import HEAD, is_leftover, refuse_foreign
+from harness.image_file import EXIF_ORIENTATION
 from harness.masks import check_size
 
 Values: TypeAlias = NDArray[np.bool_ | np.uint8 | np.uint16]
@@ -45,6 +46,7 @@ def read_mask_image(path: Path, what: str) -> MaskImage:
     try:
         with open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
             check_size(image.height, image.width, what)
+            _refuse_views(image, what)
             if image.mode in DEEP:
                 return MaskImage(np.asarray(image).astype(np.uint16), image.mode)
             if image.mode in ("1", "L", "P"):
@@ -70,6 +72,22 @@ def read_mask_image(path: Path, what: str) -> MaskImage:
             fix=NO_COLOURS,
         )
     return MaskImage(values, "L")
+
+
+def _refuse_views(image: ImageFile.ImageFile, what: str) -> None:
+    """Raise DataError for an animation, and for pixels that a tag turns: readers differ in both."""
+    frames = getattr(image, "n_frames", 1)
+    image.load()  # the tag may come after the pixels
+    turned = image.getexif().get(EXIF_ORIENTATION, 1) if "exif" in image.info else 1
+    if frames > 1 or turned != 1:
+        raise DataError(
+            what,
+            expected="one image whose pixels lie as they are shown",
+            found=f"an animation of {frames} frames"
+            if frames > 1
+            else f"an orientation tag ({turned}) that turns it",
+            fix="Write one mask a file, without such a tag.",
+        )
 
 
 def _grey(pixels: NDArray[np.uint8], transparent: bool) -> NDArray[np.uint8] | None:

@@ -20,7 +20,7 @@ from itertools import count, islice
 
 from harness.errors import DataError
 from harness.files import ReadHashes
-from harness.image_file import read_header
+from harness.image_file import read_header, refuse_cut
 from harness.media import Media, files_of
 from harness.plugins import plugin_errors
 from harness.run.batching import Selection, lost_image, samples_of
@@ -94,23 +94,28 @@ def problem_line(path: str, message: str) -> str:
 
 
 def undecodable(task: Task, *, every: bool = False) -> Iterator[Problem]:
-    """Yield videos that have a header and no frames, by decoding each one's first and last.
+    """Yield videos that have a header and no frames, and images without their end.
+
+    Of a video the first and last frame are decoded, of an image file the end is looked at.
 
     Samples of one group share their media, which are decoded once. Media that are known
     to be lost are left to the task's own check.
 
     Args:
         task: The task whose media are decoded.
-        every: Decode all frames, also of images.
+        every: Decode all frames, also of images, instead.
     """
     seen: set[tuple[str, int]] = set()
     for sample in samples_of(task):
         for place, media in enumerate(sample.query.media):
-            if media.fault or (sample.group, place) in seen or not (every or media.is_video):
+            if media.fault or (sample.group, place) in seen:
                 continue
             seen.add((sample.group, place))
             try:
-                _decode(media, every=every)
+                for path in () if every else files_of(media):
+                    refuse_cut(path)
+                if every or media.is_video:
+                    _decode(media, every=every)
             except DataError as error:
                 yield Problem(sample.group, str(error))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.foreign import in_place_of
+from harness.foreign import absence
 from harness.image_file import header_size
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
@@ -152,25 +152,36 @@ def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where:
     )
 
 
-def _absence(path: Path, though: str) -> str:
-    stranger = in_place_of(path)
-    return f"{stranger.found}. {stranger.fix}" if stranger else f"is missing, though {though}"
-
-
 def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
     if not stems:
         yield Problem(str(place), "holds no images and annotations, x.jpg and x.json")
     for stem in stems:
         image, annotation = place / f"{stem}.jpg", place / f"{stem}.json"
         if not annotation.is_file():
-            yield Problem(str(annotation), _absence(annotation, "the image is there"))
+            yield Problem(str(annotation), absence(annotation, "the image is there"))
         if not image.exists():
-            yield Problem(str(image), _absence(image, "its annotation is there"))
+            yield Problem(str(image), absence(image, "its annotation is there"))
             continue
         try:
             width, height = header_size(image)
             if annotation.is_file():
                 _, _, shapes = read_annotation(annotation)
                 rasterise(shapes, height, width)
+                yield from _other_shapes(annotation, shapes)
         except DataError as error:
             yield Problem(str(place / stem), str(error))
+
+
+def _other_shapes(path: Path, shapes: Sequence[dict[str, object]]) -> Iterator[Problem]:
+    """A problem for each of labelme's rectangles and circles, which have two points.
+
+    LISA's `get_mask_from_json` draws the points as a polygon whatever `shape_type` is: as a line.
+    """
+    for number, shape in enumerate(shapes):
+        kind, points = shape.get("shape_type"), shape.get("points")
+        if kind in ("rectangle", "circle") and isinstance(points, list) and len(points) < 3:
+            yield Problem(
+                str(path),
+                f"shape {number} is a {kind} of {len(points)} points, which is drawn as a line, as "
+                "LISA does: give the corners of a polygon",
+            )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MediaError
+from harness.foreign import absence, refuse_foreign
 from harness.image_file import header_size
 from harness.layout import JsonFile, JsonIndex, field, path_inside
 from harness.media import Media, frame_files, placeholder_media
@@ -99,6 +100,7 @@ def refuse_missing(paths: Iterable[Path]) -> None:
     """Raise MediaError for the first image that is not there."""
     for path in paths:
         if not path.is_file():
+            refuse_foreign(path, MediaError, f"image {path}", "a file")
             raise MediaError(f"image {path}", expected="a file", found="none")
 
 
@@ -117,7 +119,7 @@ def first_size_of(paths: Iterable[Path]) -> tuple[int, int]:
 
 def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
     """A problem for each file that is not there."""
-    yield from (Problem(str(path), "is missing") for path in paths if not path.is_file())
+    yield from (Problem(str(path), absence(path)) for path in paths if not path.is_file())
 
 
 def faults_of(images: Sequence[Path], labels: Iterable[Path] = ()) -> list[Problem]:

@@ -125,16 +125,18 @@ def test_scoring_refuses_a_benchmark_that_is_not_whole(harness, reason_seg):
     code=0,
 )
 @pytest.mark.parametrize("share", [0.5, 0.9])
-def test_a_cut_image_is_a_failed_sample(harness, reason_seg, share):
+@pytest.mark.parametrize("is_reserved", [False, True], ids=["cut", "zeros after it"])
+def test_a_cut_image_is_a_failed_sample(harness, reason_seg, share, is_reserved):
     path = reason_seg / "val_00001.jpg"
     whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * share)])
+    rest = bytes(len(whole) - int(len(whole) * share)) if is_reserved else b""
+    path.write_bytes(whole[: int(len(whole) * share)] + rest)
     few = ("--subset", "first2", "--infrastructure-limit", 1)
     found = harness.eval(*few, model="saliency(segmenter=box)").task("reason_seg")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 1
     assert found["n_total"] == 2
     explained = harness("explain", harness.run, "val_00001", "--json").json
-    assert "val_00001.jpg" in explained["failure"] and "truncated" in explained["failure"]
+    assert "val_00001.jpg" in explained["failure"] and "without its end" in explained["failure"]
 
 
 def chunk(kind, data):

@@ -274,9 +274,9 @@ def test_other_forms_are_refused(harness, counting, form):
         "gzip": (gzip.compress(text.encode()), "gunzip said.jsonl"),
         "zip": (b"PK\x03\x04" + text.encode(), "unzip said.jsonl"),
         "utf-16": (text.encode("utf-16"), "iconv -f utf-16"),
-        "list": (json.dumps(rows).encode(), "line 1: expected an object"),
-        "indented": (json.dumps(rows, indent=1).encode(), "line 1: expected one JSON"),
-        "nul": (b"\0" * 999, "line 1: expected one JSON"),
+        "list": (json.dumps(rows).encode(), "jq -c '.[]' said.jsonl"),
+        "indented": (json.dumps(rows, indent=1).encode(), "jq -c '.[]' said.jsonl"),
+        "nul": (b"\0" * 999, "line 1: expected one JSON object, found 999 zero bytes"),
     }[form]
     harness.score(raw, tasks="counting").says("said.jsonl", words)
 

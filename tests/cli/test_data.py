@@ -151,6 +151,43 @@ def test_images_of_one_content_under_two_names_are_told(tmp_path):
     assert duplicates([*samples[:1] * 3, samples[2]]) == []
 
 
+def test_a_copy_of_a_sample_beside_it_is_told_and_another_question_is_not(capsys, shapes, tmp_path):
+    shutil.copytree(shapes / "reason_seg", tmp_path / "reason_seg")
+    folder = tmp_path / "reason_seg" / "ReasonSeg" / "val"
+    first = min(folder.glob("*.json"))
+    for end in (".jpg", ".json"):
+        shutil.copy(first.with_suffix(end), folder / f"{first.stem} copy{end}")
+        shutil.copy(first.with_suffix(end), folder / f"{first.stem} (1){end}")
+    other = folder / f"{first.stem} (1).json"
+    plain = json.loads(other.read_text())
+    other.write_text(json.dumps(plain | {"text": ["something else"]}))
+    arguments = ["data", "check", "reason_seg", "--data", str(tmp_path), "--json"]
+    assert main(arguments) == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert line["duplicates"] == [[first.stem, f"{first.stem} copy"]]
+
+
+def test_the_end_of_images_is_looked_at_and_labelmes_other_shapes_are_told(
+    capsys, shapes, tmp_path
+):
+    shutil.copytree(shapes / "reason_seg", tmp_path / "reason_seg")
+    folder = tmp_path / "reason_seg" / "ReasonSeg" / "val"
+    image, other = sorted(folder.glob("*.jpg"))[:2]
+    arguments = ["data", "check", "reason_seg", "--data", str(tmp_path)]
+    whole = image.read_bytes()
+    image.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
+    for more in ([], ["--decode", "all"]):
+        assert main([*arguments, *more]) == 1
+        assert f"{image.name}: expected a complete image" in capsys.readouterr().out
+    image.write_bytes(whole)
+    annotation = other.with_suffix(".json")
+    plain = json.loads(annotation.read_text())
+    plain["shapes"][0] |= {"shape_type": "rectangle", "points": [[5, 5], [40, 40]]}
+    annotation.write_text(json.dumps(plain))
+    assert main(arguments) == 1
+    assert f"{annotation.name}: shape 0 is a rectangle" in capsys.readouterr().out
+
+
 def test_info_tells_sizes_licence_categories_and_an_example(capsys):
     for task in ("video_mme", "tempcompass", "long_video_bench"):
         root = TASKS / task / "example"

@@ -15,7 +15,8 @@ from harness.errors import DataError, ModelError
 from harness.foreign import in_place_of, is_leftover, listed, recognise
 from harness.formats import read_format
 from harness.formats.mask_tree import mask_tree
-from harness.layout import JsonFile, file, read_json, read_lines, rows
+from harness.interchange import read_rows
+from harness.layout import JsonFile, file, parse_line, read_json, read_lines, rows
 from harness.layout.mask_image import read_mask_image
 from harness.media import image_bytes, open_image
 from harness.media import pixels as as_media
@@ -54,6 +55,10 @@ STRANGERS = {
     "gzip": (gzip.compress(b"[]"), "gzip", "gunzip"),
     "tar": (packed_tar(), "tar archive", "tar xf"),
     "zip": (b"PK\x03\x04\x14\x00", "ZIP", "unzip"),
+    "avif": (b"\0\0\0\x1cftypavif", "AVIF", "PNG or JPEG"),
+    "heic": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC", "PNG or JPEG"),
+    "jpeg 2000": (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000", "PNG or JPEG"),
+    "jpeg xl": (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL", "PNG or JPEG"),
     "xls": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "spreadsheet", ".tsv"),
 }
 IMAGE = as_media([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
@@ -111,6 +116,8 @@ def test_what_is_in_its_own_place_is_no_stranger(head):
     ("beside", "fix"),
     [
         ("x.JPG", 'for f in *.JPG; do mv "$f" "${f%JPG}jpg"; done'),
+        ("x.jpeg", 'for f in *.jpeg; do mv "$f" "${f%jpeg}jpg"; done'),
+        ("x.png", 'for f in *.png; do mv "$f" "${f%png}jpg"; done'),
         ("x.jpg.part", "unfinished download"),
         ("x.jpg.gz", "gunzip x.jpg.gz"),
         ("x.jpg.dvc", "dvc pull"),
@@ -124,6 +131,27 @@ def test_what_lies_beside_the_place_of_a_missing_file_is_named(tmp_path, beside,
             read(tmp_path / "x.jpg")
         assert fix in str(error.value)
     assert in_place_of(tmp_path / "y.jpg") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "fix"),
+    [
+        (b'[\n {"id": "x", "no_target": true}\n]', "jq -c '.[]' x.json"),
+        (b'\xef\xbb\xbf[{"id": "x", "no_target": true}]', "jq -c '.[]' x.json"),
+        (b'{"id": "x", "no_target": true}\n' + b"\0" * 9, "line 2: .* 9 zero bytes"),
+        (b'{"id": "x", "no_tar' + b"\0" * 12 + b"\n", "line 1: .* 12 zero bytes"),
+    ],
+)
+def test_lines_of_json_that_are_a_list_or_end_in_zeros_are_told(tmp_path, data, fix):
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    readers = (
+        lambda: list(read_rows(path)),
+        lambda: [parse_line(line, where) for where, line in read_lines(path)],
+    )
+    for read in readers:
+        with pytest.raises(DataError, match=fix.replace("[", r"\[")):
+            read()
 
 
 def test_leftovers_are_not_listed_and_capitals_are(tmp_path):

@@ -242,6 +242,18 @@ def test_a_table_that_was_cut_is_refused(tmp_path, cut):
         read_format("vlmevalkit", path, SAMPLES)
 
 
+@pytest.mark.parametrize("name", ["prediction", "question", "index"])
+def test_a_table_with_two_columns_of_a_name_that_is_read_is_refused(tmp_path, name):
+    names = ["index", "video", "question", "prediction"]
+    cells = ["7", "video_002", QUESTIONS["002-1"], "A"]
+    for path, more in [(tmp_path / "x.tsv", "\t"), (tmp_path / "x.csv", ",")]:
+        for twice, is_refused in [(name, True), ("note", False)]:
+            rows = [more.join([*names, "note", twice]), more.join([*cells, "x", "B"])]
+            path.write_text("\n".join(rows) + "\n")
+            with pytest.raises(DataError, match=name) if is_refused else nullcontext():
+                assert said(read_format("vlmevalkit", path, SAMPLES)) == {"002-1": "A"}
+
+
 def test_vlmevalkits_index_tells_nothing(tmp_path):
     """Two scenes with the same questions; the table begins with the second one."""
     samples = [

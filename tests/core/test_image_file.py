@@ -12,7 +12,16 @@ from PIL import Image
 
 from harness.cli.main import main
 from harness.errors import DataError, MediaError
-from harness.image_file import ANIMATED, DEEP, PROFILE, TRANSPARENT, decode_image, read_header, rgb
+from harness.image_file import (
+    ANIMATED,
+    DEEP,
+    PROFILE,
+    TRANSPARENT,
+    decode_image,
+    read_header,
+    refuse_cut,
+    rgb,
+)
 from harness.lmms.visuals import medium
 from harness.media import frame_files, image_bytes, open_image
 from harness.model import ChatRequest
@@ -338,3 +347,81 @@ def test_a_run_and_the_check_of_its_data_count_what_is_lost(tmp_path, capsys):
     assert words in " ".join(capsys.readouterr().err.split())
     (manifest,) = (tmp_path / "runs").rglob("manifest.json")
     assert sum(json.loads(manifest.read_text())["data"]["conversions"].values()) == 2
+
+
+FLAT = Image.new("L", (64, 48), 255)  # of which all coded data are a few bytes
+
+
+def jpegs():
+    """JPEGs of several kinds, among them one with a preview that has an end of its own."""
+    exif = Image.Exif()
+    exif[0x10E] = "a preview: \xff\xd9".encode("latin-1")
+    return {
+        "photo": encoded(IMAGE, "JPEG"),
+        "progressive": encoded(IMAGE, "JPEG", progressive=True),
+        "restarts": encoded(IMAGE, "JPEG", restart_marker_blocks=1),
+        "flat": encoded(FLAT, "JPEG", optimize=True),
+        "preview": encoded(IMAGE, "JPEG", exif=exif),
+        "two views": encoded(IMAGE, "MPO", save_all=True, append_images=[IMAGE]),
+    }
+
+
+@pytest.mark.parametrize("name", jpegs())
+def test_a_jpeg_whose_end_was_never_written_is_refused_and_what_follows_the_end_is_not(
+    tmp_path, name
+):
+    whole, path = jpegs()[name], tmp_path / "x.jpg"
+    shown = decode_image(io.BytesIO(whole), "x")
+    for after in (b"\0" * 3, b"\0" * 5000, b"<html>", b"\xff\xd8\xff" * 40):
+        path.write_bytes(whole + after)
+        refuse_cut(path)
+        assert np.array_equal(decode_image(path, "x"), shown)
+    if name == "two views":
+        return
+    for cut in (len(whole) - 2, len(whole) - 3, len(whole) - len(whole) // 8):
+        for zeros in (0, 2, len(whole) - cut, 10_000):
+            path.write_bytes(whole[:cut] + b"\0" * zeros)
+            with pytest.raises(MediaError, match="complete image"):
+                refuse_cut(path)
+            with pytest.raises(MediaError):
+                decode_image(path, "x")
+
+
+@pytest.mark.parametrize("name", ["4:4:4", "4:2:0", "grey", "restarts"])
+@pytest.mark.parametrize("part", [(0.4, 0.6), (0.5, 1)])
+def test_a_jpeg_with_a_hole_in_its_data_is_refused(name, part):
+    more = {"4:4:4": {"subsampling": 0}, "restarts": {"restart_marker_rows": 1}}.get(name, {})
+    noise = np.random.default_rng(0).integers(0, 255, (160, 160, 3), np.uint8)
+    image = Image.fromarray(noise).convert("L" if name == "grey" else "RGB")
+    whole = encoded(image, "JPEG", **more)
+    decode_image(io.BytesIO(whole), "x")
+    start, stop = (int(len(whole) * share) for share in part)
+    stop = min(stop, len(whole) - 2)  # the end is there
+    with pytest.raises(MediaError, match="zeros in its data"):
+        decode_image(io.BytesIO(whole[:start] + bytes(stop - start) + whole[stop:]), "x")
+
+
+@pytest.mark.parametrize("shade", [0, 127, 255])
+@pytest.mark.parametrize("more", [{}, {"optimize": True}, {"progressive": True}])
+@pytest.mark.parametrize("noisy", [0, 8, 200])
+def test_an_image_of_one_colour_has_no_hole(shade, more, noisy):
+    colours = np.full((1200, 1600, 3), shade, np.uint8)
+    colours[:noisy] = np.random.default_rng(0).integers(0, 255, (noisy, 1600, 3), np.uint8)
+    for mode in ("L", "RGB"):
+        exif = Image.Exif()
+        exif[0x10E] = bytes(500) + b"x"  # zeros in a segment are none in the data
+        image = Image.fromarray(colours).convert(mode)
+        decode_image(io.BytesIO(encoded(image, "JPEG", exif=exif, **more)), "x")
+
+
+def test_a_png_without_its_last_chunk_is_refused(tmp_path):
+    path, whole = tmp_path / "x.png", encoded(IMAGE)
+    for after in (b"", b"\0" * 100, b"more"):
+        path.write_bytes(whole + after)
+        refuse_cut(path)
+    for cut in (1, 12, len(whole) // 2, len(whole) - 8):
+        for zeros in (0, cut):
+            path.write_bytes(whole[:-cut] + b"\0" * zeros)
+            if cut > 1 or not zeros:  # one byte of a checksum is not looked at
+                with pytest.raises(MediaError, match="complete image"):
+                    refuse_cut(path)

@@ -201,3 +201,33 @@ def test_a_name_stays_in_its_folder_and_is_one_ids(ids):
     for name in (one, other):
         assert all(part not in ("", ".", "..") for part in name.split("/"))
         assert not set(name) & set('"*:<>?\\|\0\n')
+
+
+@pytest.mark.parametrize("value", [1, 255])
+def test_masks_that_all_come_out_empty_though_files_have_values_are_refused(tmp_path, value):
+    faint = MASK.astype(np.uint16) * value
+    saved(tmp_path / "a.png", faint)
+    saved(tmp_path / "b.png", np.zeros_like(faint))
+    refused(tmp_path, "a", "b", says=("a.png", "8 bits"))
+    assert same(read(tmp_path, "a", "b", threshold=0)["a"], MASK)
+    saved(tmp_path / "b.png", MASK.astype(np.uint16) * 65_535)  # a is sure that there is none
+    assert not read(tmp_path, "a", "b")["a"].any()
+    for name in "ab":
+        saved(tmp_path / f"{name}.png", np.zeros_like(faint))
+    assert not read(tmp_path, "a", "b")["a"].any()
+
+
+def test_masks_in_which_readers_see_other_pixels_are_refused(tmp_path):
+    image = Image.fromarray(MASK.astype(np.uint8) * 255)
+    image.save(
+        tmp_path / "a.png", save_all=True, append_images=[Image.fromarray(~MASK).convert("L")]
+    )
+    refused(tmp_path, says=("a.png", "an animation of 2 frames"))
+    for turn in range(1, 9):
+        exif = Image.Exif()
+        exif[0x112] = turn
+        image.save(tmp_path / "a.png", exif=exif)
+        if turn == 1:
+            assert same(read(tmp_path, "a")["a"], MASK)
+        else:
+            refused(tmp_path, says=("a.png", f"orientation tag ({turn})"))
