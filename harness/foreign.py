@@ -61,7 +61,7 @@ PICTURES = (
     (re.compile(rb"....ftyp(?:avif|avis)", re.S), "an AVIF image"),
     (re.compile(rb"....ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.S), "a HEIC or HEIF image"),
     (re.compile(rb"\x00\x00\x00\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51"), "a JPEG 2000 image"),
-    (re.compile(rb"\x00\x00\x00\x0cJXL \r\n\x87\n|\xff\x0a"), "a JPEG XL image"),
+    (re.compile(rb"\x00\x00\x00\x0cJXL \r\n\x87\n"), "a JPEG XL image"),
 )
 """First bytes of images in formats that are not opened."""
 TAR = b"ustar"
