@@ -101,8 +101,8 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
     """Return the `<answer>` that follows a response's thought, or all after thought and `<aid>`.
 
     Raises:
-        ParseError: there is a thought, and nothing after it; an answer within an answer; or a call
-            of a tool.
+        ParseError: there is a thought, and nothing after it; an answer within an answer; a last
+            answer that is not closed; or a call of a tool.
 
     >>> answer_part("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
     'B'
@@ -112,8 +112,9 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
         raise ParseError("response", expected="an answer", found="a thought alone")
     answer = tag_text(said, "answer", which=which)
     if answer is not None:
-        if "aa//" in "".join(tag[0] for tag in _ANSWER_TAG.findall(said)):
-            raise ParseError("response", expected="one answer", found="an answer in an answer")
+        tags = "".join(tag[0] for tag in _ANSWER_TAG.findall(said))
+        if "aa//" in tags or (which == "last" and tags.endswith("a")):
+            raise ParseError("response", expected="closed answers", found=repr(said[-60:]))
         return answer
     refuse_tool_call(said)
     if aid and f"</{aid}>" in said:

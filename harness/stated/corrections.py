@@ -12,7 +12,7 @@ _TAKES_BACK = re.compile(
     r"(?i:wait|hm{2,}|actually|sorry|oops|scratch that|on second thoughts?|correction|my mistake"
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:no)\s{0,4}[,.!:—]"
-    r"|\b(?i:or rather)\b|\(\s{0,4}(?i:edit|corrected|correction|update)\s{0,4}:"
+    r"|\b(?i:or (?:rather|better))\b,?|[(.!?\n]\s{0,4}(?i:edit|corrected|correction|update)\s{0,4}:"
     r"|等等|等一下|不对|更正"
 )
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction
+from harness.stated.statements import ABOUT_ANSWER
 
 _WIDE = str.maketrans(
     {0xFF21 + place: ord("A") + place for place in range(26)}
@@ -86,10 +87,7 @@ _ATTEMPT = re.compile(
     r"(?i:(?<![a-z])answer[*_`]{0,3}\s*(?:(?:is|was|would be|should be|must be)\b|[=:]))"
     r"|\\boxed\s*\{|[\"'](?i:(?:final_?)?answer)[\"']\s*:|(?:答案|答え|正解|정답)\s*(?:应该|应)?(?:是|为|は|은|:)"
 )
-_ABOUT_IT = re.compile(
-    r"\W*(?:correct|right|consistent|based|supported|given|obtained|above|below|as follows)\b"
-)
-_SCORED = r"[\"'*_)]{0,3}\s*[:=]?\s*\d[\d.]*\s?%?"
+_SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
 _NAMES_ONE = re.compile(r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])")
 
 
@@ -177,7 +175,7 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
 
 def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     by = _patterns(letters)
-    text = by.rejected.sub(" ", text).strip(" .,;:\n")
+    text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     found = _bare(text, letters)
     read_to = 0
     for statement in by.stated.finditer(text):
@@ -195,7 +193,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     for attempt in _ATTEMPT.finditer(text, read_to):
         rest = text[attempt.end() : attempt.end() + 2000]
         letter = _spelt_out(rest.partition("\n")[0], options)
-        if not letter and not _ABOUT_IT.match(rest):
+        if not letter and not ABOUT_ANSWER.match(rest):
             return set()
         found |= letter
     opening, listed = by.opening.match(text), set(by.listed.findall(text))

@@ -21,6 +21,7 @@ from harness.errors import ParseError
 from harness.responses import MAX_DIGITS, loads_lenient
 from harness.stated.corrections import after_correction
 from harness.stated.refusals import denied_after, denies, says_unable
+from harness.stated.statements import ABOUT_ANSWER, is_denied, states_number
 
 _ONES = "one two three four five six seven eight nine".split()  # noqa: SIM905
 _TEENS = [
@@ -73,7 +74,8 @@ _TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNOREC
 _NO_NUMBER = re.compile(r"(?:st|nd|rd|th|D|d)\Z")  # 2nd, 3D
 _UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")
 _NOT_A_UNIT = re.compile(
-    r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余以π].*|.*半)\Z"
+    r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未π].*"
+    r"|より.*|.*(?:半|以[上下内]).*)\Z"
 )
 _BEFORE_BAD = re.compile(
     r"(?:(?<![-=])[<>≤≥]=?|(?i:\b(?:more|less|fewer|greater|higher|lower|larger|smaller) than"
@@ -93,33 +95,13 @@ _AFTER_BAD = re.compile(
     r"|(?:and\s+)?(?:a\s+|one\s+)?(?:half|halves|quarters?|thirds?|fourths?|fifths?)"
     r"|first|second(?!s)|third|fourth|fifth|sixth|seventh|eighth|ninth"
     r"|(?:or|and) (?:so|more|less|fewer|above|below|over|under|up)|(?:oder|ou|o) (?:mehr|plus|más)"
-    r"|max(?:imum)?|minimum|tops|plus|squared|cubed|[bmt]n|mio|pi)\b"
+    r"|max(?:imum)?|minimum|tops|plus|squared|cubed|[bmt]n|mi[ol]|ml[nd]|mrd|pi|[a-z]+ths|crores|lakhs)\b"
     r"|(?:\s+[^\W\d]+){0,2}\s+at (?:least|most)\b"
     r"|\s+[^\W\d]+\s+and (?:a|one) (?:half|quarter|third)\b)"
-    r"|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
+    r"|\s[MBTG]\b|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
 )
 _AFTER_REJECTED = re.compile(
     r"(?i:\s*(?:is|was|would be)\s+(?:\w+\s+)?(?:wrong|incorrect|false|not)\b)"
-)
-_STATES = (
-    r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
-    r"|estimated?|measures?|gives?|get|totals?|found|but|so|thus|hence|therefore|go with"
-    r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono)\b|['’](?:s|re)\b|[是为為有共])"
-)
-_FILLS = (
-    r"(?i:[\s*_`\"'“”$€£₹¥#~≈(\[{:=,]|\\(?:boxed|left|displaystyle|mathbf|[(\[])?"
-    r"|\b(?:about|approximately|approx\.?|roughly|around|circa|ca\.|exactly|precisely|only|just"
-    r"|likely|probably|nearly|almost|in total|equal to|at|the|yes|ok(?:ay)?|sure"
-    r"|an? (?!max|min)(?:\w+ )?\w+ of|an?|estimated)(?!\w))"
-)
-_LEADS = re.compile(rf"(?:\A|{_STATES}){_FILLS}*\Z")
-_SENTENCE_END = re.compile(r"[.!?;]\s|[\n。；！？]")
-_ABOUT_INPUT = re.compile(
-    r"(?i:[-\s]*(?:frames?|turns?|steps?|tokens?|bytes|[kmg]i?b)\b(?=.*\w))", re.S
-)
-_MAXIMUM = re.compile(r"(?i:\b(?:max|min)(?:imum)?[.:=\s]*)\Z")
-_ABOUT_ANSWER = re.compile(
-    r"\W*(?:correct|right|consistent|based|supported|given|obtained|above|below|as follows)\b"
 )
 _STATED = re.compile(
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
@@ -134,11 +116,15 @@ _JSON_VALUE = re.compile(
 )
 _OTHER_UNITS = re.compile(
     r"(?i:\d\s*(?:%|percent|m|h|min|mins|minutes?|hours?|hrs?|ms|milliseconds?|frames?|分|小时)"
-    r"(?![a-z])|(?<![a-z])frames?(?![a-z])|of (?:the|its) (?:video|clip|duration|length)"
+    r"(?![a-z])|(?<![a-z])(?:frames?|idx|index|indices|percent\w*)(?![a-z])"
+    r"|of (?:the|its) (?:video|clip|duration|length)"
     r"|normali[sz]ed|\bminutes?\b|第\s*\d+\s*帧)"
 )
+_NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
 _NOT_WITHIN = re.compile(
-    r"(?i:\b(?:outside|before|after|until|since|beyond)(?: of)?\s+(?:about\s+)?\d)"
+    r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
+    r"|(?:earl|lat)\w+ than)"
+    r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*="  # or a call of a function
 )
 
 
@@ -210,7 +196,7 @@ def _is_outside(text: str, found: Sequence[_Token]) -> bool:
     return (
         says_unable(text)
         or denies(text[:start])
-        or denied_after(text[end:])
+        or denied_after(_NOT_BEYOND.sub("", text[end:]), whole=True)
         or any(pattern.search(text) for pattern in (_NOT_WITHIN, _OTHER_UNITS))
     )
 
@@ -263,7 +249,7 @@ def _stated_segments(text: str) -> list[str]:
             segment = _IN_BRACES.match(segment)[0]  # type: ignore[index]  # always a match
         if denies(text[max(0, found.start() - 200) : found.start()]):
             segment = ""
-        if not _ABOUT_ANSWER.match(segment):
+        if not ABOUT_ANSWER.match(segment):
             segments.append(segment)
     return segments
 
@@ -283,28 +269,10 @@ def _tokens(text: str, *, stretch: bool = False) -> Iterator[_Token]:
         dash = re.search(rf"[{_MINUS}]\s+\Z", before)
         if dash and not (stretch and not first):
             value = math.nan
-        if not stretch and (is_clock or _is_denied(text, start, end)):
+        if not stretch and (is_clock or is_denied(text, start, end)):
             value = math.nan
         first = False
-        yield _Token(value, start, end, is_clock, stretch or _is_stated(text, start, end))
-
-
-def _sentence_before(text: str, start: int) -> str:
-    return _SENTENCE_END.split(text[max(0, start - 200) : start])[-1]
-
-
-def _is_denied(text: str, start: int, end: int) -> bool:
-    sentence = _sentence_before(text, start)
-    opens = not re.search(r"\w", sentence)
-    return denies(sentence) or (opens and denied_after(text[end : end + 200]))
-
-
-def _is_stated(text: str, start: int, end: int) -> bool:
-    """Return True if a number begins a sentence or follows a word that states it."""
-    sentence = _sentence_before(text, start)
-    if _MAXIMUM.search(sentence) or not _LEADS.search(sentence):
-        return False
-    return bool(re.search(r"\w", sentence)) or not _ABOUT_INPUT.match(text, end)
+        yield _Token(value, start, end, is_clock, stretch or states_number(text, start, end))
 
 
 def _skipped(found: re.Match[str], before: str, after: str) -> bool:

@@ -5,7 +5,7 @@ import re
 from harness.errors import ParseError
 
 _TOOL_CALL = re.compile(
-    r"<(?:tool_call|function_call|tool_use)\b|\[TOOL_CALLS\]|<\|tool_calls?|\"tool_calls\"\s{0,9}:"
+    r"<(?:tool|tool_call|invoke|function|function_call|tool_use)\b|\[TOOL_CALLS\]|<\|tool_calls?|\"(?:tool_calls|tool|tool_name|function)\"\s{0,9}:"
     r"|\"name\"\s{0,9}:\s{0,9}\"[^\"\n]{0,200}\"\s{0,9},"
     r"\s{0,9}\"(?:arguments|parameters|args|input)\"\s{0,9}:"
 )
@@ -18,7 +18,7 @@ _UNABLE = re.compile(
     r"|\bexception\b|\btraceback\b|\b(?:status|error)\b|\bas an ai\b|\brate limit|\bunknown\b"
     rf"|(?:\bcannot|\bcan not|\bcould not|\bdo not|\b(?:can|could|do)n?['’]t)"
     rf"\s+(?:\w+\s+)?(?:{_KNOWS})"
-    r"|\b(?:not|im)[ -]?possible\b|\bundetermined\b|\bunclear\b)|无法|不能确定|不知道"
+    r"|\b(?:not|im)[ -]?possible\b|\bundetermined\b|\bunclear\b|\bn/a\b)|无法|不能确定|不知道"
 )
 _DENIES = re.compile(
     r"(?i:\b(?:not?|none|never|neither|nor|cannot|unlikely|without|fail\w*|doubt\w*|nowhere"
@@ -58,10 +58,11 @@ def denies(before: str) -> bool:
     return _DENIES.search(_CLAUSE.split(before[-200:])[-1]) is not None
 
 
-def denied_after(after: str) -> bool:
-    """Return True if the clause that begins a text denies what stands before it.
+def denied_after(after: str, *, whole: bool = False) -> bool:
+    """Return True if the clause that begins a text, or the `whole`, denies what stands before it.
 
     >>> denied_after(" chairs are not there"), denied_after(" chairs, not 4")
     (True, False)
     """
-    return _DENIES.search(_CLAUSE.split(after[:200])[0]) is not None
+    said = after if whole else _CLAUSE.split(after[:200])[0]
+    return _DENIES.search(said) is not None

@@ -177,6 +177,18 @@ NUMBERS = {
     "It would be 3.": 3.0,
     "The room has 3 chairs": 3.0,
     "Based on the video, the distance is 3.2 m.": 3.2,
+    "The video has 8 frames.": None,
+    "The video is 30 seconds long.": None,
+    "3未満": None,
+    "3 M": None,
+    "a quarter of 3": None,
+    "3 chairs are not visible.": None,
+    "3 (3.0)": 3.0,
+    "The object appears 3 times in the video.": 3.0,
+    "房间里有3把椅子": 3.0,
+    "大约3米": 3.0,
+    "The height of the table is approximately 1.2 meters.": 1.2,
+    "A total of 3 chairs are visible.": 3.0,
 }
 
 LETTERS = {
@@ -277,6 +289,12 @@ LETTERS = {
     "B. Final answer: cannot be determined": None,
     "A 70%, B 30%": None,
     '{"answer": "A"} {"answer": ""}': None,
+    "A (90%), B (10%)": None,
+    "A. Edit: B": "B",
+    "<tool>B</tool>": None,
+    "Answer: A\n\nAnswer:": None,
+    "B\n\nExplanation: the answer is clear from the video.": "B",
+    "The correct answer is B. The answer A is wrong.": "B",
 }
 
 TIMES = {
@@ -327,6 +345,12 @@ TIMES = {
     "nicht von 3 bis 7": None,
     "不在3到7秒": None,
     "until 3 and from 7": None,
+    "excluding 3 to 7": None,
+    "from 3 to 7 it does not happen": None,
+    "N/A (0-30)": None,
+    '{"start_idx": 3, "end_idx": 7}': None,
+    "seek(start_time=3, end_time=7)": None,
+    "from 1.5 to 4 seconds, not before": (1.5, 4.0),
 }
 
 BOX = [10.0, 20.0, 30.0, 40.0]
