@@ -145,7 +145,7 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE))
     text = _TAG.sub(" ", text).strip()
     found = _bare(text, letters) or _spelt_out(text, options) or _stated(text, letters, options)
-    if len(found) != 1 or _has_text_of_another(text, *found, options):
+    if len(found) != 1 or _has_text_of_another(text, min(found), options):
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
     return found.pop()

@@ -192,7 +192,7 @@ def stated_interval(response: str) -> tuple[float, float]:
 
 def _is_outside(text: str, found: Sequence[_Token]) -> bool:
     """Return True if a text denies its two times, bounds them, or says them in another unit."""
-    start, end = (pick(*(token[place] for token in found)) for pick, place in ((min, 1), (max, 2)))
+    start, end = min(token.start for token in found), max(token.end for token in found)
     return (
         says_unable(text)
         or denies(text[:start])
