@@ -1,11 +1,13 @@
 """Text around an answer in every grammar: the frame that the answer is for, and the reasoning."""
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
 from harness.errors import HarnessError, ParseError
 from harness.models.grammar import Item, ParseResult, frame_tag, take_apart
 from harness.plugins import describe_error
+from harness.stated.refusals import denies, refuse_tool_call, says_unable
 
 Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
 """The objects of an answer, and notes of the repairs that reading them took."""
@@ -28,6 +30,8 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
     try:
         if think and not said.strip():
             raise ParseError("response", expected="an answer", found="a thought alone")
+        if "<answer>" not in said:
+            _refuse_denied(said)
         items, notes = read(said)
     except ParseError as error:
         return ParseResult(think=think, frame=frame, error=str(error))
@@ -41,6 +45,14 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
             fix="This is a fault of the model's grammar.",
         ) from error
     return ParseResult(items=items, think=think, frame=frame, notes=notes)
+
+
+def _refuse_denied(said: str) -> None:
+    """Raise where the words before the first place deny it, and where a tool is called."""
+    refuse_tool_call(said)
+    before, bracket, _ = re.split(r"([\[{(<`]|\Z)", said[:2000], maxsplit=1)
+    if bracket and (denies(before) or says_unable(before)):
+        raise ParseError("response", expected="places", found=repr(before[:60]))
 
 
 def begin_response(think: str | None, *, frame: int | None) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from harness.errors import ParseError
 from harness.models.prompts import fill, text_of
 from harness.responses import MAX_TEXT, Which, finite_numbers, loads_lenient, loads_strict
+from harness.stated.corrections import after_correction
 from harness.thoughts import parts_of, split_thought
 from harness.types import Box, Point
 
@@ -207,7 +208,12 @@ def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
 
 
 def fenced(text: str) -> str | None:
-    """Return the inside of the first ``` … ``` fence, without its language; None: no fence."""
+    """Return the inside of the first ``` … ``` fence, without its language; None: no fence.
+
+    Of several fences, those that later words take back do not count.
+    """
+    if text.count("```") > 2:
+        text = after_correction(text)
     start = text.find("```")
     end = text.find("```", start + 3) if start >= 0 else -1
     return text[start + 3 : end].removeprefix("json").strip() if end >= 0 else None

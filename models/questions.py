@@ -5,6 +5,7 @@ What stands in `<answer>…</answer>` is the answer, or else all that follows th
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from harness.models.prompts import fill
 from harness.responses import Which, tag_text
 from harness.stated.letters import stated_letter
 from harness.stated.numbers import stated_interval, stated_number
+from harness.stated.refusals import refuse_tool_call
 from harness.thoughts import split_thought
 from harness.types import Answer, AnswerForm, Interval, Query
+
+_ANSWER_TAG = re.compile(r"<(/?a)nswer>")
 
 
 @lru_cache
@@ -97,7 +101,8 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
     """Return the `<answer>` that follows a response's thought, or all after thought and `<aid>`.
 
     Raises:
-        ParseError: there is a thought, and nothing after it.
+        ParseError: there is a thought, and nothing after it; an answer within an answer; a last
+            answer that is not closed; or a call of a tool.
 
     >>> answer_part("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
     'B'
@@ -107,7 +112,11 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
         raise ParseError("response", expected="an answer", found="a thought alone")
     answer = tag_text(said, "answer", which=which)
     if answer is not None:
+        tags = "".join(tag[0] for tag in _ANSWER_TAG.findall(said))
+        if "aa//" in tags or (which == "last" and tags.endswith("a")):
+            raise ParseError("response", expected="closed answers", found=repr(said[-60:]))
         return answer
+    refuse_tool_call(said)
     if aid and f"</{aid}>" in said:
         said = said.rpartition(f"</{aid}>")[2]
     return said.strip()

@@ -3,6 +3,7 @@
 import re
 
 from harness.errors import ParseError
+from harness.stated.refusals import refuse_tool_call
 
 LONGEST = 20_000
 """Characters after the thought in which an answer in words is looked for."""
@@ -11,6 +12,7 @@ _TAKES_BACK = re.compile(
     r"(?i:wait|hm{2,}|actually|sorry|oops|scratch that|on second thoughts?|correction|my mistake"
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:no)\s{0,4}[,.!:—]"
+    r"|\b(?i:or (?:rather|better))\b,?|[(.!?\n]\s{0,4}(?i:edit|corrected|correction|update)\s{0,4}:"
     r"|等等|等一下|不对|更正"
 )
 
@@ -19,7 +21,7 @@ def after_correction(text: str) -> str:
     """Return the text after its last correction; all of it where nothing is taken back.
 
     Raises:
-        ParseError: it is longer than any answer in words.
+        ParseError: it is longer than any answer in words, or calls a tool.
 
     >>> after_correction("A. Wait, no, B."), after_correction("They wait for the bus.")
     (' B.', 'They wait for the bus.')
@@ -28,6 +30,7 @@ def after_correction(text: str) -> str:
         raise ParseError(
             "response", expected=f"an answer of at most {LONGEST} characters", found=str(len(text))
         )
+    refuse_tool_call(text)
     end = 0
     for found in _TAKES_BACK.finditer(text):
         end = found.end()

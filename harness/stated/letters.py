@@ -3,7 +3,8 @@ r"""The letter of the option that a response states.
 Read: a letter alone ("b", "**(B)**", also as its last line), one that the response opens with
 ("B. the cat"), and one that it says is the answer ("the answer is B", "B is correct", "I choose B",
 `\boxed{B}`, `{"answer": "B"}`, "答案是B"). Letters that it rejects ("not A", "option A is wrong")
-and what it takes back do not count. Two letters are a failure, and so is a doubt.
+and what it takes back do not count. Two letters are a failure, and so are a doubt, a letter with
+another option's text, and a last statement of an answer that names no letter.
 """
 
 import re
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction
+from harness.stated.statements import ABOUT_ANSWER
 
 _WIDE = str.maketrans(
     {0xFF21 + place: ord("A") + place for place in range(26)}
@@ -43,6 +45,7 @@ class _Patterns(NamedTuple):
     verdict: re.Pattern[str]
     line: re.Pattern[str]
     listed: re.Pattern[str]
+    scored: re.Pattern[str]
     letter: re.Pattern[str]
 
 
@@ -65,7 +68,8 @@ _INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
 _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
-    rf"|[:–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确)"
+    rf"|[:–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
+    r"|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
 )
 _SAYS = (
     r"(?:(?i:(?<![a-z])(?:ans|answer|option|choice|selection|pick|correct(?:\s+\w+)?|best\s+\w+)\b"
@@ -79,6 +83,11 @@ _IS_RIGHT = (
     r"(?:(?i:is|seems|looks|would be)\s+(?i:(?:\w+\s+){0,2})"
     r"(?i:correct|right|best|true|answer|option|choice)\b|是正确|正确|是对的)"
 )
+_ATTEMPT = re.compile(
+    r"(?i:(?<![a-z])answer[*_`]{0,3}\s*(?:(?:is|was|would be|should be|must be)\b|[=:]))"
+    r"|\\boxed\s*\{|[\"'](?i:(?:final_?)?answer)[\"']\s*:|(?:答案|答え|正解|정답)\s*(?:应该|应)?(?:是|为|は|은|:)"
+)
+_SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
 _NAMES_ONE = re.compile(r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])")
 
 
@@ -87,14 +96,15 @@ def _patterns(letters: str) -> _Patterns:
     letter = rf"(?<!{_WORD})[{re.escape(letters)}](?!{_WORD})"
     one = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
     mention = rf"(?:{_KIND}?{one})"
-    several = rf"{mention}(?:\s*(?:,\s*(?:and|or)|,|/|&|\b(?:and|or|nor)\b)\s*{mention}){{0,8}}"
+    parted = r"(?:,\s*(?:and|or)|,|/|&|、|或者?|[和与及]|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
+    several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
     rejected = (
         rf"{_REJECTS}\s*{several}{_INSTEAD}"
         rf"|{several}\s*(?:(?i:are|were|seem|look)\s+{_WRONG}|{_IS_NOT})"
         rf"|{mention}\s*{_IS_REJECTED}"
     )
     stated = (
-        rf"(?P<says>{_SAYS}\s*(?P<letters>{several})(?P<next>.{{0,12}}))"
+        rf"(?P<says>{_SAYS}\s*(?P<letters>{several})(?=(?P<next>.{{0,12}})))"
         rf"|\\boxed\s*\{{\s*(?P<boxed>{several})(?:[.:)][^{{}}]{{0,200}})?\}}"
         rf"|[\"'](?i:(?:final_?)?answer|choice|option|letter|prediction|result)[\"']\s*:\s*"
         rf"(?P<json>{several})(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
@@ -112,6 +122,7 @@ def _patterns(letters: str) -> _Patterns:
             rf"^[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$", re.MULTILINE
         ),
         listed=re.compile(rf"^[^\S\n]{{0,20}}([{re.escape(letters)}])[.:)]\s", re.MULTILINE),
+        scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
     )
 
@@ -133,8 +144,8 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     """
     text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE))
     text = _TAG.sub(" ", text).strip()
-    found = _bare(text, letters) or _spelt_out(text, options) or _stated(text, letters)
-    if len(found) != 1:
+    found = _bare(text, letters) or _spelt_out(text, options) or _stated(text, letters, options)
+    if len(found) != 1 or _has_text_of_another(text, min(found), options):
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
     return found.pop()
@@ -151,22 +162,45 @@ def _spelt_out(text: str, options: Sequence[str]) -> set[str]:
     return {ascii_uppercase[place] for place in same if plain and place < len(ascii_uppercase)}
 
 
-def _stated(text: str, letters: str) -> set[str]:
+def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool:
+    """Return True if the letter stands before the text of another option, and of no other way."""
+    texts = {
+        option.strip(" .").casefold(): ascii_uppercase[place]
+        for place, option in enumerate(options[: len(ascii_uppercase)])
+    }
+    lines = re.finditer(rf"(?<!\w){letter}[.:)\s*_-]{{1,6}}([^\n]{{1,2000}})", text)
+    named = {texts.get(line[1].strip(" .*_`\"')]}$").casefold(), letter) for line in lines}
+    return bool(named - {letter})
+
+
+def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     by = _patterns(letters)
-    text = by.rejected.sub(" ", text).strip(" .,;:\n")
+    text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     found = _bare(text, letters)
+    read_to = 0
     for statement in by.stated.finditer(text):
         if not statement["says"] or _is_sure(text, statement, by):
             said = statement["letters"] or statement["boxed"] or statement["json"]
             found |= set(by.letter.findall(said))
+            read_to = statement.end()
     for verdict in by.verdict.finditer(text):
         if not _DOUBT.search(_clause_before(text, verdict.start())):
             found |= set(by.letter.findall(verdict["letters"]))
+            read_to = max(read_to, verdict.end())
     for line in by.line.finditer(text):
         found |= set(by.letter.findall(line[1]))
+        read_to = max(read_to, line.end())
+    for attempt in _ATTEMPT.finditer(text, read_to):
+        rest = text[attempt.end() : attempt.end() + 2000]
+        letter = _spelt_out(rest.partition("\n")[0], options)
+        if not letter and not ABOUT_ANSWER.match(rest):
+            return set()
+        found |= letter
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
+    if len(set(by.scored.findall(text))) > 1:
+        opening = None  # a score of each letter
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
     if opening and (len(listed) < 2 or not found):

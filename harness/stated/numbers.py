@@ -3,20 +3,25 @@
 Read: signs (also `−`, `–`, "minus"), decimals (`.5`; `1,5`, a comma with other than three digits),
 thousands (`1,500`, `1'500`, `1 500` with a no-break space), exponents (`1e-3`, `1.5 × 10^3`), other
 scripts' digits, English words ("twenty-one"), times (`1:05`, in a stretch). Units are passed over,
-not converted. Fractions, ratios, bounds ("more than 3"), ranges and several numbers are failures.
+not converted. A number begins a sentence or follows a word that states it ("is", "there are", "=").
+Any other number is a failure, and so are fractions, ratios, bounds ("more than 3"), ranges, several
+numbers, what is denied, and what says that it knows no answer.
 """
 
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from html import unescape
 from itertools import chain, islice
 from typing import NamedTuple
 
 from harness.errors import ParseError
 from harness.responses import MAX_DIGITS, loads_lenient
 from harness.stated.corrections import after_correction
+from harness.stated.refusals import denied_after, denies, says_unable
+from harness.stated.statements import ABOUT_ANSWER, is_denied, states_number
 
 _ONES = "one two three four five six seven eight nine".split()  # noqa: SIM905
 _TEENS = [
@@ -61,12 +66,17 @@ _PLAIN = re.compile(r"\d*[.٫]?\d+")
 _COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")
 _CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,3}):([0-5]\d(?:\.\d+)?)")
 
-_LISTS = re.compile(r"\[[^\[\]\n]{0,200}\]|\([-+−.,\s\d]{0,200}\)")
+_LISTS = re.compile(
+    r"\[[^\[\]\n]{0,200}\]|\([-+−.,\s\d]{0,200}\)|(?<![\w^}])\{[-+−.,\s\d]{0,200}\}"
+)
 _BETWEEN = re.compile(r"(?<=\d),(?=[\d.])")  # in a list, where a comma parts numbers
 _TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"(?:st|nd|rd|th|D|d)\Z")  # 2nd, 3D
 _UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")
-_NOT_A_UNIT = re.compile(r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分].*)\Z")
+_NOT_A_UNIT = re.compile(
+    r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未π].*"
+    r"|より.*|.*(?:半|以[上下内]).*)\Z"
+)
 _BEFORE_BAD = re.compile(
     r"(?:(?<![-=])[<>≤≥]=?|(?i:\b(?:more|less|fewer|greater|higher|lower|larger|smaller) than"
     r"|\bat (?:least|most)|\b(?:over|under|above|below|up to|exceeds|beyond|out of)))\s*\Z"
@@ -84,8 +94,11 @@ _AFTER_BAD = re.compile(
     r"|[-\s]+(?:dozen|trillion|lakh|crore|k|point|hundredths?|tenths?"
     r"|(?:and\s+)?(?:a\s+|one\s+)?(?:half|halves|quarters?|thirds?|fourths?|fifths?)"
     r"|first|second(?!s)|third|fourth|fifth|sixth|seventh|eighth|ninth"
-    r"|or (?:so|more|less|fewer))\b)"
-    r"|\s?[½⅓⅔¼¾]"
+    r"|(?:or|and) (?:so|more|less|fewer|above|below|over|under|up)|(?:oder|ou|o) (?:mehr|plus|más)"
+    r"|max(?:imum)?|minimum|tops|plus|squared|cubed|[bmt]n|mi[ol]|ml[nd]|mrd|pi|[a-z]+ths|crores|lakhs)\b"
+    r"|(?:\s+[^\W\d]+){0,2}\s+at (?:least|most)\b"
+    r"|\s+[^\W\d]+\s+and (?:a|one) (?:half|quarter|third)\b)"
+    r"|\s[MBTG]\b|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
 )
 _AFTER_REJECTED = re.compile(
     r"(?i:\s*(?:is|was|would be)\s+(?:\w+\s+)?(?:wrong|incorrect|false|not)\b)"
@@ -93,8 +106,9 @@ _AFTER_REJECTED = re.compile(
 _STATED = re.compile(
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
     r"|(?i:\b(?:answer|result)\b[*_`]{0,3}\s*(?:(?:is|would be|should be|equals)\b|[:=]))"
-    r"|答案\s*(?:是|为|：|:)"
+    r"|答案\s*(?:应该|应)?(?:是|为|：|:)"
 )
+_NOT_BLANK = re.compile(r"\S|\Z")
 _SENTENCE = re.compile(r"(?:[^\n;；。.!?]|[.!?](?!\s|\Z)){0,400}")
 _IN_BRACES = re.compile(r"[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*")
 _JSON_VALUE = re.compile(
@@ -102,8 +116,15 @@ _JSON_VALUE = re.compile(
 )
 _OTHER_UNITS = re.compile(
     r"(?i:\d\s*(?:%|percent|m|h|min|mins|minutes?|hours?|hrs?|ms|milliseconds?|frames?|分|小时)"
-    r"(?![a-z])|\bframes?\b|of (?:the|its) (?:video|clip|duration|length)|normali[sz]ed"
-    r"|\bminutes?\b|第\s*\d+\s*帧)"
+    r"(?![a-z])|(?<![a-z])(?:frames?|idx|index|indices|percent\w*)(?![a-z])"
+    r"|of (?:the|its) (?:video|clip|duration|length)"
+    r"|normali[sz]ed|\bminutes?\b|第\s*\d+\s*帧)"
+)
+_NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
+_NOT_WITHIN = re.compile(
+    r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
+    r"|(?:earl|lat)\w+ than)"
+    r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*="  # or a call of a function
 )
 
 
@@ -113,13 +134,16 @@ class _Token(NamedTuple):
     start: int
     end: int
     is_clock: bool = False
+    is_stated: bool = True
+    """False of a number that stands in a sentence about something else."""
 
 
 def stated_number(response: str) -> float:
     r"""Return the one number that a response states.
 
-    Where it says which number is the answer ("the answer is", `\boxed{}`), that one counts;
-    otherwise it has to be the only one. The same number twice is one.
+    Where it says which number is the answer ("the answer is", `\boxed{}`), that one counts, and the
+    last such statement has to be a number; otherwise it has to be the only one. The same number
+    twice is one.
 
     Raises:
         ParseError: it states none, several, or one in a spelling that is not known.
@@ -130,11 +154,15 @@ def stated_number(response: str) -> float:
     text = _plain(response)
     segments = _stated_segments(text)
     values: set[float] = set()
+    is_stated = False
+    if (segments and not any(_tokens(segments[-1]))) or (not segments and says_unable(text)):
+        segments = [""]
     for token in chain.from_iterable(map(_tokens, segments or [text])):
         values.add(token.value)
+        is_stated |= token.is_stated
         if len(values) > 1:
             break
-    if len(values) != 1 or not all(map(math.isfinite, values)):
+    if not is_stated or len(values) != 1 or not all(map(math.isfinite, values)):
         raise ParseError("response", expected="one number", found=repr(response.strip()[:60]))
     return values.pop()
 
@@ -152,13 +180,24 @@ def stated_interval(response: str) -> tuple[float, float]:
     text = _plain(response)
     segments = _stated_segments(text) or [text]
     found = _named_times(segments[-1]) or list(islice(_tokens(segments[-1], stretch=True), 3))
-    problem = len(segments) > 1 or len(found) != 2 or _OTHER_UNITS.search(segments[-1])
+    problem = len(segments) > 1 or len(found) != 2 or _is_outside(segments[-1], found)
     if not problem and found[0].is_clock == found[1].is_clock:
         start, end = found[0].value, found[1].value
         if -math.inf < start <= end < math.inf:
             return start, end
     raise ParseError(
         "response", expected="a start and an end, start ≤ end", found=repr(response.strip()[:60])
+    )
+
+
+def _is_outside(text: str, found: Sequence[_Token]) -> bool:
+    """Return True if a text denies its two times, bounds them, or says them in another unit."""
+    start, end = min(token.start for token in found), max(token.end for token in found)
+    return (
+        says_unable(text)
+        or denies(text[:start])
+        or denied_after(_NOT_BEYOND.sub("", text[end:]), whole=True)
+        or any(pattern.search(text) for pattern in (_NOT_WITHIN, _OTHER_UNITS))
     )
 
 
@@ -178,7 +217,7 @@ def _named_times(text: str) -> list[_Token]:
 
 def _plain(response: str) -> str:
     """Return the text after the last correction, without markup that can join numbers."""
-    text = after_correction(response)
+    text = unescape(after_correction(response))
     text = _TAG.sub(lambda tag: {"sup": "^", "sub": "_"}.get(tag[0][1:4].lower(), " "), text)
     text = _LISTS.sub(lambda listed: _BETWEEN.sub(", ", listed[0]), text)
     for mark, plain in (
@@ -197,15 +236,20 @@ def _plain(response: str) -> str:
 
 
 def _stated_segments(text: str) -> list[str]:
-    """Return what follows each statement of an answer, to the end of its sentence."""
+    """Return what follows each statement of an answer, to the end of its sentence.
+
+    A statement that is denied or left open is empty: it states no value.
+    """
     segments = []
     for found in _STATED.finditer(text):
         pattern = _JSON_VALUE if found["key"] else _SENTENCE
-        rest = pattern.match(text, found.end())
+        rest = pattern.match(text, _NOT_BLANK.search(text, found.end()).start())  # type: ignore[union-attr]  # always found
         segment = rest[0] if rest else ""
         if found["boxed"]:
             segment = _IN_BRACES.match(segment)[0]  # type: ignore[index]  # always a match
-        if segment.strip(" *_`\"'"):
+        if denies(text[max(0, found.start() - 200) : found.start()]):
+            segment = ""
+        if not ABOUT_ANSWER.match(segment):
             segments.append(segment)
     return segments
 
@@ -225,10 +269,10 @@ def _tokens(text: str, *, stretch: bool = False) -> Iterator[_Token]:
         dash = re.search(rf"[{_MINUS}]\s+\Z", before)
         if dash and not (stretch and not first):
             value = math.nan
-        if is_clock and not stretch:
+        if not stretch and (is_clock or is_denied(text, start, end)):
             value = math.nan
         first = False
-        yield _Token(value, start, end, is_clock)
+        yield _Token(value, start, end, is_clock, stretch or states_number(text, start, end))
 
 
 def _skipped(found: re.Match[str], before: str, after: str) -> bool:

@@ -32,7 +32,8 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
     """Read a response; never raises.
 
     The list is the inside of the first fence, or what lies from the first `[` to the last `]`, of
-    what follows the thought. A note says where there are more fences.
+    what follows the thought. A note says where there are more fences; after words that take the
+    first back, the next one counts.
     Boxes stand under `bbox_2d` or `bbox`; points and labels are not read, as in the official
     baseline.
     """

@@ -15,8 +15,10 @@ from harness.models.dt_r1.grammar import ANSWER, TASK, Span, read_layout
 from harness.models.grammar import Item
 from harness.models.jit.model import plan_of
 from harness.models.pipeline import LOCATED
+from harness.models.questions import answer_part
 from harness.models.sam3_agent.agent import read_call
 from harness.models.videoseg_r1.sampler import read_interval, read_percentage
+from harness.stated.letters import stated_letter
 from harness.tasks.qa.answer_text import answer_text
 from harness.thoughts import after_thought, split_thought
 from harness.types import Answer, AnswerForm, Box, Point, Prediction
@@ -89,6 +91,20 @@ def test_strict_readers_read_the_value_or_nothing():
         assert only_number(text) in (None, meant), text
     for text, meant in SPELLINGS.LETTERS.items():
         assert strict_choice(text) in (None, meant), text
+
+
+@pytest.mark.parametrize("text", ["B. the cow", "Answer: B. the cow", "(B) the cow"])
+def test_a_letter_with_the_text_of_another_option_is_a_failure(text):
+    with pytest.raises(ParseError):
+        stated_letter(text, "ABCD", OPTIONS)
+    assert stated_letter(text.replace("cow", "dog"), "ABCD", OPTIONS) == "B"
+
+
+def test_the_last_answer_counts_even_if_it_is_cut_off():
+    text = "<answer>A</answer> <answer>B"
+    assert answer_part(text, which="first") == "A"
+    with pytest.raises(ParseError):
+        answer_part(text, which="last")
 
 
 MARKS = st.sampled_from(

@@ -1,0 +1,68 @@
+"""What a response does not state: calls of tools, words of inability, and what it denies."""
+
+import re
+
+from harness.errors import ParseError
+
+_TOOL_CALL = re.compile(
+    r"<(?:tool|tool_call|invoke|function|function_call|tool_use)\b|\[TOOL_CALLS\]|<\|tool_calls?|\"(?:tool_calls|tool|tool_name|function)\"\s{0,9}:"
+    r"|\"name\"\s{0,9}:\s{0,9}\"[^\"\n]{0,200}\"\s{0,9},"
+    r"\s{0,9}\"(?:arguments|parameters|args|input)\"\s{0,9}:"
+)
+_KNOWS = (
+    r"determin|tell|see\b|view|watch|count|answer|access|identif|estimat|measur|provid|know"
+    r"|process|assist|help|find|locate|be\b|analy[sz]|give|say\b|infer|verif|confirm"
+)
+_UNABLE = re.compile(
+    r"(?i:\bunable to\b|\bout of memory\b|\btimed?[ -]?out\b|\bfail(?:ed|ure|s)?\b|\bexceed"
+    r"|\bexception\b|\btraceback\b|\b(?:status|error)\b|\bas an ai\b|\brate limit|\bunknown\b"
+    rf"|(?:\bcannot|\bcan not|\bcould not|\bdo not|\b(?:can|could|do)n?['’]t)"
+    rf"\s+(?:\w+\s+)?(?:{_KNOWS})"
+    r"|\b(?:not|im)[ -]?possible\b|\bundetermined\b|\bunclear\b|\bn/a\b)|无法|不能确定|不知道"
+)
+_DENIES = re.compile(
+    r"(?i:\b(?:not?|none|never|neither|nor|cannot|unlikely|without|fail\w*|doubt\w*|nowhere"
+    r"|incorrect|wrong|false|except|nothing|(?:anything|everything|all) but"
+    r"|nicht|kein\w*|pas|non|нет|не)\b|n['’]t\b)|[不没沒無无未]|并非"
+)
+_CLAUSE = re.compile(
+    r"[.;!?](?=\s)|[,:\n。；，！？]|(?<!anything )(?<!everything )(?<!all )\bbut\b"
+)
+
+
+def refuse_tool_call(text: str) -> None:
+    """Raise where a response calls a tool.
+
+    Raises:
+        ParseError: it does, and so what it holds are the tool's arguments.
+    """
+    if _TOOL_CALL.search(text):
+        raise ParseError("response", expected="an answer", found="a call of a tool")
+
+
+def says_unable(text: str) -> bool:
+    """Return True if a text says that there is no answer, or reports an error.
+
+    >>> says_unable("Unable to tell from 8 frames."), says_unable("There are 8 frames.")
+    (True, False)
+    """
+    return _UNABLE.search(text) is not None
+
+
+def denies(before: str) -> bool:
+    """Return True if the clause that ends a text denies what follows.
+
+    >>> denies("I don't think it is"), denies("It is not red, there are")
+    (True, False)
+    """
+    return _DENIES.search(_CLAUSE.split(before[-200:])[-1]) is not None
+
+
+def denied_after(after: str, *, whole: bool = False) -> bool:
+    """Return True if the clause that begins a text, or the `whole`, denies what stands before it.
+
+    >>> denied_after(" chairs are not there"), denied_after(" chairs, not 4")
+    (True, False)
+    """
+    said = after if whole else _CLAUSE.split(after[:200])[0]
+    return _DENIES.search(said) is not None
