@@ -13,6 +13,7 @@ _TAKES_BACK = re.compile(
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:no)\s{0,4}[,.!:—]"
     r"|\b(?i:or (?:rather|better))\b,?|[(.!?\n]\s{0,4}(?i:edit|corrected|correction|update)\s{0,4}:"
+    r"|[(,]\s{0,4}(?i:should be|changed to|make that|i meant|typo)\b:?"
     r"|等等|等一下|不对|更正"
 )
 

@@ -84,7 +84,8 @@ _IS_RIGHT = (
     r"(?i:correct|right|best|true|answer|option|choice)\b|是正确|正确|是对的)"
 )
 _ATTEMPT = re.compile(
-    r"(?i:(?<![a-z])answer[*_`]{0,3}\s*(?:(?:is|was|would be|should be|must be)\b|[=:]))"
+    r"(?i:(?<![a-z])(?:answer|final(?: choice)?)[*_`]{0,3}\s*"
+    r"(?:(?:is|was|would be|should be|must be)\b|[=:→]|->))"
     r"|\\boxed\s*\{|[\"'](?i:(?:final_?)?answer)[\"']\s*:|(?:答案|答え|正解|정답)\s*(?:应该|应)?(?:是|为|は|은|:)"
 )
 _SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
@@ -168,7 +169,7 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
         option.strip(" .").casefold(): ascii_uppercase[place]
         for place, option in enumerate(options[: len(ascii_uppercase)])
     }
-    lines = re.finditer(rf"(?<!\w){letter}[.:)\s*_-]{{1,6}}([^\n]{{1,2000}})", text)
+    lines = re.finditer(rf"(?<!\w){letter}[.:)\s*_,(–—-]{{1,6}}([^\n]{{1,2000}})", text)
     named = {texts.get(line[1].strip(" .*_`\"')]}$").casefold(), letter) for line in lines}
     return bool(named - {letter})
 

@@ -74,7 +74,7 @@ _TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNOREC
 _NO_NUMBER = re.compile(r"(?:st|nd|rd|th|D|d)\Z")  # 2nd, 3D
 _UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")
 _NOT_A_UNIT = re.compile(
-    r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未π].*"
+    r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未でπ].*|ish"
     r"|より.*|.*(?:半|以[上下内]).*)\Z"
 )
 _BEFORE_BAD = re.compile(
@@ -95,10 +95,10 @@ _AFTER_BAD = re.compile(
     r"|(?:and\s+)?(?:a\s+|one\s+)?(?:half|halves|quarters?|thirds?|fourths?|fifths?)"
     r"|first|second(?!s)|third|fourth|fifth|sixth|seventh|eighth|ninth"
     r"|(?:or|and) (?:so|more|less|fewer|above|below|over|under|up)|(?:oder|ou|o) (?:mehr|plus|más)"
-    r"|max(?:imum)?|minimum|tops|plus|squared|cubed|[bmt]n|mi[ol]|ml[nd]|mrd|pi|[a-z]+ths|crores|lakhs)\b"
+    r"|max(?:imum)?|minimum|tops|plus|squared|cubed|[bmt]n|mi[ol]|ml[nd]|mrd|pi|[a-z]+ths|crores|lakhs|ish|factorial|dutzend)\b"
     r"|(?:\s+[^\W\d]+){0,2}\s+at (?:least|most)\b"
     r"|\s+[^\W\d]+\s+and (?:a|one) (?:half|quarter|third)\b)"
-    r"|\s[MBTG]\b|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
+    r"|\s[MBTG]\b|\s?(?:\?|…|\.{3}|~~|❌|で|아)|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
 )
 _AFTER_REJECTED = re.compile(
     r"(?i:\s*(?:is|was|would be)\s+(?:\w+\s+)?(?:wrong|incorrect|false|not)\b)"
@@ -116,15 +116,16 @@ _JSON_VALUE = re.compile(
 )
 _OTHER_UNITS = re.compile(
     r"(?i:\d\s*(?:%|percent|m|h|min|mins|minutes?|hours?|hrs?|ms|milliseconds?|frames?|分|小时)"
-    r"(?![a-z])|(?<![a-z])(?:frames?|idx|index|indices|percent\w*)(?![a-z])"
-    r"|of (?:the|its) (?:video|clip|duration|length)"
+    r"(?![a-z])|(?<![a-z])(?:idx|index|indices|percent\w*)(?![a-z])"
+    r"|frames?(?![a-z])|_(?:ms|min|minutes?)\b|of (?:the|its) (?:video|clip|duration|length)"
     r"|normali[sz]ed|\bminutes?\b|第\s*\d+\s*帧)"
 )
 _NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
 _NOT_WITHIN = re.compile(
     r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
     r"|(?:earl|lat)\w+ than)"
-    r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*="  # or a call of a function
+    r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*=|\w_\w+\("
+    r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans)\b"  # or a call of a function
 )
 
 

@@ -5,7 +5,9 @@ import re
 from harness.errors import ParseError
 
 _TOOL_CALL = re.compile(
-    r"<(?:tool|tool_call|invoke|function|function_call|tool_use)\b|\[TOOL_CALLS\]|<\|tool_calls?|\"(?:tool_calls|tool|tool_name|function)\"\s{0,9}:"
+    r"<(?:tools?|tool_code|tool_call|invoke|function|function_call|tool_use)\b"
+    r"|\[TOOL_CALLS\]|\bAction Input:"
+    r"|<\|tool_calls?|\"(?:tool_calls|arguments|tool_input|tool|tool_name|function)\"\s{0,9}:"
     r"|\"name\"\s{0,9}:\s{0,9}\"[^\"\n]{0,200}\"\s{0,9},"
     r"\s{0,9}\"(?:arguments|parameters|args|input)\"\s{0,9}:"
 )

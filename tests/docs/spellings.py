@@ -189,6 +189,10 @@ NUMBERS = {
     "大约3米": 3.0,
     "The height of the table is approximately 1.2 meters.": 1.2,
     "A total of 3 chairs are visible.": 3.0,
+    "3?": None,
+    "3-ish": None,
+    "3ではない": None,
+    "0.333...": None,
 }
 
 LETTERS = {
@@ -295,6 +299,8 @@ LETTERS = {
     "Answer: A\n\nAnswer:": None,
     "B\n\nExplanation: the answer is clear from the video.": "B",
     "The correct answer is B. The answer A is wrong.": "B",
+    "Answer: A. Final choice: E": None,
+    "A (should be B)": "B",
 }
 
 TIMES = {
@@ -351,6 +357,10 @@ TIMES = {
     '{"start_idx": 3, "end_idx": 7}': None,
     "seek(start_time=3, end_time=7)": None,
     "from 1.5 to 4 seconds, not before": (1.5, 4.0),
+    "The man in the video is seen from 1.5 to 4.": (1.5, 4.0),
+    "The video runs from 0 to 30 seconds.": None,
+    '{"startFrame": 3, "endFrame": 7}': None,
+    '{"start_ms": 3, "end_ms": 7}': None,
 }
 
 BOX = [10.0, 20.0, 30.0, 40.0]

@@ -94,7 +94,7 @@ MUTATIONS = {
         "for form in STI_BENCH_FORMS[::-1]:",
     ),
     "choices: draw of the whole alphabet": ("choices", "% len(letters)]", "% 2]"),
-    "strict: two answers": ("letters", "if len(found) != 1:", "if not found:"),
+    "strict: two answers": ("letters", "if len(found) != 1 or", "if not found or"),
     "strict: word with a letter": ("letters", "(?!{_WORD}|['’]\\w)", ""),
     "strict: case of a bare letter": ("letters", "return {bare.upper()} if", "return {bare} if"),
     "strict: what is rejected": ("letters", 'by.rejected.sub(" ", text)', "text"),
@@ -135,7 +135,7 @@ MUTATIONS = {
         "total + max(below, 1) * 1000, 0",
         "total + max(below, 1) * 1000, below",
     ),
-    "only number: several": ("numbers", "if len(values) != 1 or", "if not values or"),
+    "only number: several": ("numbers", "len(values) != 1 or not all", "not values or not all"),
     "only number: exponent": ("numbers", r"|\^\{?\Z", ""),
     "interval: union for hull": (
         "intervals",
