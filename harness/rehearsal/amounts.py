@@ -79,6 +79,7 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
     if "max_completion_length" in known:
         small["max_completion_length"] = min(COMPLETION, int(known["max_completion_length"]))
     if known.get("ratings") and not Path(known["ratings"]).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
         small["ratings"] = str(folder / Path(known["ratings"]).name)
     for package, name in (("deepspeed", "deepspeed"), ("vllm", "vllm_mode")):
         if known.get(name) is not None and find_spec(package) is None:

@@ -47,14 +47,18 @@ def reproduce(arguments: Namespace) -> int:
     if arguments.all == bool(arguments.paper):
         raise UsageError(
             "harness reproduce --rehearse",
-            expected="PAPER TABLE, or --all",
+            expected="PAPER, PAPER TABLE, or --all",
             found="both or neither",
         )
-    chosen = (
-        [one for one in definitions() if one.paper in PAPERS]
-        if arguments.all
-        else [find(arguments.paper, arguments.table)]
-    )
+    if arguments.table:
+        chosen = [find(arguments.paper, arguments.table)]
+    else:
+        papers = PAPERS if arguments.all else {arguments.paper}
+        chosen = [one for one in definitions() if one.paper in papers]
+    if not chosen:
+        raise UsageError(
+            f"paper {arguments.paper!r}", expected=", ".join(PAPERS), found=arguments.paper
+        )
     out = OUT if arguments.out == tables.OUT else arguments.out
     _make_room(out)
     plan = TablePlan(out, arguments.rows)
