@@ -7,7 +7,7 @@
 #                   XMEM_REPO, CUTIE_REPO and EEE_REPO name checkouts
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
-#   make rehearse   every table of the papers with stand-ins of its networks; docs/rehearsal.md
+#   make rehearse   the slow tests that rehearse the papers' commands with stand-ins
 #   make docs       the pages that are generated
 #   make pages      the documentation as a site, strictly, in build/pages
 #   make dist       the sdist and the wheel, in dist/

@@ -33,8 +33,8 @@ CONTROL_CHARACTERS = re.compile(
 
 
 WORKFLOW_COMMANDS = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
-"""What a line of a log begins with that GitHub's runner obeys (`::`, blanks before it are skipped),
-and the older `##[`, which it obeys anywhere."""
+"""Commands to GitHub's runner in a line of a log: `::` at its start, after blanks or none, and the
+older `##[` anywhere."""
 
 
 def printable(text: str) -> str:

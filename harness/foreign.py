@@ -1,4 +1,4 @@
-"""What stands in the place of a file: a pointer, a web page, an archive, a leftover of a program.
+"""Recognise what is no data file: a pointer, a web page, an archive, a leftover of a program.
 
 Files that were cloned, downloaded or copied are often not what their names say. Readers ask here
 when they cannot read a file, so that the message says what it is and which command brings the file.
@@ -20,7 +20,7 @@ FETCH = "Fetch it again, with a login where the address asks for one."
 
 
 class Stranger(NamedTuple):
-    """What was found in the place of a file, and what to do."""
+    """A find in the place of a file, and what to do about it."""
 
     found: str
     fix: str
@@ -74,7 +74,7 @@ UNFINISHED = (".part", ".partial", ".crdownload", ".download", ".incomplete", ".
 """Suffixes that programs give to a download which is not complete."""
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
 LEFTOVERS = frozenset({"__MACOSX", "Thumbs.db", "ehthumbs.db", "desktop.ini", "Icon\r", "@eaDir"})
-"""What file managers and archives leave beside files, besides hidden names (`.DS_Store`, `._x`)."""
+"""Leftovers of file managers and archives, besides hidden names (`.DS_Store`, `._x`)."""
 LOCKS = ("~$", "~lock.")
 
 

@@ -63,7 +63,7 @@ class Header:
     size: tuple[int, int]
     """(width, height) in pixels, after the orientation tag is applied."""
     conversions: tuple[str, ...]
-    """What is lost when it is shown."""
+    """Losses when it is shown."""
 
 
 def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
@@ -164,7 +164,7 @@ def read_header(source: Path | io.BytesIO, name: str) -> Header:
 
 
 def _conversions(image: ImageFile.ImageFile) -> Iterator[str]:
-    """What of an image is lost when it is shown, by its header."""
+    """Return the losses when an image is shown, by its header."""
     if image.has_transparency_data:
         yield TRANSPARENT
     stored = image.tile[0][3] if image.tile else ()

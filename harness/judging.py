@@ -185,7 +185,7 @@ class Judgement(NamedTuple):
     readable: bool
     """True if the judge's response was a grade. If not, the rubric's `unreadable` counts."""
     text: str = ""
-    """What the judge says after its thought, for a scorer that reads it by a rule of its own."""
+    """The judge's text after its thought, for a scorer that reads it by a rule of its own."""
 
 
 def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:

@@ -72,7 +72,7 @@ class Media:
         self._id: str | None = None
         self.is_video = is_video
         self.conversions = tuple(conversions)
-        """What is lost when the first frame is shown, in words."""
+        """Losses when the first frame is shown, in words."""
 
     def __len__(self) -> int:
         return len(self._load)

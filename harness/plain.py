@@ -18,7 +18,7 @@ T = TypeVar("T")
 Convert: TypeAlias = Callable[[Any], Any]
 
 MAX_BITS = 256
-"""Of a whole number."""
+"""Largest number of bits of a whole number."""
 KINDS: Mapping[type, str] = {
     **{str: "text", bool: "true or false", int: "a whole number", float: "a number"},
     **{list: "a list", dict: "an object"},

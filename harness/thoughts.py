@@ -32,9 +32,9 @@ class Parts(NamedTuple):
 
     thoughts: tuple[str, ...]
     before: tuple[str, ...]
-    """What stands before each thought, outside of all of them."""
+    """Text before each thought, outside of all of them."""
     said: str
-    """What follows the last one."""
+    """Text after the last thought."""
 
 
 def parts_of(response: str) -> Parts:

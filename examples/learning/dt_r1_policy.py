@@ -46,7 +46,7 @@ COLOURS = ("red", "blue", "green", "yellow", "orange", "purple", "black", "white
 SHAPES = ("circle", "square", "triangle", "star", "cross", "diamond", "hexagon", "rectangle")
 PLURALS = {shape: f"{shape}{'es' if shape == 'cross' else 's'}" for shape in SHAPES}
 NAMED = {word: word for word in (*COLOURS, *SHAPES)} | {many: one for one, many in PLURALS.items()}
-"""What a word of a question names."""
+"""The colour or shape that a word of a question names."""
 EXTREMES = {"leftmost": (0, 0), "rightmost": (0, -1), "topmost": (1, 0), "lowest": (1, -1)}
 """Axis and place, in the order along it, of superlatives."""
 WIDTH, LAYERS, HEADS, VOCABULARY = 96, 3, 4, 512

@@ -246,7 +246,7 @@ def plain(found: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def training_table(courses: Mapping[str, Sequence[Course]]) -> Iterator[str]:
-    """What each arm earned while it was trained, in markdown: means over seeds."""
+    """Return each arm's mean reward in training over seeds, as markdown."""
     averaged = next(one.averaged for several in courses.values() for one in several)
     yield f"| in training | first {averaged} steps | last {averaged} steps | seconds a step |"
     yield "|---|---|---|---|"

@@ -1,4 +1,4 @@
-"""What `learning.py` trains and asks of it: a method, its controls, what is measured."""
+"""The studies of `learning.py`: each method, its controls and its measures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ METHOD, CONTROL = "method", "random reward"
 RELATIONS = ("relation", "relation4", "nearest", "extreme", "end_relation")
 """Kinds of questions of `shapes_qa` that ask where things are to each other."""
 ORDERED = ("direction", "order", "order3", "leaves", "end_relation")
-"""Those that frames in another order answer otherwise."""
+"""Kinds of questions whose answer changes with the order of the frames."""
 BUDGETS, THRESHOLDS = "6+12+18", "3.5+4.5"
-"""Of VideoSeg-R1 here: tokens that pocket's reasoning has; scores that stills spread around."""
+"""VideoSeg-R1's token budgets and difficulty thresholds, scaled to pocket and to stills."""
 UNPENALISED: Settings = {"budgets": "96+176+256", "thresholds": "3+6"}
 """The defaults of what only a penalty reads."""
 
@@ -55,11 +55,11 @@ class Study:
     model: str
     """SPEC with `{start}` for the checkpoint."""
     tasks: str
-    """What is trained on."""
+    """Tasks to train on."""
     measures: tuple[Measure, ...]
     """The first is the headline."""
     settings: Settings = field(default_factory=dict)
-    """Of every training, beside those of the method's `pocket_cpu`."""
+    """Settings of every training, added to the method's `pocket_cpu`."""
     arms: Mapping[str, Settings] = field(default_factory=dict)
     """Further trainings, each with what sets it apart from the method's."""
     warm_up: WarmUp | None = None

@@ -16,7 +16,7 @@ THREAD = 256 * 2**20
 MOST_THREADS = 64
 """Threads that the OpenBLAS of NumPy's and SciPy's wheels is built for."""
 VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
-"""What OpenBLAS reads its number of threads from, the first that is set."""
+"""Variables with OpenBLAS' number of threads; the first that is set counts."""
 
 
 def check_address_space() -> None:

@@ -49,7 +49,7 @@ class Step:
     needs: tuple[Server | Package, ...] = ()
     """Servers that answer in the model's place, and packages: without them it is left out."""
     ways: tuple[str, ...] = ()
-    """What to do where it needs more memory than the device has."""
+    """Settings to try if it needs more memory than the device has."""
 
     @property
     def is_finished(self) -> bool:

@@ -36,7 +36,7 @@ class Entry:
     score: float | None = None
     """Score of the response by the evaluation that wrote the file, if it has a single one."""
     note: str = ""
-    """What was accepted that is not as it should be, in the plural, for a note that counts it."""
+    """Deviation that was accepted, in the plural, for a note that counts it."""
 
 
 def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ LMMS_FIELDS = frozenset(
 """Fields of a sample that are no metric; every metric stands beside them under its own name."""
 NONE = type(None)
 FAILED = ("ERROR_CALL_API", "None")
-"""What STI-Bench's script writes where the server gave no answer, or null."""
+"""Texts that STI-Bench's script writes where the server gave no answer, or null."""
 ANSWER_FORMATS = ("multi-choice", "yes_no", "caption_matching", "captioning")
 """TempCompass' formats, by which its files are named."""
 MARKED = re.compile(r"\([A-Z]\)")

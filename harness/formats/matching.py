@@ -45,7 +45,7 @@ class Matched:
     scores: Mapping[str, float] = field(default_factory=dict)
     """Scores of the responses by the file's own evaluation, by id, where it has some."""
     notes: tuple[str, ...] = ()
-    """What was accepted that is not as it should be, with its number, a sentence each."""
+    """Deviations that were accepted, with their number, a sentence each."""
 
 
 def match(

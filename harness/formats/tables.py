@@ -35,7 +35,7 @@ MAX_CELL = 2**24  # bytes
 READ = ("prediction", "question", "answer", "index", *ID_KEYS, *VIDEO_KEYS)
 """Columns that are read, in which a cell that a program altered is refused."""
 ERRORS = re.compile(r"#(?:NAME\?|REF!|VALUE!|DIV/0!|N/A|NUM!|NULL!|SPILL!|CALC!)|#{3,}")
-"""What spreadsheet programs show in the place of a text: errors, and columns that are narrow."""
+"""Texts that spreadsheet programs show in place of a value: errors, and too narrow columns."""
 EMPTY = "predictions that are empty"
 ALTERED = (
     "A spreadsheet program altered it: give the table that VLMEvalKit wrote, or type the text."

@@ -1,4 +1,4 @@
-"""What may be said to each request: the methods' own prompts, writers and parsers.
+"""Draw responses to each request from the methods' own prompts, writers and parsers.
 
 A request is known by its wording alone, which is the methods' data; what it is answered with is
 written and read by their grammars, so that a change of theirs is one here.
@@ -202,7 +202,7 @@ _PARTS: Mapping[str, Callable[[str], object]] = {
     "box_3d": answer_prompts.boxes_3d,
     "text": _text,
 }
-"""What reads the answer part of a response, by its form."""
+"""Readers of the answer part of a response, by its form."""
 
 
 def _reads(read: Callable[[str], object], text: str) -> bool:

@@ -124,7 +124,7 @@ def _following(network: "PreTrainedModel") -> None:
 FILLS: Mapping[str, "Callable[[PreTrainedModel], None]"] = MappingProxyType(
     {"plain": _plain, "lively": _lively, "segmenting": _segmenting, "following": _following}
 )
-"""What draws a network's weights, by the family's `fill`."""
+"""Functions that draw a network's weights, by the family's `fill`."""
 
 
 def _save_weights(folder: Path, network: "PreTrainedModel", *, sharded: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a rehearsed process does before its command: the one place where things are replaced.
+"""Replace checkpoints, servers and devices in a rehearsed process, before its command.
 
 Checkpoints that are named as on the hub are stand-ins in a cache of the hub's own layout, which
 are made when they are first looked for. Servers are one on this machine. Networks say what

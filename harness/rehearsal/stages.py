@@ -45,7 +45,7 @@ class Stage:
 
     name: str
     arguments: tuple[str, ...]
-    """What stands behind `harness`."""
+    """Arguments of `harness`."""
     processes: int = 1
     after: tuple[str, ...] = ()
     """Names of other stages."""
@@ -61,7 +61,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a stage."""
+    """Result of a stage."""
 
     code: int | None
     """Exit code; None: a stage before it failed."""
@@ -71,7 +71,7 @@ class Outcome:
     reason: str = ""
     """The last line that it printed as an error; empty after a success."""
     output: str = ""
-    """What it wrote to standard output."""
+    """Text on its standard output."""
 
 
 Run = Callable[[Sequence[str]], int]

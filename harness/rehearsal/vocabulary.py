@@ -231,7 +231,7 @@ def _write_json(path: Path, value: object) -> None:
 WRITERS: Mapping[str, Callable[[Path, Mapping[str, Any]], None]] = MappingProxyType(
     {"qwen2": qwen2, "byte_level": byte_level, "of_class": of_class}
 )
-"""What writes a tokenizer's files, by the name that `standins.toml` gives it."""
+"""Functions that write a tokenizer's files, by the name that `standins.toml` gives it."""
 
 
 def write(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ class Pattern:
     """A template, read backwards in time linear in a text's length."""
 
     literals: tuple[str, ...]
-    """What stands before, between and after the gaps."""
+    """Texts before, between and after the gaps."""
     gaps: tuple[str, ...]
     """Names of the gaps, blanks as `_`."""
 

@@ -303,7 +303,7 @@ def survey(
 
 
 def _conversions(media: Media, *, every_frame: bool) -> set[str]:
-    """What a medium loses when it is shown."""
+    """Losses of a medium when it is shown."""
     lost = set(media.conversions)
     if every_frame and len(paths := files_of(media)) > 1:
         for path in paths[1:]:

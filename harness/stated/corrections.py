@@ -1,4 +1,4 @@
-"""What a response takes back: the text after its last correction."""
+"""Find the text after the last correction of a response."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a response does not state: calls of tools, words of inability, and what it denies."""
+"""Find what a response does not state: calls of tools, words of inability, and what it denies."""
 
 import re
 

@@ -8,7 +8,7 @@ ABOUT_ANSWER = re.compile(
     r"\W*(?:correct|right|consistent|based|supported|given|obtained|above|below|as follows|clear"
     r"|evident|obvious|shown|that|because)\b"
 )
-"""What may follow "the answer is" where no answer does."""
+"""Words that may follow "the answer is" where no answer does."""
 _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|get|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"

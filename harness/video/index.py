@@ -59,7 +59,7 @@ class Index:
     counted: bool = False
     """The stamps are 0, 1, 2, …: the file's own are useless, and frames are found by counting."""
     conversions: tuple[str, ...] = ()
-    """What a frame loses when it is shown, in words."""
+    """Losses of a frame when it is shown, in words."""
 
     def times(self) -> tuple[float, ...]:
         """Seconds from the start of the file, one a frame."""
@@ -107,7 +107,7 @@ def _index(path: Path, size: int, changed: int) -> Index:
 
 
 def _conversions(frame: "VideoFrame") -> Iterator[str]:
-    """What a frame loses on its way to RGB of 8 bits."""
+    """Losses of a frame on its way to RGB of 8 bits."""
     parts = frame.format.components
     if any(part.bits > 8 for part in parts):
         yield DEEP

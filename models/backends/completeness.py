@@ -55,7 +55,7 @@ class CheckpointPart:
 
     name: str
     lacks: str = ""
-    """What is lacking or wrong; empty: nothing is."""
+    """Missing or wrong parts; empty if complete."""
     fix: str = ""
 
 

@@ -42,7 +42,7 @@ FIXES: Mapping[str, str] = MappingProxyType(
         "stop": NO_SETTING,
     }
 )
-"""What to change, by the field of a request (`request_format`)."""
+"""Advice, by the field of a request (`request_format`)."""
 
 
 def refused_setting(data: bytes, body: bytes) -> str | None:

@@ -44,7 +44,7 @@ class Replay(Model):
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """Those of the model that reads responses; predictions need none."""
+        """Missing parts of the model that reads responses; predictions need none."""
         missing: Mapping[AnswerForm, str] = getattr(self.reader, "missing_parts", {})
         read = missing and any(row.kind == "response" for row in self.rows.values())
         return missing if read else {}

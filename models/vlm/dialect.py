@@ -45,7 +45,7 @@ FOLDER = files("harness.models.vlm").joinpath("dialects")
 NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?)"
 COMMA = r"\s{0,9},\s{0,9}"
 LEFT_OVER = re.compile(r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}")
-"""What is left of a place that is not in its form: leaving it out would change the number."""
+"""Remains of a place that is not in its form: leaving them out would change the number."""
 PLACE = "\0"
 REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}")
 BOX, POINT = 4, 2  # numbers of each

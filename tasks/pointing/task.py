@@ -130,7 +130,7 @@ def tuple_forms(**rule: Any) -> Forms:
 
 
 LMMS_FORMS = tuple_forms(whole="shares", rectangles="none")
-"""Those of lmms-eval, to which whole numbers are shares too."""
+"""Forms that lmms-eval reads; whole numbers are shares too."""
 
 
 def share_protocols(name: str, **kinds: tuple[Weights, Forms, str]) -> dict[str, Protocol]:
