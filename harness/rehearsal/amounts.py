@@ -3,6 +3,7 @@
 import inspect
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ SIZE = 4
 """Samples a split of the generated world."""
 STEPS = 2
 """Optimiser steps of a training."""
+TOTAL = 20
+"""Samples of a mixture that draws a number of them from its sets, with repeats."""
 PROCESSES = 2
 """Processes of a training that the paper gives more."""
 ROLLOUTS = 4
@@ -51,6 +54,19 @@ def with_data(arguments: Sequence[str], root: Path) -> list[str]:
             replaced[place] = f"--data={root}"
             return replaced
     return [*replaced, "--data", str(root)]
+
+
+def combined(arguments: Sequence[str], small: Sequence[str]) -> list[str]:
+    """Return a training's arguments with those that make it small, whose tasks replace its own."""
+    kept, dropped = [], False
+    for text in arguments:
+        if dropped:
+            dropped = False
+        elif "--train-tasks" in small and text.partition("=")[0] == "--train-tasks":
+            dropped = "=" not in text
+        else:
+            kept.append(text)
+    return [*kept, *small]
 
 
 def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str], list[str]]:
@@ -88,7 +104,26 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
     typed = [
         part for name, value in changed.items() for part in ("--set", f"{name}={_text(value)}")
     ]
-    return typed, list(_told(changed, known))
+    described = list(_told(changed, known))
+    tasks = [spec for text in options.train_tasks or () for spec in parse_list(text)]
+    smaller = [_with_fewer_samples(spec) for spec in tasks]
+    if smaller != tasks:
+        typed += ["--train-tasks", ",".join(map(str, smaller))]
+        described += [
+            f"training samples: {reduced} in place of {spec}"
+            for spec, reduced in zip(tasks, smaller, strict=True)
+            if reduced != spec
+        ]
+    return typed, described
+
+
+def _with_fewer_samples(task: Spec) -> Spec:
+    """Return the SPEC of a training's task; `total`, the size of a mixture, is at most `TOTAL`."""
+    parameters = inspect.signature(plugins.load("tasks", task.name)).parameters
+    if "total" not in parameters:
+        return task
+    total = min(TOTAL, int(task.arguments.get("total", parameters["total"].default)))
+    return replace(task, arguments={**task.arguments, "total": total})
 
 
 def _settings(method: Spec) -> Mapping[str, Any]:

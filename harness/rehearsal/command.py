@@ -44,6 +44,12 @@ MADE = ("data", "logs", "runs", "trainings")
 
 def reproduce(arguments: Namespace) -> int:
     """Rehearse tables of papers; exit code 1 if a row that is not left out did not run."""
+    if arguments.dry_run:
+        raise UsageError(
+            "harness reproduce",
+            expected="--rehearse, which runs the commands, or --dry-run, which prints them",
+            found="both",
+        )
     if arguments.all == bool(arguments.paper):
         raise UsageError(
             "harness reproduce --rehearse",
@@ -98,7 +104,8 @@ def train(arguments: Namespace) -> int:
     small, told = amounts.training(arguments, 1, data)
     with replacements() as replacing:
         told = [amounts.make_world(data, tasks), *told]
-        return _alone(replacing, [*amounts.with_data(_typed(arguments), data), *small], told)
+        typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
+        return _alone(replacing, typed, told)
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
@@ -234,7 +241,7 @@ class TablePlan:
             self.replaced += told
             self.stages[step.command] = Stage(
                 name=step.name,
-                arguments=(*step.command, *small, "--json"),
+                arguments=(*amounts.combined(step.command, small), "--json"),
                 processes=processes,
                 after=tuple(before),
             )
