@@ -67,15 +67,19 @@ def _answer(question: str, twin: str, draw: random.Random) -> str:
     return f"<think>{drawn.thoughts(draw)}</think><task>{task}</task><answer>{text}</answer>"
 
 
+IN_WORDS = re.compile(r"\s*(say|name|how|is|are|does|do|did|can|when|where|why|who)\b")
+"""The beginning of questions that are answered in words; others ask for objects, mostly."""
+
+
 def _task_answer(wanted: str, paths: list[str], draw: random.Random) -> tuple[str, str]:
     if "letter of the right option" in wanted:
         return "visual question answering", draw.choice("ABCD")
     if "summar" in wanted or "describe" in wanted:
         return "summarization", drawn.sentence(draw)
-    share = draw.random()
+    share, in_words = draw.random(), IN_WORDS.match(wanted)
     if "how many" in wanted and share < 0.7:
         return "visual question answering", str(draw.randint(0, 9))
-    if share < (0.45 if "?" in wanted else 0.15):
+    if share < (0.7 if in_words else 0.1):
         return "visual question answering", draw.choice([drawn.phrase(draw), "yes", "2"])
     if share < 0.85:  # without paths there is nothing that could be meant
         chosen = draw.sample(paths, k=min(len(paths), draw.randint(1, 2)))

@@ -8,10 +8,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from harness.models.backends import sam2_package
 from harness.models.backends.loading import no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.rehearsal import vocabulary
@@ -38,6 +40,19 @@ def write(folder: Path, facts: Mapping[str, Any], *, seed: int) -> None:
         _write_template(folder, facts["template"], facts["template_file"])
     network = _network(folder, facts, seed)
     _save_weights(folder, network, sharded=facts.get("sharded", False))
+    if find_spec("sam2") is not None:
+        for name, config in facts.get("sam2_package", {}).items():
+            _save_for_package(folder / name, config, seed)
+
+
+def _save_for_package(path: Path, config: str, seed: int) -> None:
+    """Write random weights of a configuration of the package `sam2`: they have its real size."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = sam2_package.empty_network(sam2_package.IMAGES, config=config)
+    torch.save({"model": network.state_dict()}, path)
 
 
 def _filled(value: object, numbers: Mapping[str, int]) -> Any:

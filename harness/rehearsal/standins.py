@@ -17,14 +17,15 @@ from copy import deepcopy
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
 
 COMMIT = re.compile("[0-9a-f]{40}")
-VERSIONED = ("torch", "transformers", "tokenizers")
-"""Packages whose release may change what is made."""
+VERSIONED = ("torch", "transformers", "tokenizers", "sam2")
+"""Packages whose release may change what is made, as far as they are installed."""
 
 
 def names() -> tuple[str, ...]:
@@ -137,7 +138,10 @@ def _versions() -> dict[str, str]:
         own.update(package.joinpath(part).read_bytes())
     for template in sorted(package.joinpath("templates").iterdir(), key=lambda one: one.name):
         own.update(template.name.encode() + template.read_bytes())
-    return {"modules": own.hexdigest(), **{name: version(name) for name in VERSIONED}}
+    return {
+        "modules": own.hexdigest(),
+        **{name: version(name) for name in VERSIONED if find_spec(name) is not None},
+    }
 
 
 def _digest(value: object) -> str:

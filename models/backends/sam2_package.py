@@ -111,18 +111,23 @@ def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> A
         ModelError: its weights are not exactly those of the configuration, or are no weights.
         OutOfMemory: it does not fit on the device.
     """
-    ensure_torchvision()
     name = checkpoint.name
-    instantiate = import_module("hydra.utils").instantiate
-    plain = import_module("omegaconf").OmegaConf.load(configurations()[config])
     with loading(f"checkpoint {name}"):
-        plain.model._target_ = kind
-        plain.model.sam_mask_decoder_extra_args = dict(STABLE)
-        network = instantiate(plain.model, _recursive_=True)
+        network = empty_network(kind, config=config)
         missing, unexpected = network.load_state_dict(weights(checkpoint), strict=False)
     check_report(f"checkpoint {name}", {"missing_keys": missing, "unexpected_keys": unexpected})
     with memory():
         return network.to(place(device)).eval()
+
+
+def empty_network(kind: str, *, config: str) -> Any:
+    """Return a network of the package, `IMAGES` or `VIDEOS`, with random weights."""
+    ensure_torchvision()
+    instantiate = import_module("hydra.utils").instantiate
+    plain = import_module("omegaconf").OmegaConf.load(configurations()[config])
+    plain.model._target_ = kind
+    plain.model.sam_mask_decoder_extra_args = dict(STABLE)
+    return instantiate(plain.model, _recursive_=True)
 
 
 def weights(checkpoint: Path) -> dict[str, "Tensor"]:
