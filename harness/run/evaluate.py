@@ -32,12 +32,7 @@ from harness.run.batching import (
 )
 from harness.run.contents import write_contents
 from harness.run.distributed import Leader, ProcessRank, rendezvous, share
-from harness.run.manifest import (
-    begin_or_resume,
-    manifest_of,
-    refuse_other_numbers,
-    set_aside,
-)
+from harness.run.manifest import begin_or_resume, keeps_its_numbers, manifest_of, set_aside
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
 from harness.run.preflight import Survey, conversion_text, preflight, read_once, survey
@@ -468,11 +463,11 @@ class _Evaluation:
             )
             return
         results = scorer.results(manifest)
-        if not predicted and (self.folder / RESULTS).exists():
-            refuse_other_numbers(
-                self.folder, results, rescore=self.options.rescore, progress=self.progress
-            )
-        finish(self.folder, scorer.done, results, manifest=renewed)
+        has_results = not predicted and (self.folder / RESULTS).exists()
+        if not has_results or not keeps_its_numbers(
+            self.folder, results, rescore=self.options.rescore, progress=self.progress
+        ):
+            finish(self.folder, scorer.done, results, manifest=renewed)
         if len(served := results["ledger"].get("served", ())) > 1:
             self.progress.note(
                 f"{self.task.name}: the server answered as {', '.join(served)}: these numbers are "

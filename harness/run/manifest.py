@@ -1,7 +1,7 @@
 """The manifest, written before a run: everything that is needed to repeat it, or to resume it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
 """Fields of a manifest that may differ in a run that is resumed."""
 DERIVED = ("deviations", "infrastructure_limit")
 """Fields that are those of the last attempt."""
+OF_METRICS = ("metrics", "intervals", "better", "about")
+"""Tables of results with an entry for each metric."""
 
 
 def manifest_of(
@@ -164,32 +166,64 @@ def begin_or_resume(
     return None
 
 
-def refuse_other_numbers(
-    folder: Path, results: dict[str, object], *, rescore: bool, progress: Progress
-) -> None:
-    """Raise ResumeMismatch if a finished run's predictions or their scores have changed.
+def keeps_its_numbers(
+    folder: Path, results: dict[str, Any], *, rescore: bool, progress: Progress
+) -> bool:
+    """Return True if a finished run has all of these results, and False if they are to be written.
 
-    The scoring code, --metrics or the journal has changed then, which must not go unnoticed. With
-    `rescore` nothing is raised. Records that cannot be read are noted and written again.
+    Metrics that were not asked for before are to be written, and those that are not asked for now
+    stay. Records that cannot be read are noted and written again. With `rescore` all is written.
+
+    Raises:
+        ResumeMismatch: predictions or their scores have changed, since the scoring code or the
+            journal has, which must not go unnoticed.
     """
+    if rescore:
+        return False
     try:
         stored = Run(folder).results
         outcome = changed_files(folder) if (folder / CHECKSUMS).is_file() else {}
     except StoreError as error:
         progress.note(f"{error}. It is written again")
-        return
-    diff = changed_numbers(stored, results)
+        return False
+    added = results["metrics"].keys() - stored["metrics"].keys()
+    dropped = stored["metrics"].keys() - results["metrics"].keys()
+    if added and dropped:  # neither has all
+        diff = changed_numbers(stored, results)
+    else:
+        diff = changed_numbers(_without(stored, dropped), _without(results, added))
     diff += [
         f"{name}: {how} since it was scored"
         for name, how in outcome.items()
         if name not in (MANIFEST, RESULTS, SCORES)
     ]
-    if diff and not rescore:
+    if diff:
         shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
         raise ResumeMismatch(
             f"run {folder} is finished, and its predictions or what they score are other ones now "
             f"(old → new)\n  {shown}\nPass --rescore to replace its numbers"
         )
+    if added:
+        progress.note(f"run {folder.name} gets {', '.join(sorted(added))} beside its metrics")
+    elif dropped:
+        progress.note(f"run {folder.name} keeps {', '.join(sorted(dropped))} too")
+    return bool(dropped)
+
+
+def _without(results: Mapping[str, Any], metrics: Set[str]) -> dict[str, Any]:
+    """Return results without what they say of some metrics."""
+
+    def kept(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {
+            key: {name: number for name, number in inner.items() if name not in metrics}
+            if key in OF_METRICS and isinstance(inner, Mapping)
+            else kept(inner)
+            for key, inner in value.items()
+        }
+
+    return {key: kept({key: value})[key] for key, value in results.items()}
 
 
 def set_aside(folder: Path) -> None:

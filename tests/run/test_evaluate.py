@@ -355,6 +355,16 @@ def test_other_numbers_for_the_same_predictions_are_refused(dots, tmp_path, monk
     assert again == pytest.approx(first / 2)
 
 
+def test_a_finished_run_gets_further_metrics_and_keeps_those_it_has(dots, tmp_path):
+    few = run(dots, tmp_path / "a").results
+    further = TaskSource("dots", dots, ("reasoning_tokens",)).build()
+    more = evaluate(further, parse("dot_finder"), tmp_path / "a", Options()).results
+    assert more["metrics"].keys() - few["metrics"].keys() == {"reasoning tokens"}
+    assert run(dots, tmp_path / "a").results == more
+    fresh = evaluate(further, parse("dot_finder"), tmp_path / "b", Options()).results
+    assert fresh == more
+
+
 def test_a_scorer_that_fails_does_not_stop_the_predictions(dots, tmp_path, monkeypatch):
     import toys
 
