@@ -141,6 +141,8 @@ def _told(changed: Mapping[str, object], known: Mapping[str, Any]) -> Iterator[s
     for name, value in changed.items():
         if value is None:
             yield f"{name}={known[name]}: left out, the package is not installed here"
+        elif name == "ratings":
+            yield f"ratings: a file in the rehearsal's folder in place of {known[name]}"
         else:
             yield f"{name}: {value} in place of {known.get(name)}"
 

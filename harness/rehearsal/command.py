@@ -38,7 +38,7 @@ PAGE = "rehearsal.md"
 """Table of a rehearsal, in its folder."""
 MARKER = ".harness-rehearsal"
 """File that says that a folder is a rehearsal's, and may be made anew."""
-MADE = ("data", "logs", "runs", "trainings")
+MADE = ("data", "files", "logs", "runs", "trainings")
 """Folders of a rehearsal beside its boards."""
 
 
@@ -128,9 +128,12 @@ def _alone(replacing: Replacements, arguments: Sequence[str], told: Sequence[str
 
 
 def _always(replacing: Replacements) -> list[str]:
+    cache = replacing.cache
+    if cache.is_relative_to(Path.home()):
+        cache = "~" / cache.relative_to(Path.home())
     return [
         "checkpoints: stand-ins of the same classes and files, tiny, with random weights, in "
-        f"{replacing.cache}; what they say is drawn from the methods' grammars, with errors",
+        f"{cache}; what they say is drawn from the methods' grammars, with errors",
         "servers: one on this machine, which answers for all",
         "devices: the CPU",
     ]
@@ -227,8 +230,8 @@ class TablePlan:
                     name=name, arguments=command, after=tuple(trained), alone=model
                 )
                 packages = [one for one in step.needs if isinstance(one, Package)]
-                if absent := [str(one) for one in packages if not one.is_given]:
-                    self.missing[name] = "; ".join(absent)
+                if absent := [package.name for package in packages if not package.is_given]:
+                    self.missing[name] = f"the package {' and '.join(absent)} is not installed"
             yield self.stages[command]
 
     def _training(self, step: tables.Step, before: Sequence[str]) -> Stage:
@@ -237,7 +240,7 @@ class TablePlan:
             if processes < step.processes:
                 self.replaced.append(f"{step.processes} processes of a training: {processes}")
             typed = build_parser("train").parse_args(step.command)
-            small, told = amounts.training(typed, processes, self.out / step.name)
+            small, told = amounts.training(typed, processes, self.out / "files" / step.name)
             self.replaced += told
             self.stages[step.command] = Stage(
                 name=step.name,
@@ -265,7 +268,7 @@ class TablePlan:
         for definition, row, stages in self.rows:
             absent = [self.missing[stage.name] for stage in stages if stage.name in self.missing]
             if absent:
-                yield report.left_out(definition, row, f"needs {absent[0]}")
+                yield report.left_out(definition, row, absent[0])
             elif row.model:
                 own = [(stage, outcomes[stage.name]) for stage in dict.fromkeys(stages)]
                 yield report.rehearsed(definition, row, own)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Literal, TypeAlias
 
 from harness.errors import MissingDependency
@@ -126,10 +127,15 @@ def as_markdown(rows: Sequence[RehearsedRow], replaced: Sequence[str]) -> str:
             continue
         lines += ["", f"## {title}", "", "| table | row | outcome | stages | memory |"]
         lines += ["|---|---|---|---|---|"]
+        letters: dict[str, str] = {}
         for row in own:
-            reason = "" if row.state == "ran" else f": {row.reason}"
-            cells = (row.table, row.row, row.state + reason, row.timing, _memory(row.peak))
+            outcome = row.state if row.state == "ran" else f"{row.state}: {row.reason}"
+            if row.state == "left out":
+                letter = letters.setdefault(row.reason, ascii_lowercase[len(letters)])
+                outcome = f"left out ({letter})"
+            cells = (row.table, row.row, outcome, row.timing, _memory(row.peak))
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines += ["", *(f"- ({letter}) {reason}" for reason, letter in letters.items())]
     return "\n".join([*lines, ""])
 
 
