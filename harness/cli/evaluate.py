@@ -22,7 +22,7 @@ from harness.cli.output import say, show_json
 from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import Unavailable, UnsupportedAnswerForm, UsageError
+from harness.errors import ModelError, Unavailable, UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
 from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
@@ -34,6 +34,7 @@ from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task
+from harness.types import FailureKind
 
 SHOWN = 6
 """Maximum number of run folders that are listed at the end."""
@@ -91,6 +92,15 @@ def evaluate(arguments: Namespace) -> int:
         return UnsupportedAnswerForm.exit_code
     if lost:
         raise Unavailable("; ".join(lost))
+    for model, results in shown.items():
+        for task, outcome in results.items():
+            if 0 < outcome.get("n_total", 0) == outcome["failures"][FailureKind.MODEL]:
+                raise ModelError(
+                    f"{model} on {task}",
+                    expected="an answer to at least one sample",
+                    found=f"{outcome['n_total']} failures of the model itself",
+                    fix="Mend it, and run the command again with --retry-failed.",
+                )
     return int(any(one.get("decision") == "worse" for one in outcomes))
 
 

@@ -25,7 +25,7 @@ from harness.errors import UsageError
 from harness.leaderboards.definitions import BoardRow, Definition, definitions, find
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
-from harness.rehearsal import amounts, report, server
+from harness.rehearsal import amounts, report, server, standins
 from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.report import RehearsedRow
 from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
@@ -73,7 +73,7 @@ def reproduce(arguments: Namespace) -> int:
     if not plan.rows:
         names = ", ".join(dict.fromkeys(row.row for one in chosen for row in one.rows))
         raise UsageError("--rows", expected=f"among {names}", found=", ".join(arguments.rows))
-    with replacements() as replacing:
+    with replacements(standins.served()) as replacing:
         world = amounts.make_world(out / "data")
         rows = plan.play(replacing)
     replaced = [*_always(replacing), world, *dict.fromkeys(plan.replaced)]
@@ -140,8 +140,12 @@ def _always(replacing: Replacements) -> list[str]:
 
 
 @contextmanager
-def replacements() -> Iterator[Replacements]:
-    """Start the server, and point this process at the stand-ins, until the end of the block."""
+def replacements(models: Sequence[str] = ()) -> Iterator[Replacements]:
+    """Start the server, and point this process at the stand-ins, until the end of the block.
+
+    Args:
+        models: Names that the server answers for; none: any, as for a SPEC of the user's own.
+    """
     port = free_port()
     replacing = Replacements(cache=_cache(), port=port)
     replacing.enter()
@@ -151,7 +155,7 @@ def replacements() -> Iterator[Replacements]:
         die_with(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            with server.serve(port=port):
+            with server.serve(port=port, models=models):
                 signal.pause()
         finally:
             os._exit(1)

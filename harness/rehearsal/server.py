@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server on this machine that answers for any model, by `responses.draw`.
+"""An OpenAI-compatible server on this machine that answers for models by `responses.draw`.
 
 Rating models, judges and API models are reached through it at `Served.url`, with the requests that
 the backend `openai` sends. It listens on 127.0.0.1 alone.
@@ -46,7 +46,7 @@ def serve(*, seed: int = 0, models: Sequence[str] = (), port: int = 0) -> Iterat
 
     Args:
         seed: Another seed draws other responses.
-        models: Names that `/v1/models` lists; a request for any other one is answered too.
+        models: Names that `/v1/models` lists, and that alone are answered for; none: any name is.
         port: Port to listen on; 0: a free one.
     """
     server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
@@ -60,6 +60,10 @@ def serve(*, seed: int = 0, models: Sequence[str] = (), port: int = 0) -> Iterat
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class UnknownModel(Exception):
+    """A request for a model that is not served."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -85,6 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
             if not self._is_chat():
                 raise LookupError(f"there is no {self.path}")
             self._send(200, self._answering.completion(body))
+        except UnknownModel as error:
+            self._answering.served.faults.append(str(error))
+            self._send(404, {"error": {"message": str(error), "type": "NotFoundError"}})
         except LookupError as error:
             self._refuse(400 if self._is_chat() else 404, error)
         except (ValueError, TypeError, AttributeError, OSError) as error:
@@ -129,11 +136,14 @@ class _Answering:
 
         Raises:
             LookupError: a part of the request is missing.
+            UnknownModel: the model is not among those that are served.
             ValueError: it streams, or an image cannot be read.
         """
         if body.get("stream"):
             raise ValueError("streams are not served")
         model = str(body["model"])
+        if self.models and model not in self.models:
+            raise UnknownModel(f"The model `{model}` does not exist.")
         asked = asked_of(body)
         text = draw(asked, seed=self.seed).text
         limit = body.get("max_completion_tokens", body.get("max_tokens")) or len(text)

@@ -33,6 +33,11 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_table()["names"]))
 
 
+def served() -> tuple[str, ...]:
+    """Return the names that a rehearsed server answers for: of the hub, and of vendors' servers."""
+    return (*names(), *_table()["served"])
+
+
 def families() -> Mapping[str, str]:
     """Return the family of each published name that has a stand-in."""
     return {name: facts["family"] for name, facts in _table()["names"].items()}

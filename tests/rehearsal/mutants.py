@@ -8,6 +8,7 @@ command fails with a message that names the thing.
 """
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
@@ -40,6 +41,8 @@ FILES = (
     "model.safetensors.index.json",
 )
 """Files whose loss a loader has to notice, where a checkpoint has them."""
+SERVED = re.compile(r"openai\([^()]*\)")
+"""A model behind a server, whose files are the server's."""
 SAYS = {
     "chat_template.json": ("chat template",),
     "chat_template.jinja": ("chat template",),
@@ -130,12 +133,18 @@ def checkpoints(stages: Sequence[Stage]) -> Iterator[Mutant]:
                 expected=(f"{name}-lost",),
             )
     for stage, (method, path) in trainings(stages):
-        for name in named(path.read_text("utf-8").replace('"', "=")):
+        for name in named(read_in_training(path).replace('"', "=")):
             what = f"{method} {path.stem}: {name}"
             text = path.read_text("utf-8").replace(name, f"{name}-lost")
             yield of_config(
                 stage, path, text, kind="checkpoint", what=what, expected=f"{name}-lost"
             )
+
+
+def read_in_training(path: Path) -> str:
+    """Return a configuration without comments and what only a later evaluation reads."""
+    lines = path.read_text("utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith(("#", "eval_model")))
 
 
 def trainings(stages: Sequence[Stage]) -> Iterator[tuple[Stage, tuple[str, Path]]]:
@@ -200,6 +209,8 @@ def prompts(stages: Sequence[Stage]) -> Iterator[Mutant]:
             if (name, path.name) in done or "{Question}" not in text:
                 continue
             if path.stem in ("sam3", "prompt_direct", "coarse", "fine"):  # of other settings
+                continue
+            if name == "qwen_vl" and f"prompt={path.stem}" not in model:
                 continue
             done.add((name, path.name))
             yield Mutant(
@@ -293,7 +304,8 @@ def files(stages: Sequence[Stage]) -> Iterator[Mutant]:
     with tempfile.TemporaryDirectory() as cache:
         for stage in stages:
             model = model_of(stage)
-            for name in named(model) if "/trainings/" not in model else ():
+            local = SERVED.sub("", model)
+            for name in named(local) if "/trainings/" not in model else ():
                 folder = standins.make(name, None, Path(cache))
                 for file in FILES:
                     if spared(folder, file):
@@ -350,7 +362,7 @@ def try_all(chosen: Sequence[Mutant], out: Path) -> list[str]:
         if not killed:
             survivors.append(f"{mutant.name}: code {outcome.code}, {outcome.reason}")
 
-    with replacements() as replacing:
+    with replacements(standins.served()) as replacing:
         amounts.make_world(out / "data")
         warm_up()
         stages = [

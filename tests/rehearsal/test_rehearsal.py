@@ -83,6 +83,16 @@ def test_every_row_of_the_papers_is_run_or_left_out_with_a_reason(tmp_path):
     assert [line for line in lines if line.state != "left out"] == []
 
 
+def test_models_of_servers_in_tables_are_served(tmp_path):
+    plan = TablePlan(tmp_path, None)
+    for definition in definitions():
+        if definition.paper in PAPERS:
+            plan.add(definition)
+    behind = re.compile(r"openai\((?:[^()]*,)?(?:model|checkpoint)=([^,)]+)")
+    named = {name for stage in plan.stages.values() for name in behind.findall(stage.line)}
+    assert named and named <= set(standins.served())
+
+
 def test_reasons_are_of_rows_that_there_are():
     rows = {row.row.partition(" [")[0] for one in definitions() for row in one.rows}
     assert set(report._reasons()) <= rows

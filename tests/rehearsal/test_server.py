@@ -98,3 +98,12 @@ def test_what_is_no_request_is_refused_and_noted(plain: object, status: int) -> 
         assert len(served.faults) == 1
         with urllib.request.urlopen(f"{served.url}/models") as answer:
             assert json.load(answer) == {"object": "list", "data": []}
+
+
+def test_a_model_that_is_not_served_is_refused_as_servers_do() -> None:
+    request = {"messages": [{"role": "user", "content": "How many?"}]}
+    with serve(models=["known"]) as served:
+        url = f"{served.url}/chat/completions"
+        assert post(url, {**request, "model": "known"})[0] == 200
+        status, answer = post(url, {**request, "model": "other"})
+    assert status == 404 and "`other` does not exist" in answer["error"]["message"]
