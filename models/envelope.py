@@ -7,7 +7,7 @@ from typing import TypeAlias
 from harness.errors import HarnessError, ParseError
 from harness.models.grammar import Item, ParseResult, frame_tag, take_apart
 from harness.plugins import describe_error
-from harness.stated.refusals import denies, refuse_tool_call, says_unable
+from harness.stated.refusals import denied_after, refuse_tool_call, says_unable
 
 Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
 """The objects of an answer, and notes of the repairs that reading them took."""
@@ -48,11 +48,14 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
 
 
 def _refuse_denied(said: str) -> None:
-    """Raise where the words before the first place deny it, and where a tool is called."""
+    """Raise where words before or after the places deny them, and where a tool is called."""
     refuse_tool_call(said)
     before, bracket, _ = re.split(r"([\[{(<`]|\Z)", said[:2000], maxsplit=1)
-    if bracket and (denies(before) or says_unable(before)):
+    after = re.split(r"[\]})>]", said[-2000:])[-1].strip(" `").partition("\n")[0].partition(". ")[0]
+    if bracket and (denied_after(before, whole=True) or says_unable(before)):
         raise ParseError("response", expected="places", found=repr(before[:60]))
+    if bracket and denied_after(after, whole=True):
+        raise ParseError("response", expected="places", found=repr(after[:60]))
 
 
 def begin_response(think: str | None, *, frame: int | None) -> str:

@@ -81,7 +81,7 @@ def test_an_inverted_box_is_wrong_for_predictions_and_only_a_miss_for_rewards():
 
 def test_repairs_are_reported():
     result = locate.parse(FENCED.replace("}", "},"))
-    assert result.items == (Item(Box(10.0, 20.0, 30.0, 40.0)),)
+    assert result.items == (Item(Box(10.0, 20.0, 30.0, 40.0), label="dog"),)
     assert result.notes == ("trailing comma",)
 
 
