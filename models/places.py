@@ -36,7 +36,9 @@ _PIXELS = re.compile(r"(?i:\bpixels?\b|\b(\d{3,5})\s?[x×]\s?(\d{3,5})\b)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NO_LABEL = re.compile(r"\W*(?i:not|no(?!\.)|none|nothing|background|n/a)\b")
 _COMMON = frozenset(
-    ["a", "all", "an", "and", "are", "at", "box", "boxes", "bounding", "by", "coordinates", "detect", "each", "every", "find", "for", "from", "here", "in", "is", "it", "its", "json", "left", "locate", "located", "next", "object", "objects", "of", "on", "one", "or", "please", "point", "points", "right", "target", "that", "the", "there", "these", "this", "those", "to", "we", "what", "where", "which", "who", "with"]
+    "a all an and are at box boxes bounding by coordinates detect each every find for from here in"  # noqa: SIM905
+    " is it its json left locate located next object objects of on one or please point points right"
+    " target that the there these this those to we what where which who with".split()
 )
 
 

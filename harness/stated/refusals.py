@@ -27,6 +27,11 @@ _DENIES = re.compile(
     r"|incorrect|wrong|false|except|nothing|(?:anything|everything|all) but"
     r"|nicht|kein\w*|pas|non|нет|не)\b|n['’]t\b)|[不没沒無无未]|并非"
 )
+ABOUT_ANSWER = re.compile(
+    r"\W*(?:correct|right|consistent|based|supported|given|obtained|above|below|as follows|clear"
+    r"|evident|obvious|shown|that|because)\b"
+)
+"""Words that may follow "the answer is" where no answer does."""
 _CLAUSE = re.compile(
     r"[.;!?](?=\s)|[,:\n。；，！？]|(?<!anything )(?<!everything )(?<!all )\bbut\b"
 )

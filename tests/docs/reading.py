@@ -19,8 +19,9 @@ from harness.models.grammar import Prompt
 from harness.models.pipeline import PromptedModel
 from harness.models.vlm.dialect import names
 from harness.spec import parse
+from harness.stated.intervals import stated_interval
 from harness.stated.letters import stated_letter
-from harness.stated.numbers import stated_interval, stated_number
+from harness.stated.numbers import stated_number
 from harness.thoughts import after_thought
 
 HERE = Path(__file__).resolve().parent
