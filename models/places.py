@@ -18,13 +18,17 @@ SLACK = 0.05
 _TEXTS = re.compile(r"(:\s{0,9})\"(?:[^\"\\\n]|\\.){0,500}\"|<(ref|\|?\w*ref\w*\|)>.{0,500}?</?\|?")
 """Texts under a key, or in a tag of a name: they may hold any words."""
 _OTHER_ORDER = re.compile(
-    r"(?i:\bc?xywh\b|\bcxcywh\b|\bltwh\b|\bc_?x\b,?\s{0,3}c_?y\b|\bx,\s{0,3}y,\s{0,3}w\b"
-    r"|\bwidth\b.{0,40}\bheight\b|\"(?:format|units?|scale|order|image_\w+|category_id)\"\s{0,9}:)",
+    r"(?i:(?<![a-z])(?:c?xywh|cxcywh|ltwh)(?![a-z])|\bc_?x\b,?\s{0,3}c_?y\b|\bx,\s{0,3}y,\s{0,3}w\b"
+    r"|\bwidth\b.{0,40}\bheight\b"
+    r"|\"(?:\w{0,20}format|units?|scale|order|image_\w{1,20}|category_id)\"\s{0,9}:)",
     re.DOTALL,
+)
+_MEANING = re.compile(
+    r":\s{0,9}\"(?i:relative|absolute|normali[sz]ed|percent\w{0,9}|pixels?|\w{0,3}xy\w{0,3}|yxyx)\""
 )
 _Y_FIRST = re.compile(r"(?i:\by_?(?:0|1|min)\b,?\s{0,3}x_?(?:0|1|min)\b)")
 _NOT_THERE = re.compile(
-    r"\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct|target)|exists?|match\w{0,9})\""
+    r"\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct|target)|exists?|match\w{0,9})\""
     r"\s{0,9}:\s{0,9}(?:false|null|0)\b"
 )
 _PERCENT = re.compile(r"(?i:%|\bper ?cent)")
@@ -34,7 +38,10 @@ _SHARES = re.compile(
 _PIXELS = re.compile(r"(?i:\bpixels?\b|\b(\d{3,5})\s?[x×]\s?(\d{3,5})\b)")
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_NO_LABEL = re.compile(r"\W*(?i:not|no(?!\.)|none|nothing|background|n/a)\b")
+_NO_LABEL = re.compile(
+    r"(?i:\W*(?:not|no(?!\.)|none|nothing|background|n/a)\b"
+    r"|.*\bnot (?:visible|found|present|there)\b)"
+)
 _COMMON = frozenset(
     "a all an and are at box boxes bounding by coordinates detect each every find for from here in"  # noqa: SIM905
     " is it its json left locate located next object objects of on one or please point points right"
@@ -74,9 +81,10 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
         ParseError: it does.
     """
     answer = tag_text(said, "answer")
-    text = _TEXTS.sub(r"\1", said if answer is None else answer)
+    whole = said if answer is None else answer
+    text = _TEXTS.sub(r"\1", whole)
     side = canvas.extent[0] if canvas.is_shares else None
-    other = _OTHER_ORDER.search(text) or _NOT_THERE.search(text)
+    other = _MEANING.search(whole) or _OTHER_ORDER.search(text) or _NOT_THERE.search(text)
     if not canvas.y_first:
         other = other or _Y_FIRST.search(text)
     if side != 100:
@@ -107,7 +115,8 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
         if _NO_LABEL.match(label):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
     named = {label for label in labels if asked & _words(label)}
-    if named and named != labels:
+    exact = {label for label in labels if _words(label) <= asked}
+    if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
 
 

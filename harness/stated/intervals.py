@@ -38,7 +38,9 @@ _LENGTH = re.compile(
     r"|\A\W*the (?:video|clip) (?:is|lasts|has a (?:duration|length) of) \d[\d.]{0,9}\s?"
     r"s(?:ec(?:onds?)?)?\b(?: long)?[.,]\s)"
 )
-_LIST_MARK = re.compile(r"\A\W*(?:(?i:event|segment|clip|moment|answer)\s)?1[.):]\s(?=.*\d.*\d)")
+_LIST_MARK = re.compile(
+    r"\A\s*[-*•]\s+|\A\W*(?:(?i:event|segment|clip|moment|answer)\s)?1[.):]\s(?=.*\d.*\d)"
+)
 _BETWEEN = re.compile(
     r"(?:[\s*_`\"'<>\[\](){}|:=;,.~–—→-]"
     r"|\b(?i:to|till|until|thru|through|up|and|then|it|is|the|at|about|approximately|around"
@@ -50,6 +52,18 @@ _ENDS = re.compile(r"(?i:\b(?:ends?|ending|ended|stops?|stopping|finish(?:es|ed)
 _BETWIXT = re.compile(r"(?i:\b(?:between|from|starts?|begins?|starting|beginning)\b)")
 _STARTS = ("start", "begin", "from", "t_start", "start_sec", "start_seconds")
 _STOPS = ("end", "stop", "to", "t_end", "end_sec", "end_seconds")
+_BEFORE = re.compile(
+    r"(?:\A|[^\w\s]|\n"
+    r"|(?<!\w)(?i:from|between|at|around|about|approximately|roughly|is|are|in|the|a|of|t|s|t0|starts?"
+    r"|starting|started|begins?|beginning|began|(?:start)?_?(?:time|sec)|timestamps?|interval|range"
+    r"|span|segment|moment|stretch|seconds?|sec|happens?|occurs?|appears?|place|answer|within|by"
+    r"|de|von|vom|entre|zwischen|от|с)|[从自在为是]|t_start)\s*\Z"
+)
+"""What stands before the first time; another word may count something else."""
+_AFTER = re.compile(
+    r"\s*(?:\Z|[^\w\s%°+/-]|\n|(?i:in|of|on|during|when|where|while|as|the|a|an|he|she|they|it|is"
+    r"|marks?|inclusive|with|and|approximately|respectively)\b|[之间内时為为結结开]|ほど|です|입니다)"
+)
 _OTHER_UNITS = re.compile(
     r"(?i:\d\s*(?:%|percent|m|h|min|mins|minutes?|hours?|hrs?|ms|milliseconds?|frames?|分|小时)"
     r"(?![a-z])|(?<![a-z])(?:idx|index|indices|percent\w*)(?![a-z])"
@@ -129,7 +143,9 @@ def _is_outside(text: str, found: Sequence[Numeral]) -> bool:
         or says_unable(text)
         or denies(before)
         or denied_after(_NOT_BEYOND.sub("", after), whole=True)
-        or any(pattern.search(text) for pattern in (_NOT_WITHIN, _OTHER_UNITS, _LASTS))
+        or not (_BEFORE.search(before) and _AFTER.match(after))
+        or _NOT_WITHIN.search(text[: first.end])
+        or any(pattern.search(text) for pattern in (_OTHER_UNITS, _LASTS))
     )
 
 
@@ -150,15 +166,17 @@ def _of_keys(fields: dict[str, object]) -> tuple[float, float] | None:
     others = [value for key, value in fields.items() if not isinstance(value, str) or key == "unit"]
     if len(starts) != 1 or (not ends and lasts is None):
         return None
-    start, last = _second(starts[0]), _second(lasts)
-    end = _second(ends[0]) if len(ends) == 1 else start + last
-    if others or (lasts is not None and not math.isclose(end - start, last)):
+    (start, is_clock), (last, _) = _second(starts[0]), _second(lasts)
+    end, is_same = _second(ends[0]) if len(ends) == 1 else (start + last, is_clock)
+    if others or is_clock != is_same or (lasts is not None and not math.isclose(end - start, last)):
         return -1, -1
     return start, end
 
 
-def _second(value: object) -> float:
-    """Return a time of a JSON object; not a number for anything else."""
+def _second(value: object) -> tuple[float, bool]:
+    """Return a time of a JSON object, and True of a clock; not a number for anything else."""
     text = _seconds_alone(json.dumps(value))
     found = list(islice(numerals(text, stretch=True), 2))
-    return found[0].value if len(found) == 1 and not _OTHER_UNITS.search(text) else math.nan
+    if len(found) != 1 or _OTHER_UNITS.search(text):
+        return math.nan, False
+    return found[0].value, found[0].is_clock

@@ -27,12 +27,16 @@ _WIDE = str.maketrans(
 _MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")
 _TAG = re.compile(r"</?\|?[a-zA-Z][^<>\n]{0,60}>")
 _WORD = r"[^\W\u3000-\u9fff\uac00-\ud7af]"  # of a script with blanks between words
-_MARKS = " \t\r\n.*_`\"'()[]{}$:!,|#=>-→∴✓✔✅☑【】"
+_MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑【】“”‘’«»「」『』…"
+_BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
-    r"\W*(?i:(?:(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps|possibly"
-    r"|(?:yes|no)(?=[,:.])|sure|ok(?:ay)?|by elimination|i (?:guess|think|believe|suppose)|unclear"
-    r"|but|so|if i had to guess|if forced to choose|that leaves(?: only)?)[\s,:.]{1,3})+"
+    r"\W*(?:(?i:(?:response|output|prediction|result|conclusion|verdict)(?=\W{0,4}:)|in conclusion"
+    r"|overall|only|(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps"
+    r"|possibly|(?:yes|no)(?=[,:.])|sure|ok(?:ay)?|by elimination|i (?:guess|think|believe|suppose)"
+    r"|unclear|but|so|if i had to guess|if forced to choose|that leaves(?: only)?)[\s,:.*]{1,4}"
+    r"|(?:综上|应该是|肯定是)[，,]?)+(?=\W*[A-Z]\W*\Z)"
 )
+"""Words before a letter that is all the rest of a response."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
     r"|initially|neither)\b|n['’]t\b|不)"
@@ -40,6 +44,7 @@ _DOUBT = re.compile(
 _LEADS = re.compile(r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?)")
 _GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
 _OR = re.compile(r"\W{0,4}(?i:or|maybe|perhaps|possibly)\b")
+_QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
@@ -75,7 +80,7 @@ _INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
 _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
-    rf"|[:–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
+    rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
     r"|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
 )
 _SAYS = (
@@ -121,7 +126,7 @@ def _patterns(letters: str) -> _Patterns:
     )
     opening = (
         rf"\s*(?P<letters>{several})"
-        r"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$|\s*,\s|\s*[-–—]\s|\n)"
+        rf"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$|\s*,\s(?!{letter})|\s*[-–—]\s|\n)"
     )
     return _Patterns(
         rejected=re.compile(rejected),
@@ -162,13 +167,14 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
 
 
 def _bare(text: str, letters: str) -> set[str]:
+    text = _BULLET.sub("", text)
     bare = _HEDGE.sub("", text, count=1).strip(_MARKS) if _HEDGE.match(text) else text.strip(_MARKS)
     return {bare.upper()} if len(bare) == 1 and bare.upper() in letters else set()
 
 
 def _spelt_out(text: str, options: Sequence[str]) -> set[str]:
     """Return the letters whose options are the text, alone or with the letter in brackets."""
-    plain = text.strip(" .*").casefold()
+    plain = text.strip(" .*\"'{}`").casefold()
     found = set()
     for letter, option in zip(ascii_uppercase, options, strict=False):
         name = option.strip(" .").casefold()
@@ -185,12 +191,14 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
     }
     lines = re.finditer(rf"(?<!\w){letter}[.:)\s*_,(–—-]{{1,6}}([^\n]{{1,2000}})", text)
     named = {texts.get(line[1].strip(" .*_`\"')]}$").casefold(), letter) for line in lines}
+    named |= {texts.get(quoted.casefold(), letter) for quoted in _QUOTED.findall(text)}
     return bool(named - {letter})
 
 
 def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     by = _patterns(letters)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
+    text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
     found = _bare(text, letters)
     read_to = 0
     for statement in by.stated.finditer(text):

@@ -38,7 +38,7 @@ _JSON_VALUE = re.compile(
 _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|get|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
-    r"|so|thus|hence|therefore|go with|shows?|shown|depicts?|make|makes|making|sum|altogether"
+    r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono)\b|['’](?:s|re)\b|[是为為有共は총]|全部で|合計)"
 )
 _FILLS = (

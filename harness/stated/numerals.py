@@ -55,7 +55,7 @@ _NO_NUMBER = re.compile(r"(?:st|nd|rd|th|D|d)\Z")  # 2nd, 3D
 _UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")
 _NOT_A_UNIT = re.compile(
     r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未でπ].*|ish"
-    r"|より.*|.*(?:半|以[上下内]|ません|ない|아니).*)\Z"
+    r"|より.*|割|.*(?:半|多|以[上下内]|ません|ない|아니).*)\Z"
 )
 _BEFORE_BAD = re.compile(
     r"(?:(?<!#)#|\b(?i:no)\.|№|(?<![-=])[<>≤≥]=?"
@@ -72,11 +72,13 @@ _PRONOUN = re.compile(
 )
 _AFTER_BAD = re.compile(
     r"-\s*\Z|(?i:\s[e][-+]?\d|\s[ap]\.?m\b|\s?(?:±|\+/-|/|\\times)"
-    r"|[-\s]+(?:dozen|trillion|lakh|crore|k|point|hundredths?|tenths?"
+    r"|[-\s]+(?:dozen|pairs?|couples?|sets|trillion|lakh|crore|k|point|hundredths?|tenths?"
     r"|(?:and\s+)?(?:a\s+|one\s+)?(?:half|halves|quarters?|thirds?|fourths?|fifths?)"
     r"|first|second(?!s)|third|fourth|fifth|sixth|seventh|eighth|ninth"
     r"|(?:or|and) (?:so|more|less|fewer|above|below|over|under|up)|(?:oder|ou|o) (?:mehr|plus|más)"
     r"|max(?:imum)?|minimum|tops|plus|squared|cubed|[bmt]n|mi[ol]|ml[nd]|mrd|pi|[a-z]+ths|crores|lakhs|ish|factorial|dutzend)\b"
+    r"|,?\s+(?:and (?:change|some|a (?:bit|little))|give or take)\b"
+    r"|(?:\s+[^\W\d]+){1,2}\s+and an?\s+[^\W\d]|[^.;\n]{0,30}\b(?:if|unless|provided|assuming)\b"
     r"|(?:\s+[^\W\d]+){0,2}\s+at (?:least|most)\b"
     r"|\s+[^\W\d]+\s+and (?:a|one) (?:half|quarter|third)\b)"
     r"|\s[MBTG]\b|\s?(?:\?|…|\.{3}|~~|❌|で|아)|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
@@ -123,7 +125,8 @@ def _skipped(found: re.Match[str], before: str, after: str) -> bool:
         return True
     if found["words"]:
         words = found["words"].lower()
-        if _KNOWN_SET.search(before) or (words == "one" and _PRONOUN.search(before)):
+        is_pronoun = _PRONOUN.search(before) or re.match(r"\s+of\s", after)
+        if _KNOWN_SET.search(before) or (words == "one" and is_pronoun):
             return True
     return bool(_REJECTED.search(before) or _AFTER_REJECTED.match(after))
 

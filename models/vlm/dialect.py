@@ -45,11 +45,14 @@ from harness.types import Box, Point
 FOLDER = files("harness.models.vlm").joinpath("dialects")
 NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?)"
 COMMA = r"\s{0,9},\s{0,9}"
-LEFT_OVER = re.compile(r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}")
+LEFT_OVER = re.compile(
+    r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}"
+    r"|\"b?box\w{0,9}\"\s{0,9}:\s{0,9}(?!\[*[\]\s,}])"
+)
 """Remains of a place that is not in its form: leaving them out would change the number."""
 PLACE = "\0"
 REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}|~~\s{{0,4}}{PLACE}")
-EITHER = re.compile(r"(?i:\b(?:or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>")
+EITHER = re.compile(r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>")
 """Words between two places of which one counts."""
 LABEL = re.compile(rf'"(?:{"|".join(LABELS)})"\s{{0,9}}:\s{{0,9}}"([^"\n]{{0,200}})"')
 MARKUP = re.compile(

@@ -169,7 +169,7 @@ def test_answers_in_words_that_are_written_are_read_back(ask, reader, form, choi
     if not text.strip() or "\0" in text:
         return
     ground_truth = Answer(
-        choice=choice, number=number, interval=Interval(number, number + 1), text=text
+        choice=choice, number=number, interval=Interval(abs(number), abs(number) + 1), text=text
     )
     output = reader.read(query, reader.write(query, ground_truth)).answer
     field = str(form)
