@@ -54,7 +54,7 @@ _OPENS = (
     r"(?i:(?:after|upon|by|based on|looking|judging|considering|given|in|from|at)\b"
     r"[^.,:;!?\d]{0,80}[,:])"
 )
-_LEADS = re.compile(rf"(?:\A{_FILLS}*(?:{_OPENS})?|{_STATES}){_FILLS}*\Z")
+_LEADS = re.compile(rf"(?:\A(?:{_FILLS}*{_OPENS})?|{_STATES}){_FILLS}*\Z")
 _SENTENCE_END = re.compile(r"[.!?;]\s|[\n。；！？]")
 _ABOUT_INPUT = re.compile(r"(?i:[-\s]*(?:frames?|turns?|steps?|tokens?|bytes|[kmg]i?b)\b)")
 _OF_INPUT = re.compile(
