@@ -54,9 +54,10 @@ _STARTS = ("start", "begin", "from", "t_start", "start_sec", "start_seconds")
 _STOPS = ("end", "stop", "to", "t_end", "end_sec", "end_seconds")
 _BEFORE = re.compile(
     r"(?:\A|[^\w\s]|\n"
-    r"|(?<!\w)(?i:from|between|at|around|about|approximately|roughly|is|are|in|the|a|of|t|s|t0|starts?"
+    r"|(?<!\w)(?i:from|between|at|around|about|approximately|roughly|is|are|in|the|a|t|s|t0|starts?"
     r"|starting|started|begins?|beginning|began|(?:start)?_?(?:time|sec)|timestamps?|interval|range"
-    r"|span|segment|moment|stretch|seconds?|sec|happens?|occurs?|appears?|place|answer|within|by"
+    r"|span|segment|moment|stretch|seconds?|sec|happens?|occurs?|appears?|place|answer|likely"
+    r"|probably|think|guess"
     r"|de|von|vom|entre|zwischen|от|с)|[从自在为是]|t_start)\s*\Z"
 )
 """What stands before the first time; another word may count something else."""
@@ -71,7 +72,7 @@ _OTHER_UNITS = re.compile(
     r"|normali[sz]ed|\bminutes?\b|第?\s*\d+\s*帧|:ff\b|\bfps\b)"
 )
 _LASTS = re.compile(
-    r"(?i:\b(?:last(?:s|ed|ing)|durations?|lengths?|long|continu\w+|for\s(?=\D{0,9}\d))\b)"
+    r"(?i:\b(?:last(?:s|ed|ing)(?! from)|durations?|lengths?|long|continu\w+|for\s(?=\D{0,9}\d))\b)"
 )
 _NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
 _NOT_WITHIN = re.compile(
@@ -138,7 +139,7 @@ def _is_outside(text: str, found: Sequence[Numeral]) -> bool:
     parted = _BETWEEN.fullmatch(gap) and gap.strip()
     if _AND.search(gap) and not (_ENDS.search(gap) or _BETWIXT.search(before)):
         parted = None
-    return (
+    return bool(
         not parted
         or says_unable(text)
         or denies(before)

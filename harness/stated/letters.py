@@ -32,8 +32,9 @@ _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
     r"\W*(?:(?i:(?:response|output|prediction|result|conclusion|verdict)(?=\W{0,4}:)|in conclusion"
     r"|overall|only|(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps"
-    r"|possibly|(?:yes|no)(?=[,:.])|sure|ok(?:ay)?|by elimination|i (?:guess|think|believe|suppose)"
-    r"|unclear|but|so|if i had to guess|if forced to choose|that leaves(?: only)?)[\s,:.*]{1,4}"
+    r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|by elimination|unclear"
+    r"|i (?:guess|think|believe|suppose)|but|so|if i had to guess|if forced to choose"
+    r"|that leaves(?: only)?)[\s,:.*]{1,4}"
     r"|(?:综上|应该是|肯定是)[，,]?)+(?=\W*[A-Z]\W*\Z)"
 )
 """Words before a letter that is all the rest of a response."""
@@ -45,6 +46,12 @@ _LEADS = re.compile(r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with
 _GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
 _OR = re.compile(r"\W{0,4}(?i:or|maybe|perhaps|possibly)\b")
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
+_CONDITION = re.compile(r"\s*(?i:if|unless)\b")
+_SMALL = re.compile(
+    r"(?i:\b(?:answer|option|choice|choose|select|pick)\b(?: is|:)?)\s*(?:\(([a-z])\)|([b-z]))\W*\Z"
+    r"|\A\W*?\(?([b-z])\)\s"
+)
+"""A letter in lower case that ends or begins a response; "a" alone is a word."""
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
@@ -136,7 +143,9 @@ def _patterns(letters: str) -> _Patterns:
         line=re.compile(
             rf"^[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$", re.MULTILINE
         ),
-        listed=re.compile(rf"^[^\S\n]{{0,20}}([{re.escape(letters)}])[.:)]\s", re.MULTILINE),
+        listed=re.compile(
+            rf"(?:^[^\S\n]{{0,20}}|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
+        ),
         scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
     )
@@ -159,7 +168,12 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     """
     text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE)).replace(BOX, "answer: ")
     text = _TAG.sub(" ", text).strip()
-    found = _bare(text, letters) or _spelt_out(text, options) or _stated(text, letters, options)
+    found = (
+        _bare(text, letters)
+        or _spelt_out(text, options)
+        or _stated(text, letters, options)
+        or _in_lower_case(text, letters)
+    )
     if len(found) != 1 or _has_text_of_another(text, min(found), options):
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
@@ -170,6 +184,12 @@ def _bare(text: str, letters: str) -> set[str]:
     text = _BULLET.sub("", text)
     bare = _HEDGE.sub("", text, count=1).strip(_MARKS) if _HEDGE.match(text) else text.strip(_MARKS)
     return {bare.upper()} if len(bare) == 1 and bare.upper() in letters else set()
+
+
+def _in_lower_case(text: str, letters: str) -> set[str]:
+    found = None if _DOUBT.search(text) else _SMALL.search(text)
+    letter = next(filter(None, found.groups()), "").upper() if found else ""
+    return {letter} & set(letters)
 
 
 def _spelt_out(text: str, options: Sequence[str]) -> set[str]:
@@ -207,7 +227,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             found |= set(by.letter.findall(said)) or {said[-1].upper()}
             read_to = statement.end()
     for verdict in by.verdict.finditer(text):
-        if not _DOUBT.search(_clause_before(text, verdict.start())):
+        is_condition = _CONDITION.match(text, verdict.end())
+        if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
             found |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
     for line in by.line.finditer(text):

@@ -54,7 +54,7 @@ _CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,3}):([0-5]\d(?:\.\d+)?)")
 _NO_NUMBER = re.compile(r"(?:st|nd|rd|th|D|d)\Z")  # 2nd, 3D
 _UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")
 _NOT_A_UNIT = re.compile(
-    r"(?:[kKMBGT]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未でπ].*|ish"
+    r"(?:[abdefijkoqrtuxyzBDEGHIMOQRSTUXYZ]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未でπ].*|ish"
     r"|より.*|割|.*(?:半|多|以[上下内]|ません|ない|아니).*)\Z"
 )
 _BEFORE_BAD = re.compile(
@@ -71,7 +71,7 @@ _PRONOUN = re.compile(
     r"(?i:\b(?:the|this|that|each|every|any|no|which|another|other)\s+(?:[\w-]+\s+)?)\Z"
 )
 _AFTER_BAD = re.compile(
-    r"-\s*\Z|(?i:\s[e][-+]?\d|\s[ap]\.?m\b|\s?(?:±|\+/-|/|\\times)"
+    r"-\s*\Z|\.[^\W\d_]|\s?x\b|(?i:\s[e][-+]?\d|\s[ap]\.?m\b|\s?(?:±|\+/-|/|\\times)"
     r"|[-\s]+(?:dozen|pairs?|couples?|sets|trillion|lakh|crore|k|point|hundredths?|tenths?"
     r"|(?:and\s+)?(?:a\s+|one\s+)?(?:half|halves|quarters?|thirds?|fourths?|fifths?)"
     r"|first|second(?!s)|third|fourth|fifth|sixth|seventh|eighth|ninth"
