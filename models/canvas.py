@@ -80,6 +80,8 @@ class Canvas:
     parts: int = 1
     """Steps in 1 of a response's numbers: 10 for percents with one decimal."""
     y_first: bool = False
+    is_shares: bool = False
+    """True if the numbers are shares of each side; pixels otherwise."""
 
     @classmethod
     def for_image(
@@ -96,7 +98,7 @@ class Canvas:
         if side is None:
             return cls(seen(), image, y_first=y_first)
         steps = STEPS[side]
-        return cls((steps, steps), image, parts=steps // side, y_first=y_first)
+        return cls((steps, steps), image, steps // side, y_first, is_shares=True)
 
     @property
     def extent(self) -> tuple[int, int]:

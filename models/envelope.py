@@ -7,10 +7,21 @@ from typing import TypeAlias
 from harness.errors import HarnessError, ParseError
 from harness.models.grammar import Item, ParseResult, frame_tag, take_apart
 from harness.plugins import describe_error
-from harness.stated.refusals import denies, refuse_tool_call, says_unable
+from harness.responses import tag_text
+from harness.stated.refusals import denied_after, refuse_tool_call, says_unable
 
 Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
 """The objects of an answer, and notes of the repairs that reading them took."""
+
+_BESIDE = re.compile(
+    r"(?i:\b(?:near|outside|of|to|from|beside|behind|above|below|under|over|except|excluding|unlike"
+    r"|without|e\.g\.|example|was)[\s:,]{0,3}\Z)"
+)
+"""Words before a place that is something else's."""
+_DOUBTED = re.compile(
+    r"\s?(?:(?i:px|pixels?|[cm]?m|in|ft)\b|[°?])|.{0,200}(?:\b(?i:if|unless)\b|\?\s{0,9}\Z)"
+)
+"""Words after places: a unit, a condition, a question."""
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
@@ -30,8 +41,10 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
     try:
         if think and not said.strip():
             raise ParseError("response", expected="an answer", found="a thought alone")
-        if "<answer>" not in said:
-            _refuse_denied(said)
+        answer = tag_text(said, "answer")
+        if answer is None and "<answer>" not in said:
+            refuse_tool_call(said)
+        _refuse_denied(said if answer is None else answer)
         items, notes = read(said)
     except ParseError as error:
         return ParseResult(think=think, frame=frame, error=str(error))
@@ -48,11 +61,15 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
 
 
 def _refuse_denied(said: str) -> None:
-    """Raise where the words before the first place deny it, and where a tool is called."""
-    refuse_tool_call(said)
+    """Raise where words before or after the places deny them, doubt them, or make them others'."""
     before, bracket, _ = re.split(r"([\[{(<`]|\Z)", said[:2000], maxsplit=1)
-    if bracket and (denies(before) or says_unable(before)):
+    after = re.split(r"[\]})>]", said[-2000:])[-1].strip(" `").partition("\n")[0].partition(". ")[0]
+    if bracket and (
+        denied_after(before, whole=True) or says_unable(before) or _BESIDE.search(before)
+    ):
         raise ParseError("response", expected="places", found=repr(before[:60]))
+    if bracket and (denied_after(after, whole=True) or _DOUBTED.match(after)):
+        raise ParseError("response", expected="places", found=repr(after[:60]))
 
 
 def begin_response(think: str | None, *, frame: int | None) -> str:

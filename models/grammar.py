@@ -20,6 +20,9 @@ from harness.types import Box, Point
 MAX_OBJECTS = 120
 """Most objects of a response that are read, as in the official VisionReasoner reward."""
 
+LABELS = ("label", "name", "object", "class", "category", "description")
+"""Keys of the name of an object."""
+
 FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
 
 
@@ -37,6 +40,8 @@ class Item(NamedTuple):
     """A second point on it."""
     phrase: str = ""
     """Words for the object. Without box and point: for every object that they fit."""
+    label: str = ""
+    """Name that the response gives the object, which no segmenter is prompted with."""
 
     @property
     def place(self) -> Point:
@@ -283,7 +288,9 @@ def _item(
         raise ParseError(what, expected=" and ".join(wanted), found=found or "neither")
     box = read_box(known[key], f"{what}: {key}", strict=strict)
     place = None if point is None else finite_numbers(known[point], 2, f"{what}: {point}")
-    return Item(box, None if place is None else Point(*place))
+    label = "" if strict else next((known[key] for key in LABELS if key in known), "")
+    spot = None if place is None else Point(*place)
+    return Item(box, spot, label=label if isinstance(label, str) else "")
 
 
 def _type_name(value: object) -> str:

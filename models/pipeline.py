@@ -32,6 +32,11 @@ from harness.models.factory import at_least
 from harness.models.frame_selection import choose_frames, frames_shown, pixel_budget
 from harness.models.grammar import Item, ParseResult, Prompt, several_answers
 from harness.models.multi_turn import ConversingModel
+from harness.models.places import (
+    refuse_other_meaning,
+    refuse_other_objects,
+    refuse_other_scale,
+)
 from harness.models.presets.preset import Preset
 from harness.models.response_writer import key_frame_of, objects_of
 from harness.models.retry import (
@@ -256,11 +261,10 @@ class PromptedModel(ConversingModel[ChatResult]):
             if form not in LOCATED:
                 self.words.read(query, form, text)
                 return True
-            output = self.prompt.parse(text)
-            self._start(query, form, output)
+            self._read_places(query, form, text)
         except ParseError:
             return False
-        return output.ok
+        return True
 
     def objects(self, query: Query, result: ChatResult) -> int:
         """Return the most objects that have masks at once: forms are propagated one by one."""
@@ -404,10 +408,7 @@ class PromptedModel(ConversingModel[ChatResult]):
         if form not in LOCATED:
             answer = self.words.read(query, form, response)
             return lambda: answer, Parsed(form=form), ()
-        output = self.prompt.parse(response)
-        if output.error is not None:
-            raise ParseError(output.error)
-        start, canvas = self._start(query, form, output), self._canvas(query, form, calls)
+        output, start, canvas = self._read_places(query, form, response, calls)
         items = [canvas.to_image(item) for item in output.items]
         parsed = Parsed(
             form=form,
@@ -418,6 +419,24 @@ class PromptedModel(ConversingModel[ChatResult]):
             repairs=output.notes,
         )
         return self._locate(query, form, start, items, output.phrase), parsed, output.notes
+
+    def _read_places(
+        self, query: Query, form: AnswerForm, response: str, calls: Sequence[Call] = ()
+    ) -> tuple[ParseResult, int, Canvas]:
+        """Return what a response says about places, in which frame, and the canvas of its numbers.
+
+        Raises:
+            ParseError: it is not in the grammar, or its places are not what was asked for.
+        """
+        output = self.prompt.parse(response)
+        if output.error is not None:
+            raise ParseError(output.error)
+        start, canvas = self._start(query, form, output), self._canvas(query, form, calls)
+        if output.items:
+            refuse_other_scale(output.items, canvas)
+            refuse_other_meaning(after_thought(response), canvas)
+            refuse_other_objects(query.text, output.items)
+        return output, start, canvas
 
     def _locate(
         self, query: Query, form: AnswerForm, start: int, items: Sequence[Item], phrase: str

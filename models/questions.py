@@ -17,8 +17,9 @@ from typing import ClassVar
 from harness.errors import ParseError, UsageError
 from harness.models.prompts import fill
 from harness.responses import Which, tag_text
+from harness.stated.intervals import stated_interval
 from harness.stated.letters import stated_letter
-from harness.stated.numbers import stated_interval, stated_number
+from harness.stated.numbers import stated_number
 from harness.stated.refusals import refuse_tool_call
 from harness.thoughts import split_thought
 from harness.types import Answer, AnswerForm, Interval, Query

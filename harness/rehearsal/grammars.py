@@ -33,8 +33,9 @@ from harness.models.vlm.dialect import dialect
 from harness.rehearsal import drawn
 from harness.rehearsal.conversations import CONVERSATIONS
 from harness.rehearsal.wording import Asked, Grammar, pattern_of
+from harness.stated.intervals import stated_interval
 from harness.stated.letters import stated_letter
-from harness.stated.numbers import stated_interval, stated_number
+from harness.stated.numbers import stated_number
 from harness.trainers.videoseg_r1.ratings import ASPECTS, read_rating
 from harness.types import AnswerForm
 

@@ -13,7 +13,10 @@ _TAKES_BACK = re.compile(
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:no)\s{0,4}[,.!:—]"
     r"|\b(?i:or (?:rather|better))\b,?|[(.!?\n]\s{0,4}(?i:edit|corrected|correction|update)\s{0,4}:"
-    r"|[(,]\s{0,4}(?i:should be|changed to|make that|i meant|typo)\b:?"
+    r"|[(,]\s{0,4}(?i:should be|make that|i meant|typo)\b(?:,? (?i:meant))?:?"
+    r"|\b(?i:corrected|changed|revised|updated) to\b"
+    r"|(?:\A|[.!?,;\n]\s{0,4})(?i:(?:up)?on (?:further |closer )?"
+    r"(?:reflection|reconsideration|review|inspection)|looking (?:again|closer))\b"
     r"|等等|等一下|不对|更正"
 )
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction
-from harness.stated.statements import ABOUT_ANSWER
+from harness.stated.markup import BOX
+from harness.stated.refusals import ABOUT_ANSWER
 
 _WIDE = str.maketrans(
     {0xFF21 + place: ord("A") + place for place in range(26)}
@@ -24,15 +25,33 @@ _WIDE = str.maketrans(
     | dict(zip(map(ord, "（）．：，；！［］"), "().:,;![]", strict=True))
 )
 _MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")
-_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,60}>")
+_TAG = re.compile(r"</?\|?[a-zA-Z][^<>\n]{0,60}>")
 _WORD = r"[^\W\u3000-\u9fff\uac00-\ud7af]"  # of a script with blanks between words
-_MARKS = " \t\r\n.*_`\"'()[]{}$:"
+_MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑【】“”‘’«»「」『』…"
+_BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
+_HEDGE = re.compile(
+    r"\W*(?:(?i:(?:response|output|prediction|result|conclusion|verdict)(?=\W{0,4}:)|in conclusion"
+    r"|overall|only|(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps"
+    r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|by elimination|unclear"
+    r"|i (?:guess|think|believe|suppose)|but|so|if i had to guess|if forced to choose"
+    r"|that leaves(?: only)?)[\s,:.*]{1,4}"
+    r"|(?:综上|应该是|肯定是)[，,]?)+(?=\W*[A-Z]\W*\Z)"
+)
+"""Words before a letter that is all the rest of a response."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
     r"|initially|neither)\b|n['’]t\b|不)"
 )
 _LEADS = re.compile(r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?)")
 _GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
+_OR = re.compile(r"\W{0,4}(?i:or|maybe|perhaps|possibly)\b")
+_QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
+_CONDITION = re.compile(r"\s*(?i:if|unless)\b")
+_SMALL = re.compile(
+    r"(?i:\b(?:answer|option|choice|choose|select|pick)\b(?: is|:)?)\s*(?:\(([a-z])\)|([b-z]))\W*\Z"
+    r"|\A\W*?\(?([b-z])\)\s"
+)
+"""A letter in lower case that ends or begins a response; "a" alone is a word."""
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
@@ -68,15 +87,17 @@ _INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
 _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
-    rf"|[:–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
+    rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
     r"|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
 )
 _SAYS = (
-    r"(?:(?i:(?<![a-z])(?:ans|answer|option|choice|selection|pick|correct(?:\s+\w+)?|best\s+\w+)\b"
-    r"[*_`]{0,3}(?:\s*(?:is|was|should be|would be|must be|=|:)){0,2}"
+    r"(?:(?i:(?<![a-z])(?:ans|answer|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
+    r"|best\s+\w+|letter(?=\s*(?:is|[:=]))|antwort|réponse|respuesta(?: correcta)?"
+    r"|resposta(?: correta)?|risposta(?: corretta)?|ответ)\b[*_`]{0,3}"
+    r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|=|:)){0,2}"
     r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
-    r"|\b(?:i|we)(?:['’](?:d|ll)| would| will)?(?: \w+)?"
-    r" (?:choose|chose|pick|select|go with|say))"
+    r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
+    r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
     r"|(?:答案|选项|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?)"
 )
 _IS_RIGHT = (
@@ -108,11 +129,11 @@ def _patterns(letters: str) -> _Patterns:
         rf"(?P<says>{_SAYS}\s*(?P<letters>{several})(?=(?P<next>.{{0,12}})))"
         rf"|\\boxed\s*\{{\s*(?P<boxed>{several})(?:[.:)][^{{}}]{{0,200}})?\}}"
         rf"|[\"'](?i:(?:final_?)?answer|choice|option|letter|prediction|result)[\"']\s*:\s*"
-        rf"(?P<json>{several})(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
+        rf"(?P<json>{several}|[\"'](?i:[{re.escape(letters)}])(?=[\"']))(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
     )
     opening = (
         rf"\s*(?P<letters>{several})"
-        r"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$|\s*,\s|\s*[-–—]\s|\n)"
+        rf"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$|\s*,\s(?!{letter})|\s*[-–—]\s|\n)"
     )
     return _Patterns(
         rejected=re.compile(rejected),
@@ -122,7 +143,9 @@ def _patterns(letters: str) -> _Patterns:
         line=re.compile(
             rf"^[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$", re.MULTILINE
         ),
-        listed=re.compile(rf"^[^\S\n]{{0,20}}([{re.escape(letters)}])[.:)]\s", re.MULTILINE),
+        listed=re.compile(
+            rf"(?:^[^\S\n]{{0,20}}|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
+        ),
         scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
     )
@@ -143,9 +166,14 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     >>> [stated_letter(response) for response in said]
     ['B', 'D', 'C']
     """
-    text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE))
+    text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE)).replace(BOX, "answer: ")
     text = _TAG.sub(" ", text).strip()
-    found = _bare(text, letters) or _spelt_out(text, options) or _stated(text, letters, options)
+    found = (
+        _bare(text, letters)
+        or _spelt_out(text, options)
+        or _stated(text, letters, options)
+        or _in_lower_case(text, letters)
+    )
     if len(found) != 1 or _has_text_of_another(text, min(found), options):
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
@@ -153,14 +181,26 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
 
 
 def _bare(text: str, letters: str) -> set[str]:
-    bare = text.strip(_MARKS)
+    text = _BULLET.sub("", text)
+    bare = _HEDGE.sub("", text, count=1).strip(_MARKS) if _HEDGE.match(text) else text.strip(_MARKS)
     return {bare.upper()} if len(bare) == 1 and bare.upper() in letters else set()
 
 
+def _in_lower_case(text: str, letters: str) -> set[str]:
+    found = None if _DOUBT.search(text) else _SMALL.search(text)
+    letter = next(filter(None, found.groups()), "").upper() if found else ""
+    return {letter} & set(letters)
+
+
 def _spelt_out(text: str, options: Sequence[str]) -> set[str]:
-    plain = text.strip(" .").casefold()
-    same = [place for place, option in enumerate(options) if option.strip(" .").casefold() == plain]
-    return {ascii_uppercase[place] for place in same if plain and place < len(ascii_uppercase)}
+    """Return the letters whose options are the text, alone or with the letter in brackets."""
+    plain = text.strip(" .*\"'{}`").casefold()
+    found = set()
+    for letter, option in zip(ascii_uppercase, options, strict=False):
+        name = option.strip(" .").casefold()
+        if name and plain in (name, f"{name} ({letter.lower()})"):
+            found.add(letter)
+    return found
 
 
 def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool:
@@ -171,21 +211,24 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
     }
     lines = re.finditer(rf"(?<!\w){letter}[.:)\s*_,(–—-]{{1,6}}([^\n]{{1,2000}})", text)
     named = {texts.get(line[1].strip(" .*_`\"')]}$").casefold(), letter) for line in lines}
+    named |= {texts.get(quoted.casefold(), letter) for quoted in _QUOTED.findall(text)}
     return bool(named - {letter})
 
 
 def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     by = _patterns(letters)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
+    text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
     found = _bare(text, letters)
     read_to = 0
     for statement in by.stated.finditer(text):
         if not statement["says"] or _is_sure(text, statement, by):
             said = statement["letters"] or statement["boxed"] or statement["json"]
-            found |= set(by.letter.findall(said))
+            found |= set(by.letter.findall(said)) or {said[-1].upper()}
             read_to = statement.end()
     for verdict in by.verdict.finditer(text):
-        if not _DOUBT.search(_clause_before(text, verdict.start())):
+        is_condition = _CONDITION.match(text, verdict.end())
+        if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
             found |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
     for line in by.line.finditer(text):
@@ -198,6 +241,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             return set()
         found |= letter
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
+    if opening and _OR.match(text, opening.end()):
+        return set()
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
     if len(set(by.scored.findall(text))) > 1:
@@ -212,7 +257,13 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
 def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     """Return True if a statement is no question, no doubt, and not about "A dog" or "I"."""
     before, rest = _clause_before(text, statement.start()), statement["next"]
-    if _DOUBT.search(before) or rest.lstrip().startswith("?"):
+    says = statement["says"].removesuffix(rest)
+    if (
+        _DOUBT.search(before)
+        or _DOUBT.search(says)
+        or _OR.match(rest)
+        or rest.lstrip().startswith("?")
+    ):
         return False
     if _NAMES_ONE.match(statement[0]) and not _LEADS.fullmatch(before.strip()):
         return False

@@ -24,11 +24,16 @@ _UNABLE = re.compile(
 )
 _DENIES = re.compile(
     r"(?i:\b(?:not?|none|never|neither|nor|cannot|unlikely|without|fail\w*|doubt\w*|nowhere"
-    r"|incorrect|wrong|false|except|nothing|(?:anything|everything|all) but"
+    r"|incorrect|wrong|false|except|nothing|(?:anything|everything|everywhere|all) but"
     r"|nicht|kein\w*|pas|non|нет|не)\b|n['’]t\b)|[不没沒無无未]|并非"
 )
+ABOUT_ANSWER = re.compile(
+    r"\W*(?:correct|right|consistent|based|supported|given|obtained|above|below|as follows|clear"
+    r"|evident|obvious|shown|that|because)\b"
+)
+"""Words that may follow "the answer is" where no answer does."""
 _CLAUSE = re.compile(
-    r"[.;!?](?=\s)|[,:\n。；，！？]|(?<!anything )(?<!everything )(?<!all )\bbut\b"
+    r"[.;!?](?=\s)|[,:\n。；，！？]|(?<!anything )(?<!everything )(?<!everywhere )(?<!all )\bbut\b"
 )
 
 

@@ -23,11 +23,13 @@ from harness.models.one_thinker.grammar import (
     write_prompt,
 )
 from harness.models.pipeline import PromptedModel
+from harness.models.places import refuse_other_meaning, refuse_other_scale
 from harness.models.response_writer import key_frame_of, objects_in
 from harness.models.tracks import box_at, carried_masks
 from harness.models.video_str.grammar import answer_response
 from harness.options import with_options
 from harness.spec import parse
+from harness.thoughts import after_thought
 from harness.types import Answer, AnswerForm, Call, Parsed, ParsedObject, Point, Query
 
 FORM = AnswerForm
@@ -92,8 +94,11 @@ class OneThinker(PromptedModel):
             prompts = [Prompted(box=read_box(fields_of(response).get("boxes"), "boxes"))]
         else:
             prompts = [read_prompt(response)]
+        items = [item for one in prompts for item in _items(one)]
+        refuse_other_scale(items, canvas)
+        refuse_other_meaning(after_thought(response), canvas)
         found, *more = (_in_image(one, canvas) for one in prompts)
-        outside = sum(canvas.count_outside(item) for one in prompts for item in _items(one))
+        outside = sum(map(canvas.count_outside, items))
         parsed = Parsed(form=form, objects=(found,), outside=outside)
         boxes = [one.box for one in (found, *more) if one.box is not None]
         if form is FORM.BOXES:

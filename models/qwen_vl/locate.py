@@ -55,7 +55,7 @@ def _value(response: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
     if 0 <= brace < start and not strict:  # an object without a list
         with suppress(ParseError):
             return loads(response[brace : response.rfind("}") + 1], strict=strict)
-    if not 0 <= start < end:
+    if not 0 <= start < end or "[" in response[end:]:
         raise ParseError("response", expected="a JSON list", found=repr(response[:60]))
     return loads(response[start : end + 1], strict=strict)
 

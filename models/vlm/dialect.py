@@ -28,6 +28,7 @@ from harness.errors import ParseError, UsageError
 from harness.model import Coordinates
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
+    LABELS,
     MAX_OBJECTS,
     Item,
     ParseResult,
@@ -44,10 +45,20 @@ from harness.types import Box, Point
 FOLDER = files("harness.models.vlm").joinpath("dialects")
 NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?)"
 COMMA = r"\s{0,9},\s{0,9}"
-LEFT_OVER = re.compile(r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}")
+LEFT_OVER = re.compile(
+    r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}"
+    r"|\"b?box\w{0,9}\"\s{0,9}:\s{0,9}(?!\[*[\]\s,}])"
+)
 """Remains of a place that is not in its form: leaving them out would change the number."""
 PLACE = "\0"
-REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}")
+REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}|~~\s{{0,4}}{PLACE}")
+EITHER = re.compile(r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>")
+"""Words between two places of which one counts."""
+LABEL = re.compile(rf'"(?:{"|".join(LABELS)})"\s{{0,9}}:\s{{0,9}}"([^"\n]{{0,200}})"')
+MARKUP = re.compile(
+    r'<[^<>]{0,60}>|"(?:b?box\w{0,9}|points?\w{0,9}|label|objects?|coordinates?|answer)"\s{0,9}:'
+    r"|```\w{0,20}"
+)
 BOX, POINT = 4, 2  # numbers of each
 
 
@@ -104,7 +115,7 @@ class Dialect:
     def _read(self, answer: str) -> Read:
         if self.none is not None and self.none.fullmatch(answer.strip()):
             return (), ()
-        self._refuse_corrections(answer)
+        labels = iter(self._labels(answer))
         items: list[Item] = []
         within = self.within
         parts = [answer] if within is None else (one[1] for one in within.finditer(answer))
@@ -118,7 +129,7 @@ class Dialect:
                 numbers = [float(number) for number in found.groups()]
                 is_point = len(numbers) == POINT
                 item = Item(point=Point(*numbers)) if is_point else Item(read_box(numbers, "box"))
-                items.append(item)
+                items.append(item._replace(label=next(labels, "")))
                 if len(items) == MAX_OBJECTS:
                     return tuple(items), (f"only the first {MAX_OBJECTS} objects",)
         if not items:
@@ -129,12 +140,22 @@ class Dialect:
             )
         return tuple(items), ()
 
-    def _refuse_corrections(self, answer: str) -> None:
-        """Raise ParseError where places are taken back, and others named in their stead."""
+    def _labels(self, answer: str) -> list[str]:
+        """Return the words of each place: under a key, or before or after it, as the first has.
+
+        Raises:
+            ParseError: places are taken back, or one of several counts.
+        """
         rest = (self.within or self.object).sub(PLACE, answer)
         taken_back = len(rest) < LONGEST and PLACE in rest.removesuffix(after_correction(rest))
-        if taken_back or REJECTED.search(rest):
+        words = [MARKUP.sub(" ", gap).strip(" \n\t[]{},.;:") for gap in rest.split(PLACE)]
+        keyed = LABEL.findall(rest)
+        either = not keyed and any(EITHER.search(gap) for gap in words[1:-1])
+        if taken_back or either or REJECTED.search(rest):
             raise ParseError("response", expected="places without corrections", found=answer[:60])
+        if len(keyed) == len(words) - 1:
+            return keyed
+        return words[:-1] if words[0] else words[1:]
 
 
 EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))

@@ -140,11 +140,17 @@ def test_a_box_that_is_none_is_a_failure(read, box):
 
 
 @case(
-    "a box that is partly or wholly outside, or of numbers from 0 to 1",
-    "taken as pixels of the canvas and clipped to it: no scale is guessed",
+    "numbers of another scale: from 0 to 1, or beyond the canvas by 5% of a side and more",
+    "a failed sample: no scale is guessed",
     code=0,
 )
-@pytest.mark.parametrize("box", ["-10, -20, 300, 400", "1e8, 1e8, 2e8, 2e8", "0.1, 0.2, 0.3, 0.4"])
+@pytest.mark.parametrize("box", ["0.1, 0.2, 0.3, 0.4", "1e8, 1e8, 2e8, 2e8", "10, 20, 300, 1600"])
+def test_a_box_of_another_scale_is_a_failure(read, box):
+    is_failure(read, said(f"[{ITEM}]".replace("10, 20, 300, 400", box)), "places")
+
+
+@case("a box that is a little outside", "clipped to the canvas, and counted", code=0)
+@pytest.mark.parametrize("box", ["-10, -20, 300, 400"])
 def test_a_box_outside_is_clipped(read, box):
     prediction, failures = read(said(f"[{ITEM}]".replace("10, 20, 300, 400", box)))
     assert failures == 0 and prediction["answer"]["count"] == 1

@@ -7,22 +7,30 @@ The spellings are those of spellings.py; `tests/models/test_reading_laws.py` hol
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import fill
 
-from harness import plugins
+import numpy as np
+
+from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
 from harness.metrics import choices, letter_readers, numeric, spar, vsi, vstar
 from harness.models.dr2seg.grammar import DR2Seg
-from harness.models.grammar import Prompt
+from harness.models.grammar import Item
 from harness.models.pipeline import PromptedModel
 from harness.models.vlm.dialect import names
 from harness.spec import parse
+from harness.stated.intervals import stated_interval
 from harness.stated.letters import stated_letter
-from harness.stated.numbers import stated_interval, stated_number
+from harness.stated.numbers import stated_number
 from harness.thoughts import after_thought
+from harness.types import AnswerForm, Box, Point, Query, query_id
 
+IMAGE = (1000, 800)
+BOXES, POINTS = AnswerForm.BOXES, AnswerForm.POINTS
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # as it is where this file is run
 
@@ -59,7 +67,8 @@ NUMBERS = """
 
 One reader, of `…/strict` protocols and of the models
 {models}.
-Two numbers, ranges, bounds and fractions fail. `1,500` is one thousand and five hundred, `1,5` is
+Two numbers, ranges, bounds and fractions fail, but for a sum that is right and says that it is the
+total. `1,500` is one thousand and five hundred, `1,5` is
 one and a half.
 
 | response | says | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
@@ -75,15 +84,23 @@ C. the cow, D. the pig; strict protocols do not take an option's text for its le
 TIMES = """
 ## Stretches of time
 
-One reader, in seconds; `one_thinker` reads its own `{"time": [s, e]}` alone.
+One reader, in seconds; `one_thinker` reads its own `{"time": [s, e]}` alone. Between the two times
+stands "to", a dash, a comma or the like; a start and a duration are read under these keys alone.
 
 | response | says | ours | `vstar/official` |
 | --- | --- | --- | --- |"""
 PLACES = """
 ## Boxes and points
 
-Numbers stand as they are written: what they mean is a matter of the model's coordinates. Each
-grammar has its own form; one wrong object makes the whole response wrong.
+The question is "Where is the dog?". Numbers are read in the model's own coordinates. Each grammar
+has its own form; one wrong object makes the whole response wrong. Failures are also:
+
+- numbers of another scale: from 0 to 1 where a side has more steps, percent, sizes in pixels where
+  numbers are shares, numbers beyond the canvas by more than 5% of a side (less is clipped);
+- another order: `[x, y, width, height]`, `[y1, x1, y2, x2]`, a key `format`;
+- labels of which some have words of the question and others do not. Where none has, they are taken
+  as other words for what was asked;
+- places that words deny, doubt, or give to something else ("to the left of [10, 20, 30, 40]").
 
 | response | says | read by |
 | --- | --- | --- |"""
@@ -104,12 +121,40 @@ def models() -> Iterator[tuple[str, PromptedModel]]:
                 yield f"{name}:{dialect}" if dialect else name, model
 
 
-def prompts() -> dict[str, Prompt]:
-    """Return every grammar of places, by the model that has it."""
-    grammars: dict[str, Prompt] = {name: model.prompt for name, model in models()}
-    grammars["dr2seg:sam3"] = DR2Seg(form="sam3")
+def locators() -> dict[str, PromptedModel]:
+    """Return a model for every grammar of places."""
+    found = dict(models())
+    found["dr2seg:sam3"] = replace(found["dr2seg"], prompt=DR2Seg(form="sam3"))
     located = plugins.build("models", parse("qwen_vl(backend=stored,prompt=locate)"))
-    return {**grammars, "qwen_vl:locate": located.prompt}
+    assert isinstance(located, PromptedModel)
+    return {**found, "qwen_vl:locate": located}
+
+
+def places(model: PromptedModel, text: str, form: AnswerForm) -> list[list[float]] | None:
+    """Return the boxes or points that a model reads, in pixels of `IMAGE`; None for a failure."""
+    answer = model.read(_query(form), [text]).answer
+    found = None if answer is None else answer.boxes or answer.points or ()
+    return None if found is None else [list(place) for place in found]
+
+
+def in_image(
+    model: PromptedModel, meant: Sequence[Sequence[float]] | None, form: AnswerForm
+) -> list[list[float]] | None:
+    """Return boxes or points of a model's own numbers in pixels of `IMAGE`."""
+    if meant is None:
+        return None
+    canvas = model.canvas(model.requests(_query(BOXES))[0])
+    if form is AnswerForm.POINTS:
+        return [list(canvas.to_image(Item(point=Point(*point))).place) for point in meant]
+    return [list(canvas.to_image(Item(Box(*box))).bounds) for box in meant]
+
+
+@cache
+def _query(form: AnswerForm) -> Query:
+    image = media.pixels(
+        [np.zeros((*IMAGE[::-1], 3), np.uint8)], times=[0.0], is_video=False, id="q"
+    )
+    return Query(id=query_id("places"), text="Where is the dog?", media=(image,), forms=(form,))
 
 
 def code(text: str) -> str:
@@ -173,15 +218,11 @@ def _thoughts() -> Iterator[str]:
 
 
 def _places() -> Iterator[str]:
-    grammars = prompts()
-    for table, field in ((spellings.BOXES, "box"), (spellings.POINTS, "point")):
+    readers = locators()
+    for table, form in ((spellings.BOXES, BOXES), (spellings.POINTS, POINTS)):
         for text, says in table.items():
-            readers = []
-            for name, grammar in grammars.items():
-                found = [getattr(item, field) for item in grammar.parse(text).items]
-                if found and None not in found:
-                    readers.append(f"`{name}`")
-            yield f"| {code(text)} | {shown(says)} | {', '.join(readers) or '–'} |"
+            read_by = [f"`{name}`" for name, model in readers.items() if places(model, text, form)]
+            yield f"| {code(text)} | {shown(says)} | {', '.join(read_by) or '–'} |"
 
 
 def page() -> str:

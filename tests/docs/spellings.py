@@ -1,7 +1,10 @@
 """Spellings of answers, as networks of many families write them, with what they say.
 
-None: the text says no single value of its form. A reader of ours gives this value or a failure.
+None: the text says no single value of its form, or no place in a model's own coordinates; places
+are those of the dog. A reader of ours gives this value or a failure.
 """
+
+import json
 
 NUMBERS = {
     "3": 3.0,
@@ -193,6 +196,42 @@ NUMBERS = {
     "3-ish": None,
     "3ではない": None,
     "0.333...": None,
+    "3 + 2 = 5, so 5 in total": 5.0,
+    "3 + 2 = 6": None,
+    "12 eggs - 2 broken = 10 eggs": 10.0,
+    "3.5m x 4.2m = 14.7 m²": 14.7,
+    "2 red and 3 blue": None,
+    "2 red chairs and 3 blue chairs, 5 in total": 5.0,
+    "Left: 3, right: 2, total: 6": None,
+    "There are 5 chairs: 2 red and 3 blue.": 5.0,
+    "5 people, 3 of whom are children": 5.0,
+    "5 people, but 3 of them are leaving": None,
+    "5 people and a dog": None,
+    "1. red chair\n2. blue chair\n3. green chair\n\nSo there are 3 chairs in total.": 3.0,
+    "1. red chair\n2. blue chair\n\nTotal: 3": None,
+    "1, 2, 3, 4, 5": None,
+    "[3, 3]": None,
+    "Total: 3 chairs and 2 tables": None,
+    "After counting, 3.": 3.0,
+    "In frame 12, there are 4 chairs.": 4.0,
+    "Room 3": None,
+    "#3": None,
+    "No. 3": None,
+    "C. 3": None,
+    "3 (confidence: 90%)": 3.0,
+    "I am 90% sure the answer is 3": 3.0,
+    "85% (0.85)": None,
+    "maybe 3": 3.0,
+    "3 if you include the dog": None,
+    "3 and a bit": None,
+    "3 pairs": None,
+    "3割": None,
+    "3 → 4": None,
+    "3. On closer inspection, 4.": 4.0,
+    "<|begin_of_box|>3<|end_of_box|>": 3.0,
+    "2 red, 1 blue: <|begin_of_box|>3<|end_of_box|>": 3.0,
+    "全部で3つです": 3.0,
+    "3つありません": None,
 }
 
 LETTERS = {
@@ -301,6 +340,25 @@ LETTERS = {
     "The correct answer is B. The answer A is wrong.": "B",
     "Answer: A. Final choice: E": None,
     "A (should be B)": "B",
+    "<|begin_of_box|>B<|end_of_box|>": "B",
+    '{"answer": "b"}': "B",
+    "Most likely B": "B",
+    "Yes, B": "B",
+    "No B": None,
+    "B ✅": "B",
+    "B (or C)": None,
+    "B, C?": None,
+    "A) no B) yes C) no D) no": "B",
+    "A, then corrected to B": "B",
+    "B. On reflection, C.": "C",
+    "I initially chose A; now B": None,
+    "A → B": None,
+    "the dog (B)": "B",
+    "the dog (A)": None,
+    "All but B": None,
+    "B-": None,
+    "Team B": None,
+    "La réponse est B": "B",
 }
 
 TIMES = {
@@ -361,11 +419,44 @@ TIMES = {
     "The video runs from 0 to 30 seconds.": None,
     '{"startFrame": 3, "endFrame": 7}': None,
     '{"start_ms": 3, "end_ms": 7}': None,
+    '{"start": 1.5, "duration": 2.5}': (1.5, 4.0),
+    '{"start": 1.5, "end": 4, "duration": 2}': None,
+    '{"start": 1.5, "end": 4, "unit": "minutes"}': None,
+    '{"start": 1.5, "end": 4, "fps": 2}': None,
+    '{"start": "0:01", "end": 4}': None,
+    "At 10 s, lasting 20 s": (10.0, 30.0),
+    "starts at 10 s and continues for 20 s": (10.0, 30.0),
+    "10 s (duration 20 s)": None,
+    "10 s + 20 s": None,
+    "It starts at 12 and ends 3 seconds later": (12.0, 15.0),
+    "at 3 s and at 7 s": None,
+    "3 or 7": None,
+    "3 times in 7 seconds": None,
+    "12 to 15 people": None,
+    "steps 12 to 15": None,
+    "12-15 °C": None,
+    "-3 to 7": None,
+    "3s-7s": (3.0, 7.0),
+    "1m30s to 1m40s": (90.0, 100.0),
+    "1分30秒到1分40秒": (90.0, 100.0),
+    "00:00:03,500 --> 00:00:07,250": (3.5, 7.25),
+    "从3秒到7秒": (3.0, 7.0),
+    "The video is 30 seconds long. The event occurs from 3 to 7 seconds.": (3.0, 7.0),
+    "1. 3-7": (3.0, 7.0),
+    "<start>3</start><end>7</end>": (3.0, 7.0),
 }
 
 BOX = [10.0, 20.0, 30.0, 40.0]
 TWO = [BOX, [50.0, 60.0, 70.0, 80.0]]
 FENCED = '```json\n[{{"bbox_2d": [{}]}}]\n```'
+
+
+def labelled(key: str, *labels: str) -> str:
+    """Return boxes as JSON, with a label each."""
+    rows = zip(TWO, labels, strict=True)
+    return json.dumps([{key: box, "label": label} for box, label in rows])
+
+
 BOXES = {
     '[{"bbox_2d": [10, 20, 30, 40], "label": "dog"}]': [BOX],
     '```json\n[{"bbox_2d": [10, 20, 30, 40], "label": "dog"}]\n```': [BOX],
@@ -408,7 +499,7 @@ BOXES = {
     "[10, 20, 30, 40]. Wait, [50, 60, 70, 80]": [TWO[1]],
     "[10, 20, 30, 40, 0.9]": None,
     "[30, 40, 10, 20]": None,
-    "[.1, .2, .3, .4]": [[0.1, 0.2, 0.3, 0.4]],
+    "[.1, .2, .3, .4]": None,
     "[10,5, 20,5, 30,5, 40,5]": None,
     "[10, 20, 30, NaN]": None,
     "The box is at the left.": None,
@@ -420,6 +511,37 @@ BOXES = {
     FENCED.format("10, 20, 30, 40")
     + "\nWait, that is wrong.\n"
     + FENCED.format("50, 60, 70, 80"): [TWO[1]],
+    '[{"bbox_2d": [0.28, 0.5, 0.52, 0.7], "label": "dog"}]': None,
+    '```json\n[{"box_2d": [0.1, 0.2, 0.3, 0.4], "label": "dog"}]\n```': None,
+    '<answer>{"boxes": [0.1, 0.2, 0.3, 0.4], "positive_points": [[0.2, 0.3]]}</answer>': None,
+    "<|begin_of_box|>[[0.1, 0.2, 0.3, 0.4]]<|end_of_box|>": None,
+    "[0, 0, 1, 1]": None,
+    "[10%, 20%, 30%, 40%]": None,
+    "[10, 20, 30, 40] (in percent)": None,
+    "[10, 20, 30, 40] px of the 1920x1080 image": None,
+    "[100, 200, 1920, 1080]": None,
+    '[{"box_2d": [200, 100, 400, 1500], "label": "dog"}]': None,
+    "<loc0100><loc0200><loc1300><loc1400> dog": None,
+    '[{"bbox_2d": [10, 20, 30, 40], "format": "xywh"}]': None,
+    '[{"bbox": [10, 20, 30, 40], "category_id": 1}]': None,
+    "x, y, width, height: [10, 20, 30, 40]": None,
+    "[ymin, xmin, ymax, xmax] = [10, 20, 30, 40]": None,
+    "dog<loc_10><loc_20><loc_30><loc_40>": None,
+    "<phrase>dog</phrase><object><patch_index_0044><patch_index_0863></object>": None,
+    "<p>dog</p> {<10><20><30><40>}": None,
+    "<box>10 20 30 40</box>": None,
+    labelled("bbox_2d", "cat", "dog"): None,
+    labelled("box_2d", "cat", "dog"): None,
+    labelled("bbox_2d", "dog", "not dog"): None,
+    labelled("bbox_2d", "dog 1", "dog 2"): TWO,
+    "<loc0010><loc0020><loc0030><loc0040> cat ; <loc0050><loc0060><loc0070><loc0080> dog": None,
+    "<ref>cat</ref><box>[[10, 20, 30, 40]]</box><ref>dog</ref><box>[[50, 60, 70, 80]]</box>": None,
+    "The dog is at [10, 20, 30, 40], next to the cat at [50, 60, 70, 80].": None,
+    '[{"bbox_2d": [10, 20, 30, 40], "label": "dog", "visible": false}]': None,
+    "[10, 20, 30, 40] is not the dog": None,
+    "[10, 20, 30, 40] or [50, 60, 70, 80]": None,
+    "The dog is to the left of [10, 20, 30, 40]": None,
+    "Is it [10, 20, 30, 40]?": None,
 }
 
 POINTS = {

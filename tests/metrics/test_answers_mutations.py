@@ -23,6 +23,7 @@ ORDER = (
     "averages",
     "boxes",
     "letters",
+    "numerals",
     "numbers",
     "choices",
     "numeric",
@@ -36,11 +37,15 @@ ORDER = (
     "detection",
     "scoring",
 )
-ROOMS = {"scoring": "models.visionreasoner", "letters": "stated", "numbers": "stated"}
+ROOMS = {
+    "scoring": "models.visionreasoner",
+    **dict.fromkeys(("letters", "numerals", "numbers"), "stated"),
+}
 """Packages of modules that are not metrics."""
 ASKED = {
     "averages": ("vsi official totals", "spar totals", "worked"),
     "letters": ("worked",),
+    "numerals": ("worked",),
     "numbers": ("worked",),
     "choices": ("video_mme", "longvideobench", "longvideobench totals", "sti_bench", "worked"),
     "numeric": ("vsi official", "vsi lmms2026", "vsi numbers", "spar", "worked"),
@@ -135,8 +140,10 @@ MUTATIONS = {
         "total + max(below, 1) * 1000, 0",
         "total + max(below, 1) * 1000, below",
     ),
-    "only number: several": ("numbers", "len(values) != 1 or not all", "not values or not all"),
-    "only number: exponent": ("numbers", r"|\^\{?\Z", ""),
+    "only number: several": ("numbers", "len(totals) != 1:", "len(totals) > 1:"),
+    "only number: any total": ("numbers", "if math.isclose(sum(parts), total)", "if True"),
+    "only number: any sum": ("numbers", 'if is_right else " NaN 0/0 = "', ""),
+    "only number: exponent": ("numerals", r"|\^\{?\Z", ""),
     "interval: union for hull": (
         "intervals",
         "hull = max(ground_truth.end, predicted.end) - min(",
@@ -370,6 +377,8 @@ def worked(m):
     yield m.numeric.relative_accuracy(5, 4), 0.75
     yield m.numeric.relative_accuracy(7, 4), 0.25
     yield [m.numeric.only_number(x) for x in ("4 m^2", "3 or 4", "-1,250.5")], [4, None, -1250.5]
+    sums = ("2 red, 3 blue, 5 in total", "2 red, 3 blue, 6 in total", "2 + 3 = 6")
+    yield [m.numeric.only_number(x) for x in sums], [5, None, None]
     yield m.numeric.mean_relative_accuracy(0.3, 0), 0.5
     yield m.intervals.temporal_iou(Interval(0, 4), Interval(2, 6)), 1 / 3
     yield m.intervals.temporal_iou(Interval(0, 4), Interval(6, 2)), 0

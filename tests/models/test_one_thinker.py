@@ -94,7 +94,7 @@ def test_boxes_of_a_track_move_in_straight_lines_within_the_span():
 @pytest.mark.parametrize(
     ("form", "answer"),
     [
-        (AnswerForm.BOXES, {"boxes": [100, -1, 400, 1200]}),
+        (AnswerForm.BOXES, {"boxes": [100, -1, 400, 1002]}),
         (AnswerForm.BOX_TRACK, {"boxes": {"0": [0, -1, 9, 9], "1": [0, 0, 9, 1001]}}),
         (AnswerForm.MASK_TRACK, {"boxes": [0, 0, 9, 9], "positive_points": [[-1, 1], [1, 1001]]}),
     ],

@@ -81,7 +81,7 @@ def test_an_inverted_box_is_wrong_for_predictions_and_only_a_miss_for_rewards():
 
 def test_repairs_are_reported():
     result = locate.parse(FENCED.replace("}", "},"))
-    assert result.items == (Item(Box(10.0, 20.0, 30.0, 40.0)),)
+    assert result.items == (Item(Box(10.0, 20.0, 30.0, 40.0), label="dog"),)
     assert result.notes == ("trailing comma",)
 
 
@@ -169,7 +169,7 @@ def test_answers_in_words_that_are_written_are_read_back(ask, reader, form, choi
     if not text.strip() or "\0" in text:
         return
     ground_truth = Answer(
-        choice=choice, number=number, interval=Interval(number, number + 1), text=text
+        choice=choice, number=number, interval=Interval(abs(number), abs(number) + 1), text=text
     )
     output = reader.read(query, reader.write(query, ground_truth)).answer
     field = str(form)

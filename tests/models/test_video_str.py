@@ -22,7 +22,7 @@ from harness.models.video_str.grammar import graph
 from harness.models.video_str.objects import named_in
 from harness.run.verify import verify
 from harness.spec import parse as spec
-from harness.stated.numbers import stated_interval
+from harness.stated.intervals import stated_interval
 from harness.types import Answer, AnswerForm, Box, Box3D, Interval
 
 REPOSITORY = Path(__file__).resolve().parents[2]

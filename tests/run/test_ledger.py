@@ -218,7 +218,7 @@ def test_places_beyond_the_image_and_repairs_are_counted(task, tmp_path):
             )
         if number == 2:
             return "<think>.</think> " + json.dumps(
-                [{"bbox_2d": [-5, 10, 90000, 40], "point_2d": [20, 20]}]
+                [{"bbox_2d": [-1, -1, 30, 40], "point_2d": [20, 20]}]
             ).replace(" ", "").join(["<answer>", "</answer>"])
         return text
 

@@ -24,7 +24,7 @@ from harness.models.grammar import well_formed
 from harness.models.video_str.answer_prompts import boxes_3d
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.responses import tag_text
-from harness.stated.numbers import stated_interval
+from harness.stated.intervals import stated_interval
 from harness.trainers.grpo.method import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 

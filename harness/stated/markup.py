@@ -1,0 +1,47 @@
+"""Text of a response as a person reads it: without tags, formulas' marks and how sure it is."""
+
+import re
+from html import unescape
+
+from harness.stated.corrections import after_correction
+
+BOX = "<|begin_of_box|>"
+"""Mark before the answer of GLM's networks, which is kept."""
+_SPECIAL = re.compile(r"<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>")
+_TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNORECASE)
+_LISTS = re.compile(
+    r"\[[^\[\]\n]{0,200}\]|\([-+−.,\s\d]{0,200}\)|(?<![\w^}])\{[-+−.,\s\d]{0,200}\}"
+)
+_BETWEEN = re.compile(r"(?<=\d),(?=[\d.])")  # in a list, where a comma parts numbers
+_SURE = r"(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability|likelihood)"
+_HOW_SURE = re.compile(
+    rf"(?i:[,;(]?\s?\b(?:with |at |my |an? |the )*{_SURE}(?: level| score)?\"?\s?(?:is|of|[:=])?"
+    rf"\s?\d[\d.]{{0,9}}\s?%?(?![\w.])\)?|[,;(]?\s?(?:\bi['’]?(?: a)?m )?\b\d[\d.]{{0,9}}\s?%"
+    rf"\s{_SURE}\b(?: that)?\)?)"
+)
+
+
+def plain(response: str) -> str:
+    """Return the text after the last correction, without markup that can join numbers.
+
+    >>> plain("3 <b>m</b>. Wait: <b>1{,}500</b> m (confidence: 90%)").split()
+    [':', '1,500', 'm']
+    """
+    text = unescape(_SPECIAL.sub(" ", after_correction(response)))
+    text = _TAG.sub(lambda tag: {"sup": "^", "sub": "_"}.get(tag[0][1:4].lower(), " "), text)
+    text = _HOW_SURE.sub(" ", text)
+    text = _LISTS.sub(lambda listed: _BETWEEN.sub(", ", listed[0]), text)
+    for mark, readable in (
+        ("{,}", ","),
+        ("．", "."),
+        ("\\,", "\u202f"),
+        ("\\times", "×"),
+        ("\\cdot", "×"),
+        ("\\approx", "≈"),
+        ("\\text", " "),
+        ("\\mathrm", " "),
+        ("\\%", "%"),
+        ("**", " ") if "10**" not in text else ("**", "**"),
+    ):
+        text = text.replace(mark, readable)
+    return text
