@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import DataError
 from harness.foreign import listed
 from harness.layout import path_inside
-from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image
+from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image, refuse_void
 from harness.masks import Rle
 from harness.tasks.rvos.labels import Labels, sized_labels
 from harness.types import Answer, Failure, FailureKind, Prediction, Sample
@@ -169,12 +169,14 @@ def _images(
 
 
 def _refuse_several(path: Path, labels: Labels) -> None:
-    """Raise DataError if a grey image has more than one value besides 0."""
+    """Raise DataError if a grey image has more than one value besides 0, or pixels to ignore."""
     limit = labels.max()
     other = labels[(labels != 0) & (labels != limit)]
     if not other.size:
         return
-    if read_mask_image(path, f"prediction {path}").mode == "L":
+    image = read_mask_image(path, f"prediction {path}")
+    refuse_void(image, f"prediction {path}")
+    if image.mode == "L":
         raise DataError(
             f"prediction {path}",
             expected="one value besides 0",
