@@ -45,7 +45,7 @@ PLACES: Orders = {"[y, x]": lambda p: (p[1], p[0])}
 
 
 ROUNDED = 1e-3
-"""Part by which a probability of 16 bits may lie beyond 0 or 1."""
+"""Part by which a probability of 16 bits may lie beyond 0 or 1; pixels that are none."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
 
@@ -149,7 +149,7 @@ def _shapes(
 ) -> Iterator[str]:
     """Yield a note on boxes or points that leave their image; refuse what shows another unit."""
     what, expected = f"{thing}: {kind}", "pixels of the original image"
-    if not any(any(numbers) for numbers, _ in found):  # none, or zeros in the place of an answer
+    if not any(max(numbers) > ROUNDED for numbers, _ in found):  # none, or zeros in their place
         return
     if all(_is_fraction(numbers) and min(size) >= SMALLEST for numbers, size in found):
         raise DataError(

@@ -82,10 +82,11 @@ def label_tree(
     those of a video and annotator follow each other, which they do in both protocols.
 
     Raises:
-        DataError: as for `png_tree`; also for a number without an expression.
+        DataError: as for `png_tree`; also for a number without an expression, and for expressions
+            that are numbered from 0.
     """
     seen: set[Path] = set()
-    found = 0
+    found = several = below = 0
     key = _video_and_annotator
     for (video, annotator), members in groupby(samples, key=key):
         unit = list(members)
@@ -96,6 +97,8 @@ def label_tree(
             continue
         found += 1
         numbers = list(_read_numbered(folder, unit, allow_extra))
+        several += len(unit) > 1
+        below += len(unit) > 1 and max(int(labels.max()) for labels in numbers) == len(unit) - 1
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
@@ -104,6 +107,13 @@ def label_tree(
             f"predictions {root}",
             expected="folders anno_<annotator>/<video>",
             found="none of these samples'",
+        )
+    if several > 1 and below == several:
+        raise DataError(
+            f"predictions {root}",
+            expected="numbers from 1, one an expression",
+            found=f"no pixel of the last expression in any of {several} folders, as if from 0",
+            fix="0 is the background: add 1 to the number of each expression.",
         )
     if not allow_extra:
         _refuse_extra(root, seen)
