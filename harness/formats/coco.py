@@ -35,6 +35,8 @@ IMAGES = (".jpg", ".jpeg", ".png")
 LEAST_SIDE = 2**-20
 """Pixels that a box of no width or height gets: it overlaps nothing, as in COCO's evaluation."""
 THRESHOLD = 0.5
+OTHER_SCORES = ("scores", "confidence", "conf", "prob", "probability", "predicted_iou")
+"""Names that other files have for a score, which would not be read."""
 MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
@@ -174,6 +176,8 @@ def _row(
     told = tuple(score for score in scores if score is not None)
     if 0 < len(told) < len(scores):
         raise DataError(where, expected="a score of each record or of none", found="both")
+    if records and not told and (sample.query.form in BOXES or sample.query.instances):
+        notes["records without a score, which count as 1"] += len(records)
     if sample.query.form in BOXES:
         boxes = [_box(record, sample, place, notes) for place, record in records]
         return Row(sample.id, "boxes", boxes, told or None, where)
@@ -206,6 +210,8 @@ def _row(
 def _score(record: Record, where: str) -> float | None:
     score = record.get("score")
     if score is None:
+        if other := next((name for name in OTHER_SCORES if name in record), None):
+            raise DataError(where, expected="'score', as COCO's results call it", found=repr(other))
         return None
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
         raise DataError(f"{where}: 'score'", expected="a finite number", found=repr(score)[:40])

@@ -48,6 +48,8 @@ ROUNDED = 1e-3
 """Part by which a probability of 16 bits may lie beyond 0 or 1; pixels that are none."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
+MANY = 20
+"""Boxes or points of which it is no chance that all lie in one quarter."""
 
 
 def check_units(
@@ -177,6 +179,11 @@ def _shapes(
             fix="Multiply fractions or thousandths by the image's width and height, and divide "
             "those of a resized image by the factor; or clip them, if they are in pixels.",
         )
+    if len(found) >= MANY and all(_is_in_corner(*one) for one in found):
+        yield (
+            f"{len(found)} {kind}, all of which lie in the upper left quarter of their images, as "
+            "percentages and those of a smaller image do"
+        )
     if leaving:
         yield f"{leaving} of {len(found)} {kind} reach beyond their image"
 
@@ -201,6 +208,10 @@ def _beyond(numbers: Numbers, size: Size) -> float:
 
 def _is_far(numbers: Numbers, size: Size) -> bool:
     return any(excess > max(FAR * side, SLACK) for excess, side in _excess(numbers, size))
+
+
+def _is_in_corner(numbers: Numbers, size: Size) -> bool:
+    return all(2 * number <= side for number, side in zip(numbers, size * 2, strict=False))
 
 
 def _fits(numbers: Numbers, size: Size) -> bool:

@@ -26,10 +26,10 @@ STEPS = 40  # halvings, which find a share to 12 digits
 FEW = 200
 """Groups up to which the approximation is corrected: it is right to a point with more."""
 CORRECTIONS = 3
-SCATTER = 0.5
-"""Power that is lost, times the number of answers, as both runs' shares are those of a sample: the
+SCATTER = 0.45
+"""Power that is lost, times the number of groups, because both runs' shares are those of a sample:
 power is a concave function of the loss, which scatters with a variance of one over that number.
-Measured in simulations of 24 answers."""
+Measured in simulations of 15 to 24 groups."""
 SAME = 1e-9  # by which a probability that is a sum may be off
 DRAWS = 300  # of how many groups differ by how much: the exact power of each is averaged
 
@@ -83,7 +83,7 @@ class RightAnswers:
         Returns:
             The loss as a share of answers; None if not even the loss of all right ones is shown.
         """
-        wanted = min(power + SCATTER / self.answers, (1 + power) / 2)
+        wanted = min(power + SCATTER / self.groups, (1 + power) / 2)
         goal, lost = wanted, 1.0
         for _ in range(CORRECTIONS if self.groups <= FEW else 1):
             lost = self._lost(goal, level)

@@ -169,10 +169,25 @@ def test_categories_that_are_numbered_otherwise(tmp_path):
     assert len(read(1, 90.0).rows["7/90"].value) == 1
     with pytest.raises(DataError, match="numbered from 0"):
         read(0, 1)
-    assert (
-        "2 records of categories that no question has, such as 12, 26" in read(1, 12, 26).notes[1]
-    )
-    assert "1 records that come again" in read(1, 1, 90).notes[0]
+    found = " ".join(read(1, 12, 26).notes)
+    assert "2 records of categories that no question has, such as 12, 26" in found
+    assert "1 records that come again" in " ".join(read(1, 1, 90).notes)
+
+
+def test_scores_under_another_name_are_not_lost(tmp_path):
+    box = {"image_id": 0, "bbox": [5, 6, 70, 40]}
+    assert notes(tmp_path, "coco", json.dumps([box]), AnswerForm.BOXES, 1) == [
+        "1 records without a score, which count as 1"
+    ]
+    with pytest.raises(DataError, match="'confidence'"):
+        notes(tmp_path, "coco", json.dumps([{**box, "confidence": 0.3}]), AnswerForm.BOXES, 1)
+
+
+@pytest.mark.parametrize("scale", [1, 0.5])
+def test_boxes_that_all_lie_in_one_quarter_are_said(tmp_path, scale):
+    boxes = [[scale * side for side in ORDERS["sizes"](*box)] for box in BOXES * 5]
+    found = coco(tmp_path, boxes)
+    assert [text for text in found if "upper left quarter" in text] == found[: scale < 1]
 
 
 @pytest.mark.parametrize("text", ['{"annotations": []}', '\ufeff {"image_id": 1}\n{"image_id": 2}'])
