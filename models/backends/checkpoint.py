@@ -290,18 +290,18 @@ def check_tied(folder: Path) -> None:
         told = text.get("tie_word_embeddings")
     if told is not True:
         return
-    saved: dict[str, tuple[Path, int, int, dict[str, Any]]] = {}
+    saved: dict[str, tuple[dict[str, Any], Path, int, int]] = {}
     for path in weights(folder):
         header, start = header_of(path)
         for name, tensor in header.items():
             if name.endswith(TIED):
                 first, end = (start + offset for offset in tensor["data_offsets"])
-                saved[name.rpartition(".")[0].rpartition(".")[2]] = path, first, end, tensor
+                saved[name.rpartition(".")[0].rpartition(".")[2]] = tensor, path, first, end
     if len(saved) < len(TIED):
         return
-    (*one, mine), (*other, its) = saved.values()
-    alike = all(mine.get(key) == its.get(key) for key in ("dtype", "shape"))
-    if not alike or _part_digest(*one) != _part_digest(*other):
+    one, other = saved.values()
+    alike = all(one[0].get(key) == other[0].get(key) for key in ("dtype", "shape"))
+    if not alike or _part_digest(*one[1:]) != _part_digest(*other[1:]):
         raise ModelError(
             f"checkpoint {folder}",
             expected="an output layer equal to the embeddings, as tie_word_embeddings is true",
