@@ -315,7 +315,10 @@ def _answer(row: Row, query: Query) -> Answer:
     if form is AnswerForm.NUMBER:
         return Answer(number=finite_numbers([value], 1, '"answer"')[0])
     if form is AnswerForm.INTERVAL:
-        return Answer(interval=Interval(*finite_numbers(value, 2, '"answer"')))
+        interval = Interval(*finite_numbers(value, 2, '"answer"'))
+        if interval.end < interval.start:
+            raise ParseError('"answer"', expected="[start, end]", found=str([*interval]))
+        return Answer(interval=interval)
     if form in (AnswerForm.CHOICE, AnswerForm.TEXT):
         if not isinstance(value, str):
             raise ParseError('"answer"', expected="text", found=repr(value)[:40])

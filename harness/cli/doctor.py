@@ -177,7 +177,7 @@ def _checkpoint(name: str) -> Iterator[Finding]:
     """The parts of a checkpoint; when none lacks, it is asked by its processor as a run asks it."""
     from harness.models.backends import checkpoint as checkpoints
     from harness.models.backends.completeness import checkpoint_parts, writes_text
-    from harness.models.backends.networks import end_tokens, load_processor
+    from harness.models.backends.networks import check_network, end_tokens, load_processor
     from harness.models.backends.prompt_check import check_padding, check_prompts
 
     folder = checkpoints.find(name)
@@ -194,8 +194,15 @@ def _checkpoint(name: str) -> Iterator[Finding]:
         check_prompts(processor, end_tokens(folder, processor.tokenizer))
     except ModelError as error:
         yield Finding("prompts", "wrong", "the form in which it is asked", str(error), needed=True)
+        return
+    yield Finding("prompts", "whole", "the form in which it is asked", needed=True)
+    about = "names and shapes of all weights"
+    try:
+        check_network(folder, name=name, last=max(processor.tokenizer.get_vocab().values()))
+    except ModelError as error:
+        yield Finding("network", "wrong", about, str(error), needed=True)
     else:
-        yield Finding("prompts", "whole", "the form in which it is asked", needed=True)
+        yield Finding("network", "whole", about, needed=True)
 
 
 def gpus() -> list[str]:

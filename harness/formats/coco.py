@@ -14,14 +14,19 @@ was searched in vain there: COCO's form cannot tell a failure from it.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeAlias
 
 from pycocotools import mask as coco_masks
 
 from harness.errors import DataError, MaskError, raised_as
+from harness.files import open_regular
+from harness.foreign import HEAD
 from harness.formats.matching import Matched
-from harness.interchange import Row
+from harness.formats.units import is_probability
+from harness.interchange import BYTE_ORDER_MARK, Row
 from harness.layout import JsonFile, field
 from harness.masks import Rle
 from harness.types import AnswerForm, Sample
@@ -30,6 +35,9 @@ IMAGES = (".jpg", ".jpeg", ".png")
 LEAST_SIDE = 2**-20
 """Pixels that a box of no width or height gets: it overlaps nothing, as in COCO's evaluation."""
 THRESHOLD = 0.5
+OTHER_SCORES = ("scores", "confidence", "conf", "prob", "probability", "predicted_iou")
+"""Names that other files have for a score, which would not be read."""
+MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
 Record: TypeAlias = Mapping[str, Any]
@@ -58,13 +66,17 @@ def coco_results(
     known = {sample.id for sample in samples}
     found: dict[str, list[Placed]] = defaultdict(list)
     unmatched = []
-    for where, record in _records(path):
+    categories: Counter[str] = Counter()
+    """Records without a question, by their category."""
+    for where, record in _records(path, notes):
         name = next((name for name in _names(record, where) if name in known), None)
         if name is None or (requested is not None and name not in requested):
             category = f", category {record['category_id']}" if "category_id" in record else ""
             unmatched.append(f"{where}, {_identity(record, where)!r}{category}")
+            categories[_category(record) or ""] += name is None
         else:
             found[name].append((where, record))
+    _check_categories(categories, known, path, notes)
     rows = {}
     for sample in samples if found else ():
         if requested is None or sample.id in requested:
@@ -73,13 +85,55 @@ def coco_results(
     return Matched(rows, tuple(unmatched), notes=told)
 
 
-def _records(path: Path) -> Iterator[Placed]:
+def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
+    seen: set[int] = set()
+    _refuse_object(path)
     for entry in JsonFile(path).items():
         where = f"{path}, record {entry.key}"
         plain = entry.parse()
         if not isinstance(plain, dict):
             raise DataError(where, expected="one JSON object", found=repr(plain)[:60])
+        if (content := hash(entry.text)) in seen:
+            notes["records that come again, each of which counts, as in COCO's code"] += 1
+        seen.add(content)
         yield where, plain
+
+
+def _refuse_object(path: Path) -> None:
+    """Raise DataError for an object in the place of the list: annotations, or one a line."""
+    with suppress(OSError), open_regular(path) as file:
+        if file.read(HEAD).removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{"):
+            raise DataError(
+                f"predictions {path}",
+                expected="a list of results",
+                found="an object",
+                fix=f"`jq .annotations {quote(path.name)} > NEW` takes the list out of COCO's or "
+                f"SA-1B's annotations, `jq -s . {quote(path.name)} > NEW` makes one of JSON lines.",
+            )
+
+
+def _check_categories(
+    others: Mapping[str, int], known: Collection[str], path: Path, notes: Counter[str]
+) -> None:
+    """Count records whose category no question has; refuse those that are numbered from 0."""
+    asked = {name.rpartition("/")[2] for name in known if "/" in name}
+    strange = [name for name in others if name and name not in asked]
+    if not asked or not strange:
+        return
+    if "0" in strange:
+        raise DataError(
+            f"predictions {path}: 'category_id'",
+            expected=f"the benchmark's numbers, such as {', '.join(sorted(asked, key=_order)[:5])}",
+            found="0, as of classes that are numbered from 0",
+            fix="Give each class the `id` that `categories` of the annotations has for its name.",
+        )
+    shown = ", ".join(sorted(strange, key=_order)[:5])
+    what = f"records of categories that no question has, such as {shown}: numbered otherwise?"
+    notes[what] += sum(others[name] for name in strange)
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (int(name) if name.isdecimal() and len(name) < MAX_DIGITS else 0), name
 
 
 def _identity(record: Record, where: str) -> str:
@@ -99,8 +153,16 @@ def _names(record: Record, where: str) -> Iterator[str]:
     for name in (given, number, stem if f"{dot}{suffix}".lower() in IMAGES else ""):
         if name:
             yield name
-            if type(category := record.get("category_id")) in (int, str):
+            if category := _category(record):
                 yield f"{name}/{category}"
+
+
+def _category(record: Record) -> str | None:
+    """Return the category of a record; None if it has none."""
+    category = record.get("category_id")
+    if isinstance(category, float) and category.is_integer():  # of a numpy array
+        category = int(category)
+    return str(category) if type(category) in (int, str) else None
 
 
 def _row(
@@ -114,6 +176,8 @@ def _row(
     told = tuple(score for score in scores if score is not None)
     if 0 < len(told) < len(scores):
         raise DataError(where, expected="a score of each record or of none", found="both")
+    if records and not told and (sample.query.form in BOXES or sample.query.instances):
+        notes["records without a score, which count as 1"] += len(records)
     if sample.query.form in BOXES:
         boxes = [_box(record, sample, place, notes) for place, record in records]
         return Row(sample.id, "boxes", boxes, told or None, where)
@@ -125,6 +189,13 @@ def _row(
         tracks = [_track(record, sample, place) for place, record in records]
         plain = [[mask and mask.to_json() for mask in track] for track in tracks]
         return Row(sample.id, "instances", plain, told or None, where)
+    if odd := [score for score in told if not is_probability(score)]:
+        raise DataError(
+            f"{where}: 'score'",
+            expected="from 0 to 1, to be compared with the threshold",
+            found=f"{odd[0]:g}",
+            fix="Divide percentages by 100; logits need a sigmoid first.",
+        )
     sure = [score is None or score > limit for score in scores]
     if left := sure.count(False):
         notes[f"records whose score is not above {limit:g}, left out of the mask"] += left
@@ -139,6 +210,8 @@ def _row(
 def _score(record: Record, where: str) -> float | None:
     score = record.get("score")
     if score is None:
+        if other := next((name for name in OTHER_SCORES if name in record), None):
+            raise DataError(where, expected="'score', as COCO's results call it", found=repr(other))
         return None
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
         raise DataError(f"{where}: 'score'", expected="a finite number", found=repr(score)[:40])
@@ -201,6 +274,13 @@ def _mask(plain: object, size: tuple[int, int], where: str) -> Rle:
         ):
             expected = "[x, y, …] of at least three corners within reach of the image"
             raise DataError(what, expected=expected, found=repr(polygon)[:60])
+    if plain and all(0 <= value <= 1 for polygon in plain for value in polygon):
+        raise DataError(
+            what,
+            expected="corners in pixels",
+            found=f"{repr(plain[0])[:60]}, as fractions of the image",
+            fix="Multiply them by the image's width and height.",
+        )
     if not plain:
         return Rle.empty(height, width)
     encoded = coco_masks.merge(coco_masks.frPyObjects(plain, height, width))

@@ -23,6 +23,7 @@ FAILED = ("ERROR_CALL_API", "None")
 """Texts that STI-Bench's script writes where the server gave no answer, or null."""
 ANSWER_FORMATS = ("multi-choice", "yes_no", "caption_matching", "captioning")
 """TempCompass' formats, by which its files are named."""
+SEVERAL = "entries with several responses, of which the first counts"
 MARKED = re.compile(r"\([A-Z]\)")
 
 
@@ -49,14 +50,16 @@ def _lmms_entry(one: object, where: str) -> Entry:
     # Newer files have no document, but what each metric was given, with its question's id.
     objects = [document, *(value for value in one.values() if isinstance(value, dict))]
     row, aspect = one.get("doc_id"), text_in(objects, "dim")
+    responses = one.get("resps", one.get("filtered_resps"))
     return Entry(
         where=where,
-        response=_first_text(one.get("resps", one.get("filtered_resps")), where),
+        response=_first_text(responses, where),
         ids=ids_in(objects),
         video=text_in(objects, *VIDEO_KEYS),
         question=text_in(objects, "question") or text_in([one], "input", "prompt"),
         categories={"aspect": aspect} if aspect else {},
         row=row if type(row) is int else None,
+        note=SEVERAL if _texts(responses) > 1 else "",
         ground_truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
         score=_lmms_score(one),
     )
@@ -69,6 +72,11 @@ def _lmms_score(one: Mapping[str, Any]) -> float | None:
     if len(metrics) == 1 and graded and {"pred_answer", "answer"} <= graded[0].keys():
         return float(graded[0]["pred_answer"] == graded[0]["answer"])
     return number_in(metrics, metrics)
+
+
+def _texts(value: object) -> int:
+    """Return the number of texts, at any depth of lists."""
+    return sum(map(_texts, value)) if isinstance(value, list) else isinstance(value, str)
 
 
 def _first_text(value: object, where: str) -> str | None:

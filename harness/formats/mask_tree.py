@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.foreign import is_leftover, refuse_foreign
-from harness.layout.mask_image import DEEP, JPEGS, LOSSY, read_mask_image
+from harness.layout.mask_image import DEEP, JPEGS, LOSSY, read_mask_image, refuse_void
 from harness.masks import BoolArray, Rle
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
 
@@ -232,7 +232,9 @@ def _array(path: Path, what: str) -> Values:
 
 def _image(path: Path, what: str) -> Values:
     """The values of a PNG; of one of 16 bits, from 0 to 1."""
-    values, mode = read_mask_image(path, what)
+    image = read_mask_image(path, what)
+    values, mode = image
+    refuse_void(image, what)
     if mode in DEEP:
         return values / 65_535
     # Of a palette the numbers, which may be those of objects; of grey the values.

@@ -37,6 +37,14 @@ READ = ("prediction", "question", "answer", "index", *ID_KEYS, *VIDEO_KEYS)
 ERRORS = re.compile(r"#(?:NAME\?|REF!|VALUE!|DIV/0!|N/A|NUM!|NULL!|SPILL!|CALC!)|#{3,}")
 """Texts that spreadsheet programs show in place of a value: errors, and too narrow columns."""
 EMPTY = "predictions that are empty"
+DATES = "predictions that are dates: a spreadsheet program may have made them of numbers"
+MONTHS = "jan feb mar mär apr may mai jun jul aug sep oct okt nov dec dez".replace(" ", "|")
+DATE = re.compile(
+    rf"(?:\d{{1,2}}[-./ ]{{1,2}})?(?:{MONTHS})[a-z]{{0,6}}(?:[-./ ]{{1,2}}\d{{1,4}})?|"
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: 00:00(?::00)?)?",
+    re.IGNORECASE,
+)
+"""Forms in which spreadsheet programs show 2-1, 2/1 or 2.1 once they took it for a date."""
 ALTERED = (
     "A spreadsheet program altered it: give the table that VLMEvalKit wrote, or type the text."
 )
@@ -77,8 +85,17 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
             row=int(index) if index.isdecimal() and len(index) < MAX_DIGITS else None,
             ground_truth=row.get("answer", ""),
             score=_scored(number_in(row, SCORES)),
-            note=CUT if len(prediction) == MAX_TEXT else "" if prediction.strip() else EMPTY,
+            note=_note(prediction),
         )
+
+
+def _note(prediction: str) -> str:
+    """Return what is odd about a prediction, in words; empty: nothing."""
+    if len(prediction) == MAX_TEXT:
+        return CUT
+    text = prediction.strip()
+    is_date = any(map(str.isdecimal, text)) and DATE.fullmatch(text)
+    return DATES if is_date else "" if text else EMPTY
 
 
 def _responses(row: Mapping[str, str]) -> tuple[str, ...]:

@@ -16,6 +16,9 @@ from harness.masks import check_size
 Values: TypeAlias = NDArray[np.bool_ | np.uint8 | np.uint16]
 DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 """Pillow's modes for grey of 16 bits."""
+VOID = frozenset({254, 255})
+"""Numbers of a palette that mark pixels to ignore, as in VOC and DAVIS."""
+WHITE = OPAQUE = 255
 JPEG = b"\xff\xd8\xff"
 JPEGS = (".jpg", ".jpeg")
 LOSSY = "JPEG changes the pixels at the edges: write the masks as PNG, which keeps them."
@@ -50,7 +53,9 @@ def read_mask_image(path: Path, what: str) -> MaskImage:
             if image.mode in DEEP:
                 return MaskImage(np.asarray(image).astype(np.uint16), image.mode)
             if image.mode in ("1", "L", "P"):
-                return MaskImage(np.array(image), image.mode)
+                numbers = np.array(image)
+                _refuse_other_looks(image, numbers, what)
+                return MaskImage(numbers, image.mode)
             values = _grey(np.asarray(image), len(image.getbands()) in (2, 4))
             mode = image.mode
     except FileNotFoundError as error:
@@ -87,6 +92,40 @@ def _refuse_views(image: ImageFile.ImageFile, what: str) -> None:
             if frames > 1
             else f"an orientation tag ({turned}) that turns it",
             fix="Write one mask a file, without such a tag.",
+        )
+
+
+def _refuse_other_looks(image: ImageFile.ImageFile, values: Values, what: str) -> None:
+    """Raise DataError if values look otherwise than their numbers say.
+
+    That is if some besides 0 are transparent, or a palette shows 0 in white, or in a colour and
+    another in black: what quantizes an image numbers colours as it likes.
+    """
+    there = np.unique(values)
+    found = ""
+    transparent = image.info.get("transparency")
+    alphas = transparent if isinstance(transparent, bytes) else b""  # of a palette
+    clear = {transparent, *(number for number, alpha in enumerate(alphas) if alpha < OPAQUE)}
+    if clear & {*there.tolist()} - {0}:
+        found = "transparent values besides 0"
+    if image.mode == "P":
+        colours = np.array(image.getpalette("RGB") or ()).reshape(-1, 3)
+        is_black = [not colours[one].any() for one in there if one < len(colours)]
+        if len(colours) and colours[0].any() and (any(is_black) or colours[0].min() == WHITE):
+            found = f"a palette that shows 0 as {tuple(colours[0].tolist())}"
+    if found:
+        raise DataError(what, expected="0 where nothing is, in black", found=found, fix=NO_COLOURS)
+
+
+def refuse_void(image: MaskImage, what: str) -> None:
+    """Raise DataError if numbers of objects are beside 254 or 255, which mark pixels to ignore."""
+    there = {*np.unique(image.values).tolist()} - {0}
+    if image.mode == "P" and (void := there & VOID) and there - VOID:
+        raise DataError(
+            what,
+            expected="numbers of objects, all of which are foreground",
+            found=f"{max(void)} beside {min(there)}, as pixels to ignore are marked",
+            fix="Write 0 in their place, or the object's number.",
         )
 
 

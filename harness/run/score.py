@@ -15,6 +15,7 @@ from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
 from harness.formats import Matched, read_format
+from harness.formats.units import MaskCount, check_units
 from harness.interchange import Row, stored_prediction
 from harness.interchange import row_to_prediction as read_row
 from harness.model import RecordedReader
@@ -121,12 +122,16 @@ def score_file(
     def score_into(journal: Writer | None) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = _units_with_predictions(submission, samples, matched)
+        covered = MaskCount()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
+            covered.add(predictions)
             if journal is not None:
                 queries = tuple(sample.query for sample in unit)
                 batch = Batch(number, queries, manifest["config_hash"])
                 journal.append([begin(batch), *records(batch, predictions)])
+        for text in covered.notes():
+            submission.note(f"{submission.path}: {text}")
         return scorer.results(manifest)
 
     if folder is None:
@@ -163,6 +168,15 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="Is it the right split? --allow-extra ignores such lines.",
         )
+    notes = check_units(
+        matched.rows,
+        samples(),
+        f"predictions {submission.path}",
+        sizes=submission.format == "coco",
+    )
+    if matched.unmatched:
+        notes = (*notes, f"{len(matched.unmatched)} entries of no sample, left out")
+    matched = replace(matched, notes=(*matched.notes, *notes))
     for text in matched.notes:
         submission.note(f"{submission.path}: {text}")
     return matched
@@ -233,6 +247,8 @@ def _manifest(
                 "repeated": list(matched.repeated),
                 "notes": list(matched.notes),
             }
+    elif matched is not None and matched.notes:
+        described["notes"] = list(matched.notes)
     manifest = manifest_of(
         task,
         task_spec=task_spec,

@@ -30,6 +30,9 @@ ADAPTER = "adapter_config.json"
 TRAINED = "checkpoint"  # the folder of a training that holds what it has made
 TRAINING = "harness.json"  # what a checkpoint that harness has made says of its training
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+TIED = ("lm_head.weight", "embed_tokens.weight")
+"""Ends of the names of an output layer and of the embeddings that it may share."""
+BLOCK = 2**22  # bytes that are read at once
 MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
 LAYERS = frozenset(
     f"{prefix}{name}"
@@ -217,15 +220,22 @@ def weights(folder: Path) -> tuple[Path, ...]:
     """The safetensors files of a checkpoint, in the order of their names.
 
     Raises:
-        ModelError: there are none, or the index names one that is missing.
+        ModelError: there are none, or two kinds, or the index names one that is missing.
     """
-    index = folder / INDEX
+    index, single = folder / INDEX, folder / SINGLE
     if not index.is_file():
-        if (folder / SINGLE).is_file():
-            return (folder / SINGLE,)
+        if single.is_file():
+            return (single,)
         raise _no_weights(folder)
     shards = read_json(index).get("weight_map")
     names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else []
+    if single.is_file() and SINGLE not in names:
+        raise ModelError(
+            f"checkpoint {folder}",
+            expected=f"either {SINGLE} or {INDEX} with its shards",
+            found="both",
+            fix="Delete those of an earlier saving: which of them counts depends on the program.",
+        )
     paths = tuple(folder / name for name in names)
     for name, path in zip(names, paths, strict=True):
         if name != Path(name).name or not path.is_file():
@@ -241,7 +251,12 @@ def weights(folder: Path) -> tuple[Path, ...]:
 
 
 def check_safetensors(path: Path) -> int:
-    """Return the number of a file's tensors.
+    """Return the number of a file's tensors; raise as `header_of` does."""
+    return len(header_of(path)[0])
+
+
+def header_of(path: Path) -> tuple[dict[str, Any], int]:
+    """Return what a safetensors file says of its tensors, by name, and where their data begin.
 
     Raises:
         ModelError: its header is not sound, or its data are not as long as that says.
@@ -259,7 +274,51 @@ def check_safetensors(path: Path) -> int:
         end = max((int(tensor["data_offsets"][1]) for tensor in header.values()), default=0)
         if 8 + length + end != size:
             raise ValueError(f"{size} bytes instead of {8 + length + end}")
-        return len(header)
+        return header, 8 + length
+
+
+def check_tied(folder: Path) -> None:
+    """Check that an output layer that the configuration ties to the embeddings is equal to them.
+
+    Raises:
+        ModelError: it is saved with other values, which some programs load and others do not.
+    """
+    config = read_json(folder / "config.json")
+    text = config.get("text_config")
+    told = config.get("tie_word_embeddings")
+    if told is None and isinstance(text, dict):
+        told = text.get("tie_word_embeddings")
+    if told is not True:
+        return
+    saved: dict[str, tuple[dict[str, Any], Path, int, int]] = {}
+    for path in weights(folder):
+        header, start = header_of(path)
+        for name, tensor in header.items():
+            if name.endswith(TIED):
+                first, end = (start + offset for offset in tensor["data_offsets"])
+                saved[name.rpartition(".")[0].rpartition(".")[2]] = tensor, path, first, end
+    if len(saved) < len(TIED):
+        return
+    one, other = saved.values()
+    alike = all(one[0].get(key) == other[0].get(key) for key in ("dtype", "shape"))
+    if not alike or _part_digest(*one[1:]) != _part_digest(*other[1:]):
+        raise ModelError(
+            f"checkpoint {folder}",
+            expected="an output layer equal to the embeddings, as tie_word_embeddings is true",
+            found="another one in its weights",
+            fix="Set tie_word_embeddings to false if it was trained apart; else delete it.",
+        )
+
+
+def _part_digest(path: Path, start: int, end: int) -> bytes:
+    """Return a hash of the bytes of a file from `start` to `end`."""
+    whole = hashlib.blake2b(digest_size=16)
+    with open_regular(path) as file:
+        file.seek(start)
+        while start < end and (block := file.read(min(BLOCK, end - start))):
+            whole.update(block)
+            start += len(block)
+    return whole.digest()
 
 
 def fingerprint(folder: Path) -> str:

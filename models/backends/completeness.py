@@ -128,6 +128,7 @@ def _configuration(folder: Path) -> CheckpointPart | None:
 
 def _weights(folder: Path) -> None:
     checkpoints.check_weights(folder)
+    checkpoints.check_tied(folder)
 
 
 def _tokenizer(folder: Path) -> CheckpointPart | None:

@@ -39,11 +39,19 @@ def check_report(
 ) -> None:
     """Raise ModelError unless every weight was in a file, and nothing else was."""
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
-        names = sorted(map(str, report.get(kind) or ()))
+        names = sorted(map(_described, report.get(kind) or ()))
         if names:
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             found = f"{kind.replace('_', ' ')}: {', '.join(names[:5])}{more}"
             raise ModelError(what, expected=expected, found=found, fix=fix)
+
+
+def _described(key: object) -> str:
+    """Return the name of a weight, and both shapes where they differ."""
+    if not isinstance(key, tuple):
+        return str(key)
+    name, saved, built = key
+    return f"{name} {[*saved]} in place of {[*built]}"
 
 
 @contextmanager
@@ -57,7 +65,13 @@ def loading(what: str) -> Iterator[None]:
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         found = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(what, expected="to load it", found=found) from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # an odd setting
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        TypeError,
+    ) as error:  # an odd setting
         found = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ModelError(what, expected="to load it", found=found) from error
 

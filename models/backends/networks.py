@@ -234,18 +234,54 @@ def end_tokens(folder: Path, tokenizer: "PreTrainedTokenizerBase") -> tuple[int,
     return tuple(known) or (tokenizer.eos_token_id,)
 
 
+def check_network(folder: Path, *, name: str, last: int) -> None:
+    """Check that a checkpoint's weights are its architecture's, by name and shape.
+
+    Each is read once and none is kept, so that a network larger than the memory can be checked.
+
+    Args:
+        folder: Where it lies.
+        name: What errors call it.
+        last: The largest number of a token of the tokenizer.
+
+    Raises:
+        ModelError: weights are missing, too many or of other shapes than the configuration says; or
+            there are fewer embeddings than tokens.
+    """
+    network = load_network(
+        folder, name=name, dtype="auto", attn_implementation="auto", adapter=None, device="meta"
+    )
+    rows = network.get_input_embeddings().weight.shape[0]
+    if rows <= last:
+        raise ModelError(
+            f"checkpoint {name}",
+            expected=f"an embedding for each of the tokenizer's tokens, up to number {last}",
+            found=f"{rows} of them",
+            fix=OTHERS,
+        )
+
+
 def load_network(
-    folder: Path, *, name: str, dtype: str, attn_implementation: str, adapter: Adapter | None
+    folder: Path,
+    *,
+    name: str,
+    dtype: str,
+    attn_implementation: str,
+    adapter: Adapter | None,
+    device: str | None = None,
 ) -> "PreTrainedModel":
     """The network of a checkpoint's folder, on the CPU, as `from_pretrained` makes it.
 
-    Errors call it `name`; `attn_implementation` is `auto` for transformers' choice.
+    Errors call it `name`; `attn_implementation` is `auto` for transformers' choice. On the `device`
+    `meta` it has shapes and no values.
 
     Raises:
         ModelError: the weights, or the adapter's, are not exactly those of the architecture.
         OutOfMemory: there is not enough memory.
     """
-    chosen = {} if attn_implementation == "auto" else {"attn_implementation": attn_implementation}
+    chosen: dict[str, object] = {} if device is None else {"device_map": {"": device}}
+    if attn_implementation != "auto":
+        chosen["attn_implementation"] = attn_implementation
     with loading(f"checkpoint {name}"), memory():
         network, report = loader(folder).from_pretrained(
             folder,
@@ -254,6 +290,7 @@ def load_network(
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are in the report, which is refused
             **chosen,
         )
     check_report(f"checkpoint {name}", report)

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import DataError
 from harness.foreign import listed
 from harness.layout import path_inside
-from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image
+from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image, refuse_void
 from harness.masks import Rle
 from harness.tasks.rvos.labels import Labels, sized_labels
 from harness.types import Answer, Failure, FailureKind, Prediction, Sample
@@ -82,10 +82,11 @@ def label_tree(
     those of a video and annotator follow each other, which they do in both protocols.
 
     Raises:
-        DataError: as for `png_tree`; also for a number without an expression.
+        DataError: as for `png_tree`; also for a number without an expression, and for expressions
+            that are numbered from 0.
     """
     seen: set[Path] = set()
-    found = 0
+    found = several = below = 0
     key = _video_and_annotator
     for (video, annotator), members in groupby(samples, key=key):
         unit = list(members)
@@ -96,6 +97,8 @@ def label_tree(
             continue
         found += 1
         numbers = list(_read_numbered(folder, unit, allow_extra))
+        several += len(unit) > 1
+        below += len(unit) > 1 and max(int(labels.max()) for labels in numbers) == len(unit) - 1
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
@@ -104,6 +107,13 @@ def label_tree(
             f"predictions {root}",
             expected="folders anno_<annotator>/<video>",
             found="none of these samples'",
+        )
+    if several > 1 and below == several:
+        raise DataError(
+            f"predictions {root}",
+            expected="numbers from 1, one an expression",
+            found=f"no pixel of the last expression in any of {several} folders, as if from 0",
+            fix="0 is the background: add 1 to the number of each expression.",
         )
     if not allow_extra:
         _refuse_extra(root, seen)
@@ -169,12 +179,14 @@ def _images(
 
 
 def _refuse_several(path: Path, labels: Labels) -> None:
-    """Raise DataError if a grey image has more than one value besides 0."""
+    """Raise DataError if a grey image has more than one value besides 0, or pixels to ignore."""
     limit = labels.max()
     other = labels[(labels != 0) & (labels != limit)]
     if not other.size:
         return
-    if read_mask_image(path, f"prediction {path}").mode == "L":
+    image = read_mask_image(path, f"prediction {path}")
+    refuse_void(image, f"prediction {path}")
+    if image.mode == "L":
         raise DataError(
             f"prediction {path}",
             expected="one value besides 0",

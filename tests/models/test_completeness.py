@@ -1,17 +1,20 @@
 """A checkpoint that lacks what its model class needs is refused, with all that lacks at once."""
 
 import json
+import re
 import shutil
 
 import pytest
 
 pytest.importorskip("torch")
 
+from safetensors.torch import load_file, save_file
+
 from harness.cli.main import main
 from harness.errors import ModelError
 from harness.models import pocket, pocket_sam
 from harness.models.backends.completeness import REMOTE, check_complete, checkpoint_parts
-from harness.models.backends.networks import end_tokens, load_processor
+from harness.models.backends.networks import check_network, end_tokens, load_processor
 from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.transformers import transformers
 
@@ -169,3 +172,76 @@ def test_a_segmenter_needs_neither_tokenizer_nor_template(capsys):
     assert lacks(pocket_sam.FOLDER, writes=False) == {}
     assert main(["doctor", "--checkpoint", str(pocket_sam.FOLDER)]) == 0
     assert "template" not in capsys.readouterr().out
+
+
+def saved(folder, change, settings=None):
+    """Save the weights again, changed, with other settings of the network."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    path.unlink()
+    change(tensors)
+    save_file(tensors, path, metadata={"format": "pt"})
+    if settings:
+        edit(folder / "config.json", settings)
+
+
+HEAD, EMBEDDINGS = "lm_head.weight", "model.embed_tokens.weight"
+
+
+def untouched(_):
+    pass
+
+
+def fewer_embeddings(tensors):
+    tensors.update({name: tensors[name][:700].clone() for name in (HEAD, EMBEDDINGS)})
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "words"),
+    [
+        (untouched, None, ""),
+        (untouched, lambda c: c["text_config"].update(vocab_size=900), r"[848, 128] in place of"),
+        (untouched, lambda c: c["text_config"].update(intermediate_size=300), "[300, 128]"),
+        (untouched, lambda c: c["vision_config"].update(depth=3), "unexpected keys"),
+        (lambda tensors: tensors.pop(HEAD), None, f"missing keys: {HEAD}"),
+        (fewer_embeddings, lambda c: c["text_config"].update(vocab_size=700), "700 of them"),
+    ],
+    ids=["whole", "vocabulary", "shape", "layer", "weight", "tokens"],
+)
+def test_names_and_shapes_are_checked_without_keeping_weights(folder, change, settings, words):
+    saved(folder, change, settings)
+    last = max(load_processor(folder, name="x").tokenizer.get_vocab().values())
+    if not words:
+        check_network(folder, name="x", last=last)
+        return
+    with pytest.raises(ModelError, match=re.escape(words)):
+        check_network(folder, name="x", last=last)
+
+
+def test_doctor_names_a_weight_of_another_shape(folder, capsys):
+    edit(folder / "config.json", lambda c: c["text_config"].update(vocab_size=900))
+    assert main(["doctor", "--checkpoint", str(folder)]) == ModelError.exit_code
+    assert f"{HEAD} [848, 128]" in " ".join(capsys.readouterr().out.split())
+
+
+def tied(plain):
+    plain["tie_word_embeddings"] = plain["text_config"]["tie_word_embeddings"] = True
+
+
+def test_a_tied_output_layer_is_the_embeddings_or_not_there(folder):
+    edit(folder / "config.json", tied)
+    assert "tie_word_embeddings" in lacks(folder)["weights"]
+    saved(folder, lambda tensors: tensors.update({HEAD: tensors[EMBEDDINGS].clone()}))
+    assert lacks(folder) == {}
+    saved(folder, lambda tensors: tensors.pop(HEAD))
+    assert lacks(folder) == {}
+
+
+def test_weights_of_two_savings_are_refused(folder):
+    shard = "model-00001-of-00001.safetensors"
+    shutil.copy(folder / "model.safetensors", folder / shard)
+    index = {"metadata": {}, "weight_map": dict.fromkeys(load_file(folder / shard), shard)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert "found both" in lacks(folder)["weights"]
+    (folder / "model.safetensors").unlink()
+    assert lacks(folder) == {}

@@ -1,12 +1,13 @@
 """Losses of right answers that are shown with 80 % power: against exact tests and simulations."""
 
+from itertools import product
 from math import comb
 
 import numpy as np
 import pytest
 
 from harness.scores import Mean, Metric, UnitScore
-from harness.statistics.detection import RightAnswers, shown
+from harness.statistics.detection import RightAnswers, shown, shown_exactly
 from harness.statistics.paired import compare
 
 ACCURACY = (Metric("accuracy"),)
@@ -55,8 +56,36 @@ def exact_power(count, both, first, second, lost):
 @pytest.mark.parametrize("lost", [0.3, 0.6, 0.9])
 def test_single_answers_are_shown_as_often_as_by_the_exact_sign_test(count, lost):
     pairs = {(1, 1): 0.3, (1, 0): 0.2, (0, 1): 0.2, (0, 0): 0.3}
+    expected = exact_power(count, 0.3, 0.2, 0.2, lost)
     found = shown(pairs, groups=count, lost=lost, level=0.95)
-    assert found == pytest.approx(exact_power(count, 0.3, 0.2, 0.2, lost), abs=0.05)
+    assert found == pytest.approx(expected, abs=0.05)
+    found = shown_exactly(pairs, groups=count, lost=lost, level=0.95)
+    assert found == pytest.approx(expected, abs=0.02)  # of 300 numbers of differing answers
+
+
+def test_several_answers_a_group_are_shown_as_often_as_all_swaps_of_drawn_groups_say():
+    pairs = {(3, 2): 0.3, (2, 3): 0.3, (1, 1): 0.2, (3, 0): 0.1, (0, 3): 0.1}
+    groups, lost, random, hits = 9, 0.6, np.random.default_rng(2), 0
+    signs = np.array(list(product((-1, 1), repeat=groups)))
+    chosen = random.choice(len(pairs), size=(2000, groups), p=list(pairs.values()))
+    for right, other in np.array(list(pairs))[chosen].transpose(0, 2, 1):
+        differences = right - random.binomial(other, 1 - lost)
+        total = differences.sum()
+        hits += total > 0 and np.mean(np.abs(signs @ differences) >= total) <= 0.05
+    found = shown_exactly(pairs, groups=groups, lost=lost, level=0.95)
+    assert found == pytest.approx(hits / 2000, abs=0.04)  # two standard errors of both
+
+
+@pytest.mark.parametrize(("groups", "per_group"), [(24, 1), (15, 5), (60, 2)])
+def test_the_detectable_loss_is_shown_with_80_percent_by_the_exact_test(groups, per_group):
+    random = np.random.default_rng(groups)
+    rates = random.beta(2, 2, groups).repeat(per_group)
+    a, b = (answers(random.random(len(rates)) < rates, per_group) for _ in range(2))
+    found = RightAnswers.of(a, b, "accuracy")
+    size = found.detectable(level=0.95, power=0.8)
+    right = sum(weight * other for (_, other), weight in found.pairs.items()) / per_group
+    power = shown_exactly(found.pairs, groups=groups, lost=size / right, level=0.95)
+    assert power == pytest.approx(0.8 + 0.45 / groups, abs=0.01)
 
 
 def test_the_detectable_loss_is_shown_with_just_that_power_and_is_larger_for_more():
@@ -86,7 +115,7 @@ def test_what_is_no_share_of_answers_has_the_formula():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("groups", "per_group"), [(24, 1), (100, 1), (30, 3), (50, 4)])
+@pytest.mark.parametrize(("groups", "per_group"), [(24, 1), (100, 1), (15, 5), (30, 3), (50, 4)])
 def test_four_of_five_detectable_losses_are_shown(groups, per_group):
     """Models of equal rates; then one loses just that much, in proportion to its rates."""
     random, count, hits = np.random.default_rng(3), groups * per_group, []

@@ -1,0 +1,241 @@
+"""Evidence that a file's boxes, points or times are in other units or another order than ours.
+
+Numbers alone do not say what they mean: [10, 20, 110, 220] is one box as corners and another as a
+corner with its size. What a file shows as a whole does: boxes that leave their images as they are
+read, and all fit them in another order; points that all lie in the first pixel, as fractions do.
+Such a file is refused. What could be a model's mistake is counted in a note.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeAlias
+
+from harness.errors import DataError, HarnessError
+from harness.interchange import Row, row_to_answer
+from harness.types import AnswerForm, Prediction, Query, Sample
+
+SLACK = 1.0
+"""Pixels beyond its image at which a box counts as leaving it: tools round, and count from 1."""
+FAR = 0.1
+"""Part of the image's side beyond it that no rounding explains."""
+FIRST = 2.0
+"""Pixels or seconds within which fractions lie: a corner and a size add up to at most 2."""
+SMALLEST = 6
+"""Pixels of an image's shorter side, or seconds of a video, in which nobody means the first two."""
+Numbers: TypeAlias = Sequence[float]
+"""A box, a point or an interval."""
+Size: TypeAlias = tuple[float, float]
+Orders: TypeAlias = Mapping[str, Callable[[Numbers], Numbers]]
+"""What numbers mean in another order, by the name of the order."""
+CENTRE = "[centre x, centre y, width, height]"
+CORNERS: Orders = {
+    "[left, top, width, height]": lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]),
+    CENTRE: lambda b: _around(*b),
+    "[top, left, bottom, right]": lambda b: (b[1], b[0], b[3], b[2]),
+}
+"""Orders in which others write what is read as [left, top, right, bottom]."""
+SIZES: Orders = {
+    "[left, top, right, bottom]": lambda b: (b[0], b[1], b[2] - b[0], b[3] - b[1]),
+    CENTRE: lambda b: _around(b[0], b[1], b[2] - b[0], b[3] - b[1]),
+    "[top, left, height, width]": lambda b: (b[1], b[0], b[3], b[2]),
+}
+"""The same of boxes that were read as [left, top, width, height], and are now corners."""
+PLACES: Orders = {"[y, x]": lambda p: (p[1], p[0])}
+
+
+ROUNDED = 1e-3
+"""Part by which a probability of 16 bits may lie beyond 0 or 1; pixels that are none."""
+FEW = 5
+"""Answers of which it is no chance that all are alike."""
+MANY = 20
+"""Boxes or points of which it is no chance that all lie in one quarter."""
+
+
+def check_units(
+    rows: Mapping[str, Row], samples: Iterable[Sample], thing: str, *, sizes: bool = False
+) -> tuple[str, ...]:
+    """Return notes on boxes, points and times that do not fit their images and videos.
+
+    Args:
+        rows: The file's rows by sample.
+        samples: The samples that are scored.
+        thing: What the file is, for messages.
+        sizes: True if its boxes were read as [left, top, width, height].
+
+    Raises:
+        DataError: as a whole they are fractions, or in another order, or of other sizes.
+    """
+    boxes: list[tuple[Numbers, Size]] = []
+    points: list[tuple[Numbers, Size]] = []
+    times: list[tuple[Numbers, float]] = []
+    odd = 0
+    for sample in samples:
+        query = sample.query
+        if not _is_looked_at(query) or (row := rows.get(sample.id)) is None:
+            continue
+        odd += _odd_scores(row, query)
+        if row.kind not in ("boxes", "points", "answer"):
+            continue
+        try:
+            answer = row_to_answer(row, query)
+        except HarnessError:  # which is raised where it is scored
+            continue
+        found = chain(answer.boxes or (), (one for one in answer.box_track or () if one))
+        if query.media and query.media[0].fault is None:
+            boxes += [(box, query.size) for box in found]
+            points += [(point, query.size) for point in answer.points or ()]
+            if answer.interval is not None:
+                times.append((answer.interval, max(query.media[0].times(), default=0.0)))
+    return (
+        *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS),
+        *_shapes(points, thing, "points", PLACES),
+        *_times(times, f"{thing}: intervals"),
+        *([f"{odd} scores outside 0 to 1, of which only the order counts"] if odd else []),
+    )
+
+
+@dataclass(slots=True)
+class MaskCount:
+    """Numbers of predicted masks by how much of their image they cover."""
+
+    answers: int = 0
+    empty: int = 0
+    most: int = 0
+    """Of more than half of the pixels."""
+
+    def add(self, predictions: Iterable[Prediction]) -> None:
+        """Count the answers with masks."""
+        for prediction in predictions:
+            masks = None if prediction.answer is None else prediction.answer.masks
+            if masks:
+                area = sum(mask.area for mask in masks)
+                self.answers += 1
+                self.empty += not area
+                self.most += 2 * area > sum(mask.width * mask.height for mask in masks)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note if all masks are empty, or so large that they may be inverted."""
+        if self.answers >= FEW and self.answers == self.empty:
+            return (f"{self.empty} masks, all of which are empty",)
+        if self.answers >= FEW and self.answers == self.most:
+            return (f"{self.most} masks, all of more than half of the pixels: inverted?",)
+        return ()
+
+
+def is_probability(score: float) -> bool:
+    """Return True for a number from 0 to 1, rounded."""
+    return -ROUNDED <= score <= 1 + ROUNDED
+
+
+def _is_looked_at(query: Query) -> bool:
+    masks = {AnswerForm.MASK, AnswerForm.MASK_TRACK}
+    return query.instances or not masks & {query.form}
+
+
+def _odd_scores(row: Row, query: Query) -> int:
+    """Return how many scores are no probability; refuse them where instances above 0.5 count."""
+    odd = [score for score in row.box_scores or () if not is_probability(score)]
+    if odd and query.instances:
+        raise DataError(
+            f"{row.where} (id {row.id!r}): scores",
+            expected="from 0 to 1, as instances above 0.5 count",
+            found=f"{odd[0]:g}",
+            fix="Divide percentages by 100; logits need a sigmoid first.",
+        )
+    return len(odd)
+
+
+def _shapes(
+    found: Sequence[tuple[Numbers, Size]], thing: str, kind: str, orders: Orders
+) -> Iterator[str]:
+    """Yield a note on boxes or points that leave their image; refuse what shows another unit."""
+    what, expected = f"{thing}: {kind}", "pixels of the original image"
+    if not any(max(numbers) > ROUNDED for numbers, _ in found):  # none, or zeros in their place
+        return
+    if all(_is_fraction(numbers) and min(size) >= SMALLEST for numbers, size in found):
+        raise DataError(
+            what,
+            expected=expected,
+            found=f"{len(found)} in the first two pixels, as fractions of the image are",
+            fix="Multiply them by the image's width and height.",
+        )
+    leaving = sum(_beyond(*one) > SLACK for one in found)
+    far = sum(_is_far(*one) for one in found)
+    counted = f"{leaving} of {len(found)} that reach beyond their image"
+    for name, read in orders.items() if far else ():
+        if all(_fits(read(numbers), size) for numbers, size in found):
+            raise DataError(
+                what,
+                expected="to lie in their images",
+                found=f"{counted}, and all would fit as {name}",
+                fix="Write them in the documented order; or clip them, if they are in it.",
+            )
+    if 2 * far > len(found):
+        raise DataError(
+            what,
+            expected=expected,
+            found=f"{counted}, {far} by more than a tenth of it",
+            fix="Multiply fractions or thousandths by the image's width and height, and divide "
+            "those of a resized image by the factor; or clip them, if they are in pixels.",
+        )
+    if len(found) >= MANY and all(_is_in_corner(*one) for one in found):
+        yield (
+            f"{len(found)} {kind}, all of which lie in the upper left quarter of their images, as "
+            "percentages and those of a smaller image do"
+        )
+    if leaving:
+        yield f"{leaving} of {len(found)} {kind} reach beyond their image"
+
+
+def _around(x: float, y: float, width: float, height: float) -> Numbers:
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def _is_fraction(numbers: Numbers) -> bool:
+    return all(0 <= number <= FIRST for number in numbers)
+
+
+def _excess(numbers: Numbers, size: Size) -> Iterator[tuple[float, float]]:
+    """Yield how far each coordinate reaches beyond an image of (width, height), and that side."""
+    for number, side in zip(numbers, size * 2, strict=False):
+        yield max(-number, number - side), side
+
+
+def _beyond(numbers: Numbers, size: Size) -> float:
+    return max(excess for excess, _ in _excess(numbers, size))
+
+
+def _is_far(numbers: Numbers, size: Size) -> bool:
+    return any(excess > max(FAR * side, SLACK) for excess, side in _excess(numbers, size))
+
+
+def _is_in_corner(numbers: Numbers, size: Size) -> bool:
+    return all(2 * number <= side for number, side in zip(numbers, size * 2, strict=False))
+
+
+def _fits(numbers: Numbers, size: Size) -> bool:
+    is_box = len(numbers) == 2 or (numbers[2] > numbers[0] and numbers[3] > numbers[1])
+    return is_box and _beyond(numbers, size) <= SLACK
+
+
+def _times(found: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[str]:
+    """Yield a note on intervals after the video's end; refuse what shows another unit."""
+    expected = "seconds from the video's beginning"
+    if len(found) >= FEW and all(_is_fraction(one) and end >= SMALLEST for one, end in found):
+        raise DataError(
+            thing,
+            expected=expected,
+            found=f"{len(found)} in the first two seconds, as fractions of the video are",
+            fix="Multiply them by the video's length.",
+        )
+    late = sum(one[0] > end + SLACK for one, end in found)
+    if 2 * late > len(found):
+        raise DataError(
+            thing,
+            expected=expected,
+            found=f"{late} of {len(found)} that begin after the video's end",
+            fix="Divide numbers of frames by the frames a second, and milliseconds by 1,000.",
+        )
+    if late:
+        yield f"{late} of {len(found)} intervals begin after their video's end"
