@@ -158,7 +158,7 @@ def check(arguments: Namespace) -> int:
         site=_address(arguments.site),
     )
     for name, path in formats:
-        text = _rendered(report, name)
+        text = _rendered(report, name, path)
         if path is None:
             print(text, end="")
         else:
@@ -212,8 +212,15 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
     return found
 
 
-def _rendered(report: "GateReport", name: str) -> str:
+def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
     from harness.leaderboards import gate_formats
+    from harness.leaderboards.render import badge
+
+    if name == "badge":
+        words = gate_formats.badge(report)
+        if path is not None and path.suffix == ".svg":
+            return badge.svg(*words)
+        return json.dumps(badge.shields(*words)) + "\n"
 
     if name == "json":
         return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
