@@ -47,15 +47,22 @@ def build(arguments: Namespace) -> int:
 
 def site(arguments: Namespace) -> int:
     """Write a site from run folders: the board, its runs, and every sample."""
+    from harness.leaderboards.site.trainings import trainings_below
     from harness.leaderboards.site.write import check_place, write_site
 
     check_place(arguments.out)
+    trained = arguments.runs
+    # A folder of trainings that were not evaluated is shown by its curves alone.
+    arguments.runs = [
+        folder for folder in trained if runs_below(folder) or not trainings_below([folder])
+    ]
     board = _built(arguments)
     start = write_site(
         board,
         arguments.out,
         data_root=arguments.data,
         images=not arguments.no_images,
+        trained=trained,
         told=lambda line: say(line, to=sys.stderr),
     )
     return _report(arguments, [str(start)], board)

@@ -66,8 +66,8 @@ def test_the_index_holds_the_board_as_it_is(site):
     _, index = read(site / "data/index.js")
     assert index["board"] == json.loads((site / "board.json").read_text())
     assert [table["key"] for table in index["site"]["tables"]] == [
-        "disc_seg.val.seg-lisa",
-        "disc_video.valid_u.rvos-mevis",
+        "disc_seg.val.seg-lisa.v1.all.f00df00d",
+        "disc_video.valid_u.rvos-mevis.v1.all.f00df00d",
     ]
     assert (site / "board.md").read_text().startswith("# Board &lt;script&gt;")
 
@@ -256,7 +256,9 @@ def test_links_of_tables_stay_apart_where_titles_are_equal(world):
     ]
     found = keys(others)
     assert len(set(found)) == 4
-    assert keys([table]) == ["disc_seg.val.seg-lisa"]
+    assert keys([table]) == found[:1] == [f"disc_seg.val.seg-lisa.v1.all.{table.data[:8]}"]
+    assert keys(others[::-1]) == found[::-1]  # a table's name does not depend on the others
+    assert keys([table, table]) == [found[0], f"{found[0]}.2"]
     assert all(re.fullmatch(r"[\w.-]+", key) for key in found)
 
 
@@ -357,7 +359,7 @@ def test_an_unfinished_run_that_a_judge_has_to_score_keeps_its_row(make_run, tmp
     def without_judge(*_):
         raise UsageError("the scorer", expected="--judge SPEC", found="none")
 
-    monkeypatch.setattr("harness.leaderboards.site.live.score_unit", without_judge)
+    monkeypatch.setattr("harness.leaderboards.site.running.score_unit", without_judge)
     monkeypatch.setattr("harness.run.scoring.unit_ledger", without_judge)
     unfinished(make_run("all/running", model="running"), kept=5)
     board = of_live(LiveSite([tmp_path / "all"]), "data/index.js")["board"]
