@@ -174,9 +174,10 @@ def _evaluate_models(
                     progress.note(f"{folder} has its share; the other shares are lacking")
                     shown[str(spec)][key] = {"shard": list(options.shard), "folder": str(folder)}
                 elif leads:
-                    shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
+                    outcome = _outcome(task, run, overlaps[folder])
                     if decider is not None:
-                        shown[str(spec)][key] |= _against(decider, run)
+                        outcome |= _against(decider, run)
+                    shown[str(spec)][key] = outcome
     return shown
 
 

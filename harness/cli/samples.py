@@ -52,7 +52,7 @@ def samples(arguments: Namespace) -> int:
     if arguments.json:
         show_json(found)
         return 0
-    rows = [(name, "failed", "sample", "question [categories]")]
+    rows: list[tuple[str, ...]] = [(name, "failed", "sample", "question [categories]")]
     for one in found:
         tags = ", ".join(f"{key} {value}" for key, value in one["categories"].items())
         text = " ".join(filter(None, [one["question"], f"[{tags}]" if tags else ""]))

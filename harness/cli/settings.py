@@ -158,7 +158,9 @@ def _word(value: ast.expr) -> str:
     constant = value.value
     if constant is None or isinstance(constant, bool):
         return str(constant).lower()
-    return str(Spec("x", {"x": constant}))[4:-1]
+    if isinstance(constant, str):
+        return str(Spec("x", {"x": constant}))[4:-1]  # in quotes where a SPEC needs them
+    return repr(constant)
 
 
 def main_settings(offered: "Mapping[str, Offered]") -> list[str]:

@@ -60,7 +60,8 @@ def _code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[st
     ]
     if commits[0] != commits[1]:
         yield _line("code", *commits)
-    yield from _differences(*(side.get("packages") or {} for side in sides), "")
+    before, after = (side.get("packages") or {} for side in sides)
+    yield from _differences(before, after, "")
 
 
 def _line(name: str, before: object, after: object) -> str:

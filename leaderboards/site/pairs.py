@@ -10,11 +10,14 @@ from harness.statistics.paired import Comparison
 
 MAX_ROWS = 25
 """Rows that are compared with each other, the best first: 300 pairs."""
+MAX_SAMPLES = 500_000
+"""Samples of all pairs of a table together, about a minute's work; of larger tables fewer rows are
+compared."""
 
 
 def pairs(table: Table) -> dict[str, dict[str, Any]]:
     """Return what each pair of rows differs by; the key `2-5` is of row 2 (A) and row 5 (B)."""
-    rows = range(min(len(table.entries), MAX_ROWS))
+    rows = range(compared_rows(table))
     units = [tuple(Run(table.entries[place].folder).units()) for place in rows]
     compare = comparer(table.scoring, units, name=table.headline, notes=[])
     made = ((a, b, compare(a, b)) for b in rows for a in range(b))
@@ -24,6 +27,15 @@ def pairs(table: Table) -> dict[str, dict[str, Any]]:
         if comparison is not None
         for name, shown in _both(a, b, comparison)
     }
+
+
+def compared_rows(table: Table) -> int:
+    """Return the number of rows that are compared, two or more."""
+    samples = max((entry.row.n_total for entry in table.entries), default=0)
+    count = min(len(table.entries), MAX_ROWS)
+    while count > 2 and count * (count - 1) // 2 * samples > MAX_SAMPLES:
+        count -= 1
+    return count
 
 
 def _both(a: int, b: int, comparison: Comparison) -> Iterator[tuple[str, dict[str, Any]]]:

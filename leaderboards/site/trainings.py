@@ -34,7 +34,7 @@ def trainings(folders: Iterable[Path], board: Board) -> list[dict[str, Any]]:
     places = {path.resolve(): path for path in [*trainings_below(folders), *sorted(of_rows)]}
     opened = [one for one in map(_opened, places.values()) if one is not None]
     names = [one.folder.resolve().name for one in opened]
-    made = []
+    made: list[dict[str, Any]] = []
     for training, name in zip(opened, names, strict=True):
         if names.count(name) > 1:
             name = f"{training.folder.resolve().parent.name}/{name}"

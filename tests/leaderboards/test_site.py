@@ -9,12 +9,14 @@ import shutil
 import threading
 import zlib
 from dataclasses import replace
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import harness
 from harness import media, plugins
 from harness.cli.main import main
 from harness.errors import StoreError, UsageError
@@ -27,6 +29,7 @@ from harness.leaderboards.site.index import start_page
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.live import LiveSite
 from harness.leaderboards.site.media import FRAMES, Thumbnails, describe
+from harness.leaderboards.site.pairs import MAX_SAMPLES, compared_rows
 from harness.leaderboards.site.runs import curve_columns
 from harness.leaderboards.site.server import SiteServer
 from harness.leaderboards.site.write import SiteFolder, write_site
@@ -478,3 +481,27 @@ def test_the_protocol_decides_which_response_is_an_answer(make_run, rewrite, tmp
     _, columns = read(tmp_path / "out" / "data/t0/samples.js")
     assert set(columns["runs"]["r0"]["failure"][2:]) == {"."}
     assert columns["runs"]["r0"]["failure"].startswith("p.")
+
+
+@pytest.mark.parametrize(
+    ("rows", "samples", "count"),
+    [(1, 10, 1), (3, 10, 3), (40, 200, 25), (40, 10_000, 10), (2, 10**9, 2), (9, 10**9, 2)],
+)
+def test_as_many_rows_are_compared_as_a_minute_allows(rows, samples, count):
+    entry = SimpleNamespace(row=SimpleNamespace(n_total=samples))
+    assert compared_rows(SimpleNamespace(entries=[entry] * rows)) == count
+    assert count < 3 or count * (count - 1) // 2 * samples <= MAX_SAMPLES
+
+
+def test_pairs_are_those_of_the_comparison_in_both_directions(site, world):
+    _, pairs = read(site / "data/t0/pairs.js")
+    table = build(world.runs).tables[0]
+    folders = [entry.folder for entry in table.entries]
+    places = range(len(folders))
+    assert set(pairs) == {f"{a}-{b}" for a in places for b in places if a != b}
+    for name, plain in pairs.items():
+        made = harness.compare(*(folders[int(place)] for place in name.split("-")))
+        assert plain["verdict"] == made.verdict()
+        assert plain["difference"] == pytest.approx(made.difference)
+        assert plain["p_value"] == made.p_value
+        assert plain["interval"] == pytest.approx(made.interval)
