@@ -12,6 +12,7 @@
     │   ├── OutOfMemory       a batch was too large; smaller ones may fit
     │   └── NotRestored       weights are not what they were before a sample: the run ends
     ├── StoreError            a run folder cannot be written or trusted      5
+    │   ├── MissingBaseline   the gate has nothing to compare with  7
     │   ├── Locked            another process holds it
     │   └── ResumeMismatch    it belongs to another configuration
     ├── Unavailable           a server did not answer, whatever was tried    6
@@ -172,6 +173,12 @@ class StoreError(HarnessError):
     """A run folder cannot be written, read or trusted."""
 
     exit_code = 5
+
+
+class MissingBaseline(StoreError):
+    """The gate's baseline is not there, or holds no finished run."""
+
+    exit_code = 7
 
 
 class Locked(StoreError):

@@ -7,21 +7,12 @@ from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.row import Reproduction, Row, TrainingInfo
 from harness.scores import Better
 from harness.statistics.paired import Comparison
+from harness.statistics.text import NOTHING as NOTHING
+from harness.statistics.text import number as number
+from harness.statistics.text import p_value as p_value
 
-NOTHING = "–"
 MAX_TEXT = 6000  # characters of one text that are shown
 ARROWS: Mapping[Better, str] = {"higher": "↑", "lower": "↓"}
-
-
-def number(value: float | None) -> str:
-    """Three decimals below 100, fewer above.
-
-    >>> number(0.61234), number(1234.5), number(None)
-    ('0.612', '1234.5', '–')
-    """
-    if value is None:
-        return NOTHING
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
 def beside(value: float | None, printed: str | None, unit: str) -> str:
@@ -196,11 +187,6 @@ def training_name(made: TrainingInfo) -> str:
     counted = [] if made.steps is None else [f"{made.steps:,} step{'s' * (made.steps != 1)}"]
     facts = [made.method.partition("(")[0], *counted, f"seed {made.seed}"]
     return f"{made.folder}: {', '.join(facts)}"
-
-
-def p_value(p: float | None) -> str:
-    """A p value, not more precise than a resampling test can be; empty for none."""
-    return "" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def heading(name: str, better: Better) -> str:

@@ -21,14 +21,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import DataError, HarnessError, MissingBaseline, UsageError
 from harness.leaderboards.baseline import Key, task_key
+from harness.leaderboards.differences.changed import changed
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.leaderboards.sample_changes import sample_changes
-from harness.record import Run, unfinished_below
+from harness.record import Run, runs_below, unfinished_below
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
 from harness.statistics.quantiles import check_level
@@ -72,7 +73,8 @@ def check(
         site: Address of a site of both, to which the report links samples; empty: there is none.
 
     Raises:
-        StoreError: a folder holds no finished run, or a record is not as it should be.
+        MissingBaseline: a folder of the baseline holds no finished run.
+        StoreError: one of the candidate holds none, or a record is not as it should be.
         UsageError: two runs of one side are of the same task, or the baseline has no task of a
             name that was given.
     """
@@ -82,7 +84,18 @@ def check(
     for name, each in (("max_cut", max_cut), *(("max_drop", one) for one in drops)):
         if not each >= 0:
             raise UsageError(name, expected="a number from 0 on", found=str(each))
-    candidate = [candidate] if isinstance(candidate, Path) else list(candidate)
+    baseline, candidate = (
+        [side] if isinstance(side, Path) else list(side) for side in (baseline, candidate)
+    )
+    for folder in baseline:
+        if not folder.is_dir() or not runs_below(folder):
+            raise MissingBaseline(
+                f"the baseline {folder}",
+                expected="finished runs to compare with",
+                found="none in it" if folder.is_dir() else "no such folder",
+                fix="Keep runs that you trust as one: "
+                f"harness board keep --runs RUNS --out {folder}",
+            )
     before, after = _by_task(baseline, "baseline"), _by_task(candidate, "candidate")
     known = sorted({key[0] for key in before})
     if unknown := sorted({*max_drops, *(tasks or ())} - set(known)):
@@ -135,7 +148,7 @@ class _Rules:
         if isinstance(candidate, str):
             return replace(verdict, failures=(candidate,))
         after = row(candidate)
-        verdict = replace(verdict, candidate=after)
+        verdict = replace(verdict, candidate=after, changed=tuple(changed(baseline, candidate)))
         different = differences(before, after) or other_cuts(before, after, self.max_cut)
         if different:
             return replace(verdict, failures=tuple(different))
@@ -186,6 +199,7 @@ def _with_losses(verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
         yield replace(
             verdict,
             adjusted_p=p,
+            tests=max(1, sum(each is not None for each in scores)),
             adjusted_answers_p=answers_p,
             failures=(
                 *([score] if score else []),

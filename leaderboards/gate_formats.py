@@ -8,6 +8,7 @@ from harness.errors import printable
 from harness.leaderboards.gate_report import (
     GateReport,
     TaskVerdict,
+    changes,
     details,
     evidence,
     look,
@@ -17,6 +18,7 @@ from harness.leaderboards.gate_report import (
     power,
     sentence,
 )
+from harness.leaderboards.render import badge as badges
 from harness.leaderboards.render.markdown import escape, grid
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -27,13 +29,15 @@ def markdown(report: GateReport) -> str:
     """Return the report as Markdown, for pull requests and job summaries."""
     title = "✅ Gate passed" if report.is_passed else "❌ Gate failed"
     rows = [
-        [mark(one), escape(one.task), escape(one.headline), numbers(one), evidence(one)]
+        [mark(one), escape(one.task), escape(one.headline), numbers(one), "; ".join(evidence(one))]
         for one in report.verdicts
     ]
     lines = [
         f"### {title}: {escape(sentence(report))}",
         "",
         escape(models(report)),
+        "",
+        *(f"- {escape(line)}" for line in changes(report)),
         "",
         *grid(("", "task", "metric", "baseline → candidate", "evidence"), rows, left=5),
         "",
@@ -93,9 +97,21 @@ def junit(report: GateReport) -> str:
             failure = ElementTree.SubElement(test, "failure", message)
             failure.text = _xml("\n".join(details(verdict, report)))
         output = ElementTree.SubElement(test, "system-out")
-        output.text = _xml(f"{models(report)}\n{numbers(verdict)}  {evidence(verdict)}")
+        output.text = _xml(
+            "\n".join((models(report), *changes(report), numbers(verdict), *evidence(verdict)))
+        )
     ElementTree.indent(whole)
     return ElementTree.tostring(whole, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def badge(report: GateReport) -> tuple[str, str, str]:
+    """Return the label, text and colour of a badge (`render.badge`)."""
+    count = len(report.verdicts)
+    tasks = f"{count} task{'s' * (count != 1)}"
+    if report.is_passed:
+        return "gate", f"passed, {tasks}", badges.GOOD
+    failed = sum(not one.is_passed for one in report.verdicts)
+    return "gate", f"failed, {failed} of {tasks}", badges.BAD
 
 
 def _xml(text: str) -> str:
@@ -114,7 +130,7 @@ def annotations(report: GateReport) -> str:
 
 
 def _message(verdict: TaskVerdict, report: GateReport) -> str:
-    return "\n".join((f"{numbers(verdict)}  {evidence(verdict)}", *details(verdict, report)))
+    return "\n".join((numbers(verdict), *evidence(verdict), *details(verdict, report)))
 
 
 def _data(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil, log2, prod
+from math import prod
 from pathlib import Path
 from shlex import quote
 from urllib.parse import quote as quote_url
@@ -11,17 +11,17 @@ from urllib.parse import urlencode
 from harness.errors import one_line
 from harness.leaderboards import formatting
 from harness.leaderboards.board import key
-from harness.leaderboards.losses import detectable, false_alarms
+from harness.leaderboards.losses import false_alarms
 from harness.leaderboards.naming import names
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
 from harness.leaderboards.site.keys import keys
-from harness.statistics.paired import Comparison
+from harness.statistics.paired import Comparison, groups_to_show
 
 WORST = 5
 """Number of worsened samples that the text names for each task."""
-NARROW = 80
-"""Columns of a line in which a task's evidence stands beside its numbers."""
+CHANGES = 6
+"""Number of changes between the two sides that the text names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,10 @@ class TaskVerdict:
     """Samples whose scores differ; None where the headline has no value of one sample."""
     change: float | None = None
     """Candidate minus baseline; None if they cannot be compared, or one has no number."""
+    changed: tuple[str, ...] = ()
+    """What the records of the two runs differ in, each as `name: before → after`."""
+    tests: int = 1
+    """Number of tasks whose p values are corrected together."""
     adjusted_p: float | None = None
     """The comparison's p value by Holm's correction over all tasks of the gate, which decides."""
     answers: Comparison | None = None
@@ -56,6 +60,15 @@ class TaskVerdict:
     def is_passed(self) -> bool:
         """True if nothing speaks against the candidate here."""
         return not self.failures
+
+    @property
+    def sentence(self) -> str:
+        """The comparison as one sentence, with the corrected p value; empty without one."""
+        if self.comparison is None:
+            return ""
+        return self.comparison.verdict(
+            "the candidate", tests=self.tests, adjusted_p=self.adjusted_p
+        )
 
     @property
     def is_better(self) -> bool:
@@ -139,6 +152,8 @@ class GateReport:
                     "baseline": verdict.baseline.value,
                     "candidate": verdict.candidate.value if verdict.candidate else None,
                     "change": verdict.change,
+                    "verdict": verdict.sentence,
+                    "changed": list(verdict.changed),
                     "samples": asdict(verdict.changes) if verdict.changes else None,
                     "links": [
                         self.link(verdict, one.sample)
@@ -155,7 +170,10 @@ class GateReport:
 
     def text(self) -> str:
         """Plain text of the report: the verdict, a line for each task, the power."""
-        lines = [f"{'PASSED' if self.is_passed else 'FAILED'}  {sentence(self)}: {models(self)}"]
+        lines = [
+            f"{'PASSED' if self.is_passed else 'FAILED'}  {sentence(self)}: {models(self)}",
+            *changes(self),
+        ]
         widths = [
             max((len(cell(verdict)) for verdict in self.verdicts), default=0)
             for cell in (lambda one: one.task, lambda one: one.headline, numbers)
@@ -163,10 +181,8 @@ class GateReport:
         for verdict in self.verdicts:
             cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
             padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
-            line, more = f"  {mark(verdict)} {padded}".rstrip(), evidence(verdict)
-            if more and len(line) + len(more) + 4 <= NARROW:
-                line, more = f"{line}  ({more})", ""
-            lines.extend([line, *([f"      {more}"] if more else [])])
+            lines.append(f"  {mark(verdict)} {padded}".rstrip())
+            lines.extend(f"      {line}" for line in evidence(verdict))
             lines.extend(f"      {line}" for line in details(verdict, self))
         lines.extend(f"  – {name}: only in the candidate, not compared" for name in self.ignored)
         lines.append(power(self))
@@ -197,15 +213,39 @@ def sentence(report: GateReport) -> str:
 
 def models(report: GateReport) -> str:
     """Name the candidate's models and commits, and the baseline's."""
-    candidate = [one.candidate for one in report.verdicts if one.candidate is not None]
-    sides = (candidate, [one.baseline for one in report.verdicts])
-    new, old = (", ".join(dict.fromkeys(model(row) for row in side)) or "nothing" for side in sides)
+    sides: tuple[list[str], list[str]] = [], []
+    for verdict in report.verdicts:
+        rows = (
+            [verdict.baseline]
+            if verdict.candidate is None
+            else [verdict.candidate, verdict.baseline]
+        )
+        specs = {row.model_spec for row in rows}
+        # Settings tell apart what has one name; equal models need no words for it.
+        named = names(rows, [0] * len(rows)) if len(specs) > 1 else [row.name for row in rows]
+        for row, name, side in zip(rows[::-1], named[::-1], sides, strict=False):
+            side.append(model(row, name))
+    old, new = (", ".join(dict.fromkeys(side)) or "nothing" for side in sides)
     return f"{new} against {old}"
 
 
-def model(row: Row) -> str:
+def changes(report: GateReport) -> list[str]:
+    """Return what changed between the two sides, a line each; one line if nothing did."""
+    compared = [one for one in report.verdicts if one.candidate is not None]
+    if not compared:
+        return []
+    lines = list(dict.fromkeys(line for one in compared for line in one.changed))
+    if not lines:
+        return ["changed: nothing on record (same settings, weights, code and packages)"]
+    more = [f"changed: {len(lines) - CHANGES} more (--format json lists them)"]
+    return [f"changed: {line}" for line in lines[:CHANGES]] + more * (len(lines) > CHANGES)
+
+
+def model(row: Row, name: str = "") -> str:
     """Return a run's model and the commit of its code; `+` where files were changed since it."""
-    return f"{row.name} @{row.commit[:7] if row.commit else 'unknown'}{'+' * bool(row.dirty)}"
+    return (
+        f"{name or row.name} @{row.commit[:7] if row.commit else 'unknown'}{'+' * bool(row.dirty)}"
+    )
 
 
 def mark(verdict: TaskVerdict) -> str:
@@ -222,19 +262,14 @@ def numbers(verdict: TaskVerdict) -> str:
     )
 
 
-def evidence(verdict: TaskVerdict) -> str:
-    """Return the interval, the corrected p value and the number of samples that changed."""
-    made, changes = verdict.comparison, verdict.changes
-    parts = []
-    if made is not None and made.interval is not None:
-        parts.append(f"{made.level * 100:g} % CI {formatting.signed_span(made.interval)}")
-    if verdict.adjusted_p is not None:
-        parts.append(formatting.p_value(verdict.adjusted_p))
+def evidence(verdict: TaskVerdict) -> list[str]:
+    """Return the verdict's sentence and the number of samples that changed, as far as known."""
+    changes, parts = verdict.changes, [verdict.sentence]
     if changes is not None and (changes.worse or changes.better):
-        parts.append(f"{changes.worse} of {changes.total} worse, {changes.better} better")
-    elif changes is not None:
-        parts.append(f"none of {changes.total} changed")
-    return "; ".join(parts)
+        parts.append(f"{changes.worse} of {changes.total} samples worse, {changes.better} better")
+    elif changes is not None and not verdict.sentence:
+        parts.append(f"none of {changes.total} samples changed")
+    return [part for part in parts if part]
 
 
 def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
@@ -242,11 +277,9 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     yield from verdict.failures
     yield from (f"note: {note}" for note in verdict.notes)
     changes, made = verdict.changes, verdict.comparison
-    if made is not None and made.swaps is not None and made.n_groups < (least := _least(report)):
-        yield (
-            f"note: {made.n_groups} groups: of fewer than {least} no drop is significant; one that "
-            "is nearly the same in all of them fails"
-        )
+    least = groups_to_show(report.level, tests=verdict.tests)
+    if made is not None and made.swaps is not None and made.by_formula and made.n_groups < least:
+        yield "note: with so few groups, a drop that is nearly the same in all of them fails"
     elif verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
         yield f"note: a drop beyond --max-drop, which chance can explain ({made.n_groups} groups)"
     if verdict.is_passed or changes is None or not changes.worst:
@@ -258,15 +291,6 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
         yield f"look:  {report.link(verdict, changes.worst[0].sample)}"
 
 
-def _least(report: GateReport) -> int:
-    """Return the number of groups from which on some drop can be significant.
-
-    The swap test of n groups has no p value below 2^(1 - n), which Holm's correction multiplies.
-    """
-    tasks = sum(one.adjusted_p is not None for one in report.verdicts)
-    return 1 + ceil(log2(max(tasks, 1) / (1 - report.level)) - 1e-9)
-
-
 def look(verdict: TaskVerdict, place: int = 0) -> str:
     """Return the command that shows the candidate's answer to a worsened sample."""
     assert verdict.changes is not None, "some sample got worse"
@@ -276,9 +300,8 @@ def look(verdict: TaskVerdict, place: int = 0) -> str:
 
 def detected(report: GateReport) -> dict[str, float]:
     """Return the drops that this gate detects with 80 % power, by task."""
-    tasks = sum(one.adjusted_p is not None for one in report.verdicts)
     sizes = {
-        one.task: detectable(one.comparison, tasks=max(tasks, 1))
+        one.task: one.comparison.smallest_shown(one.tests)
         for one in report.verdicts
         if one.comparison is not None
     }

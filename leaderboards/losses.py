@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.scores import Metric, Ratio, UnitScore
 from harness.statistics.paired import Comparison, compare
-from harness.statistics.power import POWER, minimum_detectable
+from harness.statistics.power import minimum_detectable
 from harness.statistics.quantiles import two_sided_p
 
 SLACK = 1e-9  # a loss of exactly the limit passes, whatever rounding does
@@ -113,12 +113,3 @@ def _sizes(comparison: Comparison, tasks: int) -> float:
 def _error(comparison: Comparison) -> float:
     """Return the standard error behind `by_formula`; 0 where the difference does not vary."""
     return (comparison.by_formula or 0.0) / _sizes(comparison, 1)
-
-
-def detectable(comparison: Comparison, *, tasks: int = 1) -> float | None:
-    """Return the smallest loss that a gate of so many such comparisons shows with 80 % power."""
-    if comparison.answers is not None:
-        return comparison.answers.detectable(level=_each_level(comparison, tasks), power=POWER)
-    if comparison.detectable is None:
-        return None
-    return limit(comparison, 0.0, tasks=tasks)

@@ -3,7 +3,7 @@
 Sources: the model's description in the run's manifest, whose mappings describe one part each.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from harness import plugins
@@ -31,14 +31,22 @@ def weights(description: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def badges(description: Mapping[str, Any], task: str) -> tuple[str, ...]:
+def badges(
+    description: Mapping[str, Any], task: str, asked: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return the names of a model's toys and classical parts which decide the answers to a task.
 
     A part is named by its checkpoint if that is a toy's, else by its own name, else by the toy that
-    its training began with. Where a task has no card, every part counts.
+    its training began with.
+
+    Args:
+        description: The model's, in a manifest.
+        task: The task's name; its card has the forms of its answers where `asked` has none.
+        asked: Forms of answer that the run was asked for, as its ledger has them. Where neither is
+            known, every part counts.
     """
-    card = plugins.find_card(task)
-    forms = None if card is None else frozenset(card.forms)
+    card = None if asked else plugins.find_card(task)
+    forms = frozenset(asked) or (None if card is None else frozenset(card.forms))
     found = []
     for place, part in _parts(description):
         decided = DECIDED.get(place.rpartition(".")[2])

@@ -1,7 +1,7 @@
 """A leaderboard row: one run record, reduced to the fields that readers compare."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -208,7 +208,7 @@ def row(run: Run) -> Row:
             training=_training(run),
             deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
             weights=weights(description),
-            badges=badges(description, results["task"]),
+            badges=badges(description, results["task"], _forms(results)),
             **_adaptation(manifest),
             process_peak_bytes=_peak(run, "process_peak_bytes"),
             process_gpu_peak_bytes=_peak(run, "process_gpu_peak_bytes"),
@@ -293,6 +293,12 @@ def _judge(arguments: Mapping[str, object]) -> str | None:
     if "judge" not in arguments:
         return None
     return f"{arguments['judge']}, rubric {arguments.get('rubric')}"
+
+
+def _forms(results: Mapping[str, Any]) -> Collection[str]:
+    """Return the forms of answer that a run was asked for; empty for runs without a ledger."""
+    forms: Mapping[str, Any] = (results.get("ledger") or {}).get("forms") or {}
+    return forms.keys()
 
 
 def _training(run: Run) -> TrainingInfo | None:

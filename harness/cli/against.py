@@ -10,6 +10,7 @@ from harness.leaderboards.runs import check_numbers, metrics_for
 from harness.record import Run
 from harness.run.score import selected
 from harness.scores import Corpus, Mean, Ratio, UnitScore, value_of
+from harness.statistics.paired import Comparison, compare
 from harness.statistics.quantiles import check_level
 from harness.statistics.sequential import Decision, decide
 from harness.store.atomic import write_json
@@ -47,6 +48,7 @@ class Against:
         self._name = name
         self.baseline = baseline.folder
         self._scores = {unit.unit: self._score(unit) for unit in units}
+        self._units = units
         self._sizes = Counter(unit.group for unit in units)
         mean = sum(self._scores.values()) / len(units)
         # A number that is added to a mean's count changes one sample's score and all samples' mean.
@@ -117,6 +119,12 @@ class Against:
             "margin": self._margin,
             "level": self._level,
         }
+
+    def compare(self, run: Run) -> Comparison:
+        """Compare the finished run with the baseline, by the test that boards and the gate use."""
+        return compare(
+            self._metrics, self._units, list(run.units()), name=self._name, level=self._level
+        )
 
     def sentence(self) -> str:
         """Describe the decision and what it is not."""

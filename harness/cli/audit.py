@@ -1,7 +1,6 @@
 """`harness audit`: what of a model's score is seeing; one page, one verdict a control, a badge."""
 
 from argparse import Namespace
-from html import escape
 from pathlib import Path
 
 from harness.cli.output import say, show_json, write_text
@@ -13,12 +12,13 @@ from harness.errors import UsageError
 from harness.leaderboards import formatting
 from harness.leaderboards.differences.audit import BLIND, CONTROLS, Audit, Control
 from harness.leaderboards.differences.audit import audit as run_audit
+from harness.leaderboards.render import badge as badges
 from harness.record import MANIFEST, Run
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.store.atomic import json_bytes, write_bytes
 
-COLOURS = {True: "#009e73", False: "#d55e00", None: "#777"}
+COLOURS = {True: badges.GOOD, False: badges.BAD, None: badges.UNKNOWN}
 SYMBOLS = {True: "✓", False: "✗", None: "·"}
 WIDTH = 260
 """Pixels of the longest bar."""
@@ -136,12 +136,4 @@ def badge(made: Audit) -> str:
         text = f"{made.headline} {formatting.number(made.value)}, {told}"
         verdicts = [one.passed for one in made.controls if one.name in BLIND]
         colour = COLOURS[False if False in verdicts else True if all(verdicts) else None]
-    left, right = 52, 14 + 7 * len(text)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '
-        f'aria-label="seeing: {escape(text)}" font-family="Verdana,sans-serif" font-size="11" '
-        f'fill="#fff"><rect width="{left}" height="20" fill="#444"/>'
-        f'<rect x="{left}" width="{right}" height="20" fill="{colour}"/>'
-        f'<text x="7" y="14">seeing</text>'
-        f'<text x="{left + 7}" y="14">{escape(text)}</text></svg>\n'
-    )
+    return badges.svg("seeing", text, colour)

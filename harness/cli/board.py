@@ -47,15 +47,22 @@ def build(arguments: Namespace) -> int:
 
 def site(arguments: Namespace) -> int:
     """Write a site from run folders: the board, its runs, and every sample."""
+    from harness.leaderboards.site.trainings import trainings_below
     from harness.leaderboards.site.write import check_place, write_site
 
     check_place(arguments.out)
+    trained = arguments.runs
+    # A folder of trainings that were not evaluated is shown by its curves alone.
+    arguments.runs = [
+        folder for folder in trained if runs_below(folder) or not trainings_below([folder])
+    ]
     board = _built(arguments)
     start = write_site(
         board,
         arguments.out,
         data_root=arguments.data,
         images=not arguments.no_images,
+        trained=trained,
         told=lambda line: say(line, to=sys.stderr),
     )
     return _report(arguments, [str(start)], board)
@@ -158,7 +165,7 @@ def check(arguments: Namespace) -> int:
         site=_address(arguments.site),
     )
     for name, path in formats:
-        text = _rendered(report, name)
+        text = _rendered(report, name, path)
         if path is None:
             print(text, end="")
         else:
@@ -212,8 +219,15 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
     return found
 
 
-def _rendered(report: "GateReport", name: str) -> str:
+def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
     from harness.leaderboards import gate_formats
+    from harness.leaderboards.render import badge
+
+    if name == "badge":
+        words = gate_formats.badge(report)
+        if path is not None and path.suffix == ".svg":
+            return badge.svg(*words)
+        return json.dumps(badge.shields(*words)) + "\n"
 
     if name == "json":
         return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False) + "\n"

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness import plugins
 from harness.cli import progress as terminal
-from harness.cli.against import against, write_decision
+from harness.cli.against import Against, against, write_decision
 from harness.cli.checkpoint_config import requested_models
 from harness.cli.checkpoints import check_network
 from harness.cli.contamination import contamination_of, print_contamination
@@ -171,7 +171,7 @@ def _evaluate_models(
                 except Unavailable as error:  # the other pairs may have all that they need
                     shown[str(spec)][key] = {"lost": str(error)}
                     continue
-                if decider is not None:
+                if decider is not None and arguments.until_decided:
                     progress.note(f"against {decider.baseline}: {decider.sentence()}")
                 if decider is not None and not run.is_finished:
                     write_decision(folder, decider)
@@ -184,7 +184,10 @@ def _evaluate_models(
                     progress.note(f"{folder} has its share; the other shares are lacking")
                     shown[str(spec)][key] = {"shard": list(options.shard), "folder": str(folder)}
                 elif leads:
-                    shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
+                    outcome = _outcome(task, run, overlaps[folder])
+                    if decider is not None:
+                        outcome |= _against(decider, run)
+                    shown[str(spec)][key] = outcome
     return shown
 
 
@@ -238,6 +241,16 @@ def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, obj
     return shown
 
 
+def _against(decider: Against, run: Run) -> dict[str, object]:
+    """Compare a finished run with its baseline, in words and as plain data."""
+    comparison = decider.compare(run)
+    return {
+        "against": str(decider.baseline),
+        "verdict": comparison.verdict(run.manifest["model"]["name"]),
+        "comparison": comparison.to_json(),
+    }
+
+
 def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Sequence[Path]) -> None:
     if arguments.json:
         if len(shown) == 1:
@@ -246,12 +259,14 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
         else:
             show_json({"models": {name: {"tasks": one} for name, one in shown.items()}})
         return
-    from harness.cli.tables import show_results
+    from harness.cli.tables import show_results, wrap_lines
 
     for model, results in shown.items():
         if run := {key: one for key, one in results.items() if not one.keys() & NO_SCORES}:
             show_results(model, run)
         for key, one in results.items():
+            if "verdict" in one:
+                say(*wrap_lines(f"{key} against {one['against']}: {one['verdict']}", indent=2), "")
             if "submission" in one:
                 say(
                     f"{key}: the ground truth is hidden; "

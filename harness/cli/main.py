@@ -28,6 +28,7 @@ EXIT_CODES = f"""exit codes:
   4  a model cannot be loaded, or keeps failing
   5  a run folder or the output cannot be written; a folder is another process's or run's
   6  something needed is not installed, does not answer, or memory is too small
+  7  the gate's baseline is missing
   {HarnessError.exit_code}  a fault of harness or of a plugin
   {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command
 """

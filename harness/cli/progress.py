@@ -1,17 +1,10 @@
-"""Progress on a terminal: samples a second, the running score, failures so far."""
+"""Progress on a terminal: samples a second, the running score, failures so far, both times."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.progress import Task as Bar
 from rich.table import Column
@@ -22,12 +15,55 @@ from harness.errors import one_line
 from harness.run.options import NullProgress, Progress
 
 
+def speed(bar: Bar) -> float | None:
+    """Return steps a second since the bar began; None before the first.
+
+    What was done before the bar began (its field `before`) does not count. The time until the first
+    steps, in which a model may be loaded, counts until as much time has passed again; from then on
+    the speed is that since the first steps (the field `first`: when they came, and what was done).
+    """
+    done, elapsed = bar.completed - bar.fields.get("before", 0), bar.elapsed or 0.0
+    when, had = bar.fields.get("first") or (elapsed, 0)
+    if elapsed - when > when:
+        done, elapsed = bar.completed - had, elapsed - when
+    return done / elapsed if done > 0 and elapsed else None
+
+
+def clock(seconds: float) -> str:
+    """Return a time as minutes and seconds, with hours if there are any.
+
+    >>> clock(79.4), clock(3600)
+    ('1:19', '1:00:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return (
+        f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+    )
+
+
 class Speed(ProgressColumn):
     """Samples a second."""
 
     def render(self, task: Bar) -> Text:
         """Draw the number."""
-        return Text(f"{task.speed:6.2f}/s" if task.speed else "     –/s", style="cyan")
+        found = speed(task)
+        return Text("–/s" if found is None else f"{found:.3g}/s", style="cyan", justify="right")
+
+
+class Times(ProgressColumn):
+    """The time since the bar began, and the time that is left at the speed so far."""
+
+    def render(self, task: Bar) -> Text:
+        """Draw `1:19, 0:40 left`; without the second where it is not known, or nothing is left."""
+        made, found = clock(task.elapsed or 0.0), speed(task)
+        if found is None or task.remaining is None or task.finished:
+            return Text(made, style="cyan")
+        return Text(f"{made}, {clock(task.remaining / found)} left", style="cyan")
+
+
+def times_column() -> Times:
+    """Return the column of both times, whole on a narrow terminal."""
+    return Times(table_column=Column(no_wrap=True))
 
 
 def title_column() -> TextColumn:
@@ -50,6 +86,12 @@ class DrawnBars:
     def __exit__(self, *error: object) -> None:
         self._bars.stop()
 
+    def _moved(self, bar: TaskID) -> None:
+        """Remember when a bar moved first, for its speed."""
+        task = self._bars.tasks[self._bars.task_ids.index(bar)]
+        if task.fields.get("first") is None:
+            self._bars.update(bar, first=(task.elapsed or 0.0, task.completed))
+
     def note(self, text: str) -> None:
         """Show a note to the user."""
         self._console.print(Text(one_line(f"note: {text}"), style="yellow"))
@@ -66,13 +108,12 @@ class ProgressBars(DrawnBars):
         super().__init__(
             BarColumn(bar_width=10),
             MofNCompleteColumn(),
-            Speed(),
+            Speed(table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[headline]}", table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[failed]}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(compact=True),
+            times_column(),
             expand=True,
         )
-        self._failed = 0
         self._all: TaskID | None = None
 
     def expect(self, runs: int, samples: int) -> None:
@@ -83,25 +124,25 @@ class ProgressBars(DrawnBars):
 
     def start(self, name: str, total: int, done: int) -> None:
         """A task begins."""
-        self._failed = 0
         self._id = self._bars.add_task(
-            one_line(name), total=total, completed=done, headline="", failed=""
+            one_line(name), total=total, completed=done, before=done, headline="", failed=""
         )
         if self._all is not None and done:  # what was done before tells nothing about the speed
             whole = self._bars.tasks[self._bars.task_ids.index(self._all)].total or 0
             self._bars.update(self._all, total=whole - done)
 
     def advance(self, samples: int, failed: int, headline: float | None) -> None:
-        """A batch is finished."""
-        self._failed += failed
+        """A batch is finished; `failed` samples of the run have no answer so far."""
         if self._all is not None:
             self._bars.advance(self._all, samples)
+            self._moved(self._all)
         self._bars.update(
             self._id,
             advance=samples,
             headline="" if headline is None else f"score {headline:.4f}",
-            failed=f"{self._failed} failed" if self._failed else "",
+            failed=f"{failed} failed" if failed else "",
         )
+        self._moved(self._id)
 
 
 class TitledProgress:

@@ -1,15 +1,21 @@
-"""`harness samples`: the ids of a run's samples by their scores."""
+"""`harness samples`: a run's samples by their scores, with their questions."""
 
 from argparse import Namespace
+from collections.abc import Collection
+from pathlib import Path
 from shlex import quote
+from string import ascii_uppercase
 from typing import Any
 
-from harness.cli.output import say, show_json
+from harness.cli.output import note, say, show_json
 from harness.cli.tables import number, show_columns
-from harness.errors import UsageError
-from harness.leaderboards.runs import metrics_for
+from harness.errors import HarnessError, UsageError
+from harness.leaderboards.runs import metrics_for, task_of
+from harness.plugins import plugin_errors
 from harness.record import Run
+from harness.run.batching import samples_of
 from harness.scores import value_of
+from harness.types import Sample
 
 
 def samples(arguments: Namespace) -> int:
@@ -41,14 +47,47 @@ def samples(arguments: Namespace) -> int:
     else:  # samples that do not count for this metric come last
         found.sort(key=lambda one: (one["score"] is None, sign * (one["score"] or 0.0)))
     found = found[: arguments.limit]
+    asked = questions(run, {one["sample"] for one in found}, arguments.data)
+    found = [{**one, "question": asked.get(one["sample"])} for one in found]
     if arguments.json:
         show_json(found)
         return 0
-    rows = [(name, "failed", "sample", "categories")]
+    rows: list[tuple[str, ...]] = [(name, "failed", "sample", "question [categories]")]
     for one in found:
         tags = ", ".join(f"{key} {value}" for key, value in one["categories"].items())
-        rows.append((number(one["score"]), str(one["failed"] or ""), one["sample"], tags))
+        text = " ".join(filter(None, [one["question"], f"[{tags}]" if tags else ""]))
+        rows.append((number(one["score"]), str(one["failed"] or ""), one["sample"], text))
+    if not any(row[1] for row in rows[1:]):
+        rows = [(score, sample, text) for score, _, sample, text in rows]
     show_columns(rows)
     if found:
         say("", f"next: harness explain {quote(str(run.folder))} {quote(found[0]['sample'])}")
     return 0
+
+
+def questions(run: Run, ids: Collection[str], data_root: Path | None) -> dict[str, str]:
+    """Return the questions of samples by their ids, with options; none where the data is not here.
+
+    A note on standard error says why there are none.
+    """
+    left, asked = set(ids), {}
+    try:
+        task = task_of(run, data_root)
+        with plugin_errors(f"the samples of {task.name}"):
+            for sample in samples_of(task):
+                if sample.id in left:
+                    left.discard(sample.id)
+                    asked[sample.id] = _worded(sample)
+                if not left:
+                    break
+    except HarnessError as error:
+        note(f"without questions: {error}")
+    return asked
+
+
+def _worded(sample: Sample) -> str:
+    """Return a question in one line, with its options."""
+    lettered = zip(ascii_uppercase, sample.query.options, strict=False)
+    options = ", ".join(f"{letter} {text}" for letter, text in lettered)
+    words = " ".join(sample.query.text.split())
+    return f"{words} ({options})" if options else words

@@ -15,15 +15,25 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from harness import plugins
+from harness.spec import Spec
 
 Defined = TypeVar("Defined", ast.FunctionDef, ast.ClassDef)
 WITHOUT = "without"
 MARK = "Carried"  # says of an option that a checkpoint carries it, and nothing of its type
-LONGEST = 100  # characters of a type's name that are written out; a longer one keeps its name
+COMMON = (
+    *("checkpoint", "backend", "base_url", "segmenter", "propagator", "frames", "max_new_tokens"),
+    *("learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "finetune"),
+    *("model", "temperature", "batch_size", "save_steps"),
+)
+"""Settings that are asked for first, wherever a plugin offers them."""
+SHOWN, OWN, FEW = 10, 5, 2
+"""Settings that a plugin's screen shows; how many in the order of its source come before `COMMON`;
+and how many more are shown rather than left to `--all`."""
+LONGEST = 100  # characters of the choices of a named type that are written out
 
 
 def settings(entry: EntryPoint) -> dict[str, str]:
-    """Return every setting of a plugin: its type, its default, and its documentation.
+    """Return every setting of a plugin: its default, its choices, and its documentation.
 
     Its own come first, in the order of its source; then those of its engine.
     """
@@ -128,12 +138,41 @@ class Offered(NamedTuple):
     """Words of the function on it, or else its field's docstring."""
 
     def line(self) -> str:
-        """Return the setting in a line: `int = 8 (Rollouts of a prompt)`."""
-        value = ", needed"
+        """Return the setting as a SPEC gives it: `=8 (Rollouts of a prompt)`, choices by name."""
+        choices = ", ".join(self.source.choices(self.kind))
+        value = "= needed"
         if self.default is not None:
-            value = f" = {ast.unparse(self.source.value(self.default))}"
-        about = f" ({self.about.rstrip('.')})" if self.about else ""
-        return f"{self.source.kind(self.kind)}{value}{about}"
+            value = f"={_word(self.source.value(self.default))}"
+        words = [f"one of {choices}"] if choices else []
+        about = re.sub(r"\bNone\b", "none", self.about).rstrip(".")
+        words += [about] if about else []
+        return f"{value} ({'. '.join(words)})" if words else value
+
+
+def _word(value: ast.expr) -> str:
+    """Return a default as a SPEC writes it."""
+    if isinstance(value, ast.Call) and len(value.args) == 1:  # a part's SPEC: `Spec("still")`
+        return _word(value.args[0])
+    if not isinstance(value, ast.Constant):
+        return ast.unparse(value)
+    constant = value.value
+    if constant is None or isinstance(constant, bool):
+        return str(constant).lower()
+    if isinstance(constant, str):
+        return str(Spec("x", {"x": constant}))[4:-1]  # in quotes where a SPEC needs them
+    return repr(constant)
+
+
+def main_settings(offered: "Mapping[str, Offered]") -> list[str]:
+    """Return the names of the settings that are shown first: `SHOWN`, or all if few are left.
+
+    Those that are needed, then the first in the order of the source, which are the plugin's own,
+    then `COMMON`, then the others.
+    """
+    needed = [name for name, one in offered.items() if one.default is None]
+    common = [name for name in COMMON if name in offered]
+    ordered = list(dict.fromkeys([*needed, *list(offered)[:OWN], *common, *offered]))
+    return ordered if len(ordered) <= SHOWN + FEW else ordered[:SHOWN]
 
 
 @dataclass(frozen=True)
@@ -166,23 +205,24 @@ class ModuleSource:
         here = self.defined(ast.FunctionDef, name) or self.defined(ast.ClassDef, name)
         return self if here else None
 
-    def kind(self, annotation: ast.expr | None) -> str:
-        """A type as it is shown: names for choices are written out, wherever they are defined."""
-        if annotation is None:
-            return ""
-        if isinstance(annotation, ast.BinOp):
-            return f"{self.kind(annotation.left)} | {self.kind(annotation.right)}"
-        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == MARK:
-            return self.kind(annotation.slice)
+    def choices(self, annotation: ast.expr | None) -> list[str]:
+        """Return the values that a type lists (`Literal`), wherever it is defined; else none."""
         match annotation:
+            case ast.BinOp(left=left, right=right):
+                sides = [self.choices(left), self.choices(right)]
+                nothing = any(isinstance(one, ast.Constant) for one in (left, right))
+                return [*sides[0], *sides[1], *(["none"] if nothing and any(sides) else [])]
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=values)):
+                return [_word(value) for value in values]
             case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[kind, *_])):
-                return self.kind(kind)
-        if isinstance(annotation, ast.Name):
-            module, alias = self._find_definition(annotation.id)
-            written = module.kind(alias)
-            if alias is not None and len(written) <= LONGEST:
-                return written
-        return ast.unparse(annotation)
+                return self.choices(kind)
+            case ast.Subscript(value=ast.Name(id=name), slice=kind) if name == MARK:
+                return self.choices(kind)
+            case ast.Name(id=name):
+                module, alias = self._find_definition(name)
+                found = [] if alias is None else module.choices(alias)
+                return found if sum(map(len, found)) <= LONGEST else []
+        return []
 
     def value(self, default: ast.expr) -> ast.expr:
         """A default as it is shown: a named number or text, wherever it is defined, is itself."""

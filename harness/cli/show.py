@@ -27,7 +27,7 @@ def list_plugins(arguments: Namespace) -> int:
     described = [describe(kind, entry) for entry in known.values()]
     if arguments.name is not None or kind == "trainers":
         for one, entry in zip(described, known.values(), strict=True):
-            one |= details(kind, entry)
+            one |= details(kind, entry, whole=arguments.all or arguments.json)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
         made = known[arguments.name].dist
@@ -73,11 +73,17 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
     return plain
 
 
-def details(kind: str, entry: EntryPoint) -> dict[str, object]:
-    """The settings of a plugin, and the configurations of a trainer."""
-    from harness.cli.settings import settings
+def details(kind: str, entry: EntryPoint, *, whole: bool = True) -> dict[str, object]:
+    """The settings of a plugin (not `whole`: the main ones), and a trainer's configurations."""
+    from harness.cli import settings
 
-    fields: dict[str, object] = {} if kind == "tasks" else {"settings": settings(entry)}
+    fields: dict[str, object] = {}
+    if kind != "tasks":
+        lines = settings.settings(entry)
+        names = list(lines) if whole else settings.main_settings(settings.offered_settings(entry))
+        fields["settings"] = {name: lines[name] for name in names}
+        if rest := len(lines) - len(names):
+            fields["more"] = f"{rest} settings: harness list {kind} {entry.name} --all"
     return {**fields, "configs": configs(entry)} if kind == "trainers" else fields
 
 
@@ -135,7 +141,9 @@ def _show_one(one: dict[str, object]) -> None:
             continue
         if isinstance(value, dict):
             print(f"{key}:")
-            lines = [f"  {name}: {text}" for name, text in value.items()]
+            lines = [
+                f"  {name}{'' if key == 'settings' else ': '}{text}" for name, text in value.items()
+            ]
         elif isinstance(value, (list, tuple)):
             lines = [f"{key}: {', '.join(map(str, value))}"]
         else:

@@ -3,11 +3,10 @@
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-from harness.cli.progress import DrawnBars, LineProgress
+from harness.cli.progress import DrawnBars, LineProgress, clock, times_column
 from harness.errors import one_line
 
 SHOWN: Mapping[str, str] = {
@@ -71,18 +70,21 @@ class StepBars(DrawnBars):
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}"),
-            TimeRemainingColumn(compact=True),
+            times_column(),
         )
 
     def start(self, name: str, total: int, done: int) -> None:
         """Steps begin."""
-        self._id = self._bars.add_task(one_line(name), total=total, completed=done, numbers="")
+        self._id = self._bars.add_task(
+            one_line(name), total=total, completed=done, before=done, numbers=""
+        )
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Show that `done` steps are made."""
         if said := "  ".join(shown(numbers)):
             self._console.print(f"step {done}  {said}", markup=False, highlight=False)
         self._bars.update(self._id, completed=done)
+        self._moved(self._id)
 
 
 class TrainingLines(LineProgress):
@@ -106,9 +108,10 @@ class TrainingLines(LineProgress):
         said = list(shown(numbers))
         if self._quiet or not self._speaking or not said:
             return
-        each = (time.monotonic() - self._began) / max(1, done - self._first)
-        left = timedelta(seconds=round(each * max(0, self._total - done)))
-        line = "  ".join([f"step {done}/{self._total}", *said, f"left {left}"])
+        elapsed = time.monotonic() - self._began
+        left = elapsed / max(1, done - self._first) * max(0, self._total - done)
+        times = f"{clock(elapsed)}, {clock(left)} left"
+        line = "  ".join([f"step {done}/{self._total}", *said, times])
         print(line, file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:

@@ -6,16 +6,18 @@ from html import escape
 from pathlib import Path
 
 from harness.cli.output import say, show_json, write_text
-from harness.cli.tables import number, width
+from harness.cli.tables import number, width, wrap_lines
 from harness.errors import UsageError
 from harness.leaderboards.differences.diff import Difference, Step
 from harness.leaderboards.formatting import signed_span
 
+LABEL = 36
+"""Characters of the longest name beside a bar."""
 BAR = 24
 """Columns of a bar in a terminal."""
 UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
-WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 260, 260, 40
+WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 280, 260, 40
 
 
 def check_out(path: Path | None) -> None:
@@ -58,20 +60,28 @@ def lines(made: Difference) -> Iterator[str]:
     numbers = [made.first or 0.0, made.second or 0.0, *(one for pair in places for one in pair)]
     low, high = min(numbers), max(numbers)
     names = [made.a, made.b, *(step.name for step in made.steps)]
-    room = min(36, max(map(len, names)))
+    room = min(LABEL, max(map(len, names)))
     yield (
         f"{made.b} against {made.a} on {made.task}, {made.headline}, {made.n_samples} samples: "
         f"{number(made.first)} → {number(made.second)}"
     )
     yield ""
-    yield f"  {made.a:{room}}  {number(made.first):>8}"
+    yield f"  {_label(made.a):{room}}  {number(made.first):>8}"
     for step, (before, after) in zip(made.steps, places, strict=True):
         drawn = _bar(before, after, low, high)
         moved = _moved(before, after)
-        yield f"  {step.name:{room}}  {moved:>8}  {drawn}  {_evidence(step)}".rstrip()
+        yield f"  {_label(step.name):{room}}  {moved:>8}  {drawn}  {_evidence(step)}".rstrip()
         for line in step.details:
             yield f"      {_cut(line)}"
-    yield f"  {made.b:{room}}  {number(made.second):>8}"
+    yield f"  {_label(made.b):{room}}  {number(made.second):>8}"
+    if made.verdict:
+        yield ""
+        yield from wrap_lines(made.verdict)
+
+
+def _label(name: str) -> str:
+    """Return a name that fits its column."""
+    return name if len(name) <= LABEL else f"{name[: LABEL - 1]}…"
 
 
 def _moved(before: float, after: float) -> str:
@@ -115,9 +125,10 @@ def svg(made: Difference) -> str:
         text = f"{after:.4f}" if whole else _moved(before, after)
         weight = ' font-weight="bold"' if whole else ""
         details = "" if whole else "\n".join(made.steps[row - 1].details)
+        shown = escape(_label(name))
         parts.append(
             f"<g><title>{escape(details)}</title>"
-            f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end"{weight}>{escape(name)}</text>'
+            f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end"{weight}>{shown}</text>'
             f'<rect x="{left:.1f}" y="{y}" width="{max(1.5, right - left):.1f}" height="20" '
             f'fill="{colour}"/><text x="{right + 6:.1f}" y="{y + 15}"{weight}>{text}'
             f'<tspan fill="#666" font-weight="normal" font-size="11">  {escape(evidence[row])}'
@@ -126,13 +137,14 @@ def svg(made: Difference) -> str:
         if row + 1 < len(places):
             x = LEFT + (after - low) * scale
             parts.append(f'<path d="M{x:.1f} {y + 20}v{ROW - 20}" stroke="#999"/>')
-    height = TOP + len(places) * ROW + 8
+    height = TOP + len(places) * ROW + 30
     title = f"{made.headline} on {made.task}: {made.b} against {made.a}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'height="{height}" font-family="sans-serif" font-size="13" fill="#222">'
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
-        f'<text x="12" y="22" font-weight="bold">{escape(title)}</text>{"".join(parts)}</svg>\n'
+        f'<text x="12" y="22" font-weight="bold">{escape(title)}</text>{"".join(parts)}'
+        f'<text x="12" y="{height - 12}">{escape(made.verdict)}</text></svg>\n'
     )
 
 

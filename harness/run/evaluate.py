@@ -339,7 +339,7 @@ class _Evaluation:
         self._score(scorer, lookup)
         if self._is_decided(watched, lookup):
             return scorer, 0
-        in_a_row, shown = 0, 0.0
+        in_a_row, shown, failed = 0, 0.0, 0
         headline: float | None = None
         part, parts = self.options.shard or (1, 1)
         plan = self._remaining_batches(before, manifest)
@@ -353,10 +353,11 @@ class _Evaluation:
             journal.refresh()
             self._score(scorer, lookup)
             late = perf_counter() - shown > SHOWN_EVERY or len(ready) == self.survey.n_total
-            if late and scorer.done:
-                headline = scorer.headline()
+            if late:
+                failed = self._failed(scorer, journal)
+                headline = scorer.headline() if scorer.done else headline
                 shown = perf_counter()
-            self.progress.advance(len(new), outcome.failed, headline)
+            self.progress.advance(len(new), failed, headline)
             if self._is_decided(watched, lookup):
                 return scorer, len(ready) - len(before)
         if self.options.shard is not None and len(ready) < self.survey.n_total:
@@ -372,6 +373,16 @@ class _Evaluation:
         if self._scoring_error is not None:
             raise self._scoring_error
         return scorer, len(redone)
+
+    def _failed(self, scorer: Scorer, journal: Journal) -> int:
+        """Return the number of samples without an answer so far, counted as the results do.
+
+        Where the protocol reads responses itself, it is known of scored units alone; else the
+        model's parser decides at once.
+        """
+        if self.task.protocol.reads is not None and self.task.submission is None:
+            return scorer.counted.failures.total()
+        return sum(place.failure is not None for place in journal.places.values())
 
     def _score(self, scorer: Scorer, lookup: Callable[[str], Prediction | None]) -> None:
         """Score complete units; an error of the scorer is kept until all predictions are made."""

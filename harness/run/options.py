@@ -15,7 +15,11 @@ class Progress(Protocol):
         return
 
     def advance(self, samples: int, failed: int, headline: float | None) -> None:
-        """Count newly finished samples, with those that failed and the running headline."""
+        """Count newly finished samples.
+
+        `failed` is the number of samples of the run that have no answer so far, counted as its
+        results do; `headline` the running score.
+        """
         return
 
     def note(self, text: str) -> None:

@@ -4,6 +4,7 @@ Both runs answered the same questions, so the difficulty of an image cancels in 
 a paired comparison sees far smaller changes than two separate intervals do.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
@@ -21,6 +22,7 @@ from harness.statistics.power import POWER, minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
 from harness.statistics.shares import weights_of_shares
 from harness.statistics.swaps import SAME, Swaps, swap_test
+from harness.statistics.text import number, p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,49 @@ class Comparison:
         """True if b is shown to be better: the whole interval lies on that side."""
         return self._share_beyond(lower_side=self.better == "lower")
 
+    def smallest_shown(self, tests: int = 1) -> float | None:
+        """Return `detectable` where this is one of so many tests, which Holm's method corrects."""
+        if tests == 1 or self.detectable is None:
+            return self.detectable
+        level = 1 - (1 - self.level) / tests
+        if self.answers is not None:
+            return self.answers.detectable(level=level, power=POWER)
+        strict, usual = (
+            minimum_detectable(1.0, level=each, degrees=self.n_groups - 1)
+            for each in (level, self.level)
+        )
+        return self.detectable * strict / usual
+
+    def verdict(self, b: str = "B", *, tests: int = 1, adjusted_p: float | None = None) -> str:
+        """Return the comparison as one sentence, without a full stop.
+
+        Args:
+            b: Name of the second run.
+            tests: Number of comparisons whose p values are corrected together.
+            adjusted_p: The corrected p value, which then decides; None: the comparison's own.
+        """
+        p = self.p_value if adjusted_p is None else adjusted_p
+        counted = f"{self.n_units} sample{'s' * (self.n_units != 1)}"
+        if self.n_groups != self.n_units:
+            counted += f" in {self.n_groups} group{'s' * (self.n_groups != 1)}"
+        if self.difference is None:
+            without = [name for name, value in (("A", self.a), (b, self.b)) if value is None]
+            return f"no comparison: {' and '.join(without)} without a number"
+        if self.interval is not None and (p is None or p <= 1 - self.level + SAME):
+            low, high = sorted(abs(end) for end in self.interval)
+            size = f"{number(abs(self.difference))} ({number(low)} to {number(high)})"
+            evidence = f", {p_value(p)}" if p is not None else ""
+            if self.is_worse or self.is_better:
+                return f"{b} is {'worse' if self.is_worse else 'better'} by {size}{evidence}"
+        if self.interval is not None and self.by_formula is None and abs(self.difference) <= SAME:
+            return f"no difference: the same result on {counted}"
+        needed = 2 if self.method == "jackknife" else groups_to_show(self.level, tests=tests)
+        if self.n_groups < needed:
+            return f"no difference shown; {counted} are too few to show one ({needed} groups can)"
+        if (size_shown := self.smallest_shown(tests)) is None:
+            return f"no difference shown; {counted} would not show one"
+        return f"no difference shown; {counted} would show one of {number(size_shown)} or more"
+
     def to_json(self) -> dict[str, object]:
         """Plain data, without what was counted on the way."""
         plain = asdict(replace(self, swaps=None, answers=None))
@@ -87,6 +132,17 @@ class Comparison:
         if self.interval is None:
             return False
         return self.interval[1] < -SAME if lower_side else self.interval[0] > SAME
+
+
+def groups_to_show(level: float, *, tests: int = 1) -> int:
+    """Return the number of groups from which on the swap test can show a difference.
+
+    Its p value of n groups is at least 2^(1 - n), which Holm's method multiplies by `tests`.
+
+    >>> groups_to_show(0.95), groups_to_show(0.95, tests=3)
+    (6, 7)
+    """
+    return 1 + math.ceil(math.log2(tests / (1 - level)) - 1e-9)
 
 
 def compare(

@@ -13,12 +13,13 @@ cannot be read by the rules of what did not write it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
+from harness.leaderboards.differences.changed import model_changes
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.model import Judge, PartedReader
 from harness.record import Run, differences
@@ -27,7 +28,7 @@ from harness.run.scoring import score_unit
 from harness.run.sweep import with_argument
 from harness.scores import Metric, UnitScore, value_of
 from harness.spec import Spec, parse
-from harness.statistics.paired import compare, dependencies_of
+from harness.statistics.paired import Comparison, compare, dependencies_of
 from harness.task import Task
 from harness.types import Prediction, Sample
 
@@ -74,11 +75,23 @@ class Difference:
     """Number of samples that both runs have."""
     steps: tuple[Step, ...]
     level: float = 0.95
+    comparison: Comparison | None = None
+    """Paired comparison of the two runs' own scores on the samples that both have; None where
+    their data, protocol or scorer differ, so that the two numbers are not of one kind."""
+
+    @property
+    def verdict(self) -> str:
+        """The comparison as one sentence; empty where there is none."""
+        return "" if self.comparison is None else self.comparison.verdict(self.b)
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
-        steps = [{**asdict(one), "points": one.points} for one in self.steps]
-        return {**asdict(self), "steps": steps}
+        return {
+            **asdict(replace(self, comparison=None)),
+            "steps": [{**asdict(one), "points": one.points} for one in self.steps],
+            "comparison": self.comparison.to_json() if self.comparison else None,
+            "verdict": self.verdict,
+        }
 
 
 def reader_of(run: Run) -> PartedReader | None:
@@ -153,8 +166,8 @@ class _Chain:
         }
         if answers:
             self.causes |= answers
-            described = (run.manifest["model"]["description"] for run in (self.a, self.b))
-            self.settings = {**self.settings, ANSWERS: differences(*described)}
+            described = (run.manifest["model"] for run in (self.a, self.b))
+            self.settings = {**self.settings, ANSWERS: model_changes(*described)}
         first, second = self.readers
         self.stages, self.differing = ({}, {}), []
         if first is not None and second is not None:
@@ -311,6 +324,9 @@ def diff_runs(
         n_samples=len(shared),
         steps=tuple(steps),
         level=level,
+        comparison=compare(walk.metrics, own, scored, name=walk.metrics[-1].name, level=level)
+        if same_data and judged.protocol.name == task.protocol.name and logged is None
+        else None,
     )
 
 

@@ -30,17 +30,20 @@ def site_json(
     board: Board,
     *,
     tables: Sequence[Mapping[str, Any]],
+    trainings: int = 0,
     live: bool = False,
 ) -> dict[str, Any]:
     """Return `site` of index.js.
 
-    `tables` has `runs`, `n`, `history` and `note` of each.
+    `tables` has `runs`, `n`, `history` and `note` of each; `trainings` is the number of trainings
+    whose curves there are.
     """
     return {
         "version": VERSION,
         "harness": __version__,
         "live": live,
-        "summary": summary(board),
+        "summary": summary(board, trainings),
+        "trainings": trainings,
         "rule": formatting.ranking_rule(board.level),
         "chunk": CHUNK,
         "thumbs": {"size": THUMB, "columns": THUMB_COLUMNS, "each": THUMBS},
@@ -60,8 +63,11 @@ def site_json(
     }
 
 
-def summary(board: Board) -> str:
+def summary(board: Board, trainings: int = 0) -> str:
     """Summarise the board in one line."""
+    counted = f"{trainings} training{'s' * (trainings != 1)}" if trainings else ""
+    if counted and not board.tables:
+        return counted
     rows = [entry.row for table in board.tables for entry in table.entries]
     models, tasks = len({row.name for row in rows}), len({row.task for row in rows})
     answers = sum(row.n_total for row in rows)
@@ -70,6 +76,7 @@ def summary(board: Board) -> str:
         f"{'task' if tasks == 1 else 'tasks'}, from {len(rows)} "
         f"{'run' if len(rows) == 1 else 'runs'} with {answers:,} predictions"
         + (f", {len(board.refused)} refused" if board.refused else "")
+        + f"; {counted}" * bool(counted)
     )
 
 

@@ -7,25 +7,34 @@ from collections.abc import Iterable, Sequence
 from harness.leaderboards.board import Table
 from harness.leaderboards.row import Row
 
+WHOLE = "all"
+"""Stands for the whole split, where other tables have their subset."""
+
+
+def key(table: Table | Row) -> str:
+    """Return the name of a table in links: all that its rows have in common, and nothing else.
+
+    So a link stays as it is whatever other tables come and go. Links of earlier versions had fewer
+    of these words, in the same order; the front end finds their table by them.
+    """
+    return ".".join(
+        _words(
+            (
+                *(table.task, table.split, table.protocol, f"v{table.task_version}"),
+                *(table.subset or WHOLE, table.judge, table.data[:8]),
+            )
+        )
+    )
+
 
 def keys(tables: Sequence[Table | Row]) -> list[str]:
-    """Return the names of tables in links, which say more where fewer words would fit two.
-
-    A link thus stays as it is when other tables come and go, unless they are its twins.
-    """
-    steps = (
-        lambda table: (table.task, table.split, table.protocol),
-        lambda table: (f"v{table.task_version}", table.subset, table.judge),
-        lambda table: (table.data[:8],),
-    )
-    found = [""] * len(tables)
-    for step in steps:
-        counts = Counter(found)
-        for place, table in enumerate(tables):
-            if not found[place] or counts[found[place]] > 1:
-                found[place] = ".".join([*filter(None, [found[place]]), *_words(step(table))])
-    counts = Counter(found)
-    return [key if counts[key] == 1 else f"{key}.{place}" for place, key in enumerate(found)]
+    """Return the names of tables in links, with a number after a name that others have too."""
+    counts: Counter[str] = Counter()
+    found = []
+    for name in map(key, tables):
+        counts[name] += 1
+        found.append(name if counts[name] == 1 else f"{name}.{counts[name]}")
+    return found
 
 
 def _words(parts: Iterable[str | None]) -> list[str]:

@@ -2,9 +2,9 @@
 
 import re
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,124 +12,30 @@ from harness.errors import HarnessError, StoreError
 from harness.leaderboards.board import Board, Entry, Refused, Table, build, key
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
-from harness.leaderboards.row import row
-from harness.leaderboards.runs import odd_record, task_of
+from harness.leaderboards.runs import odd_record
 from harness.leaderboards.site import chunks, details
 from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
 from harness.leaderboards.site.history import history
 from harness.leaderboards.site.index import STATIC, site_json, start_page, static
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
+from harness.leaderboards.site.pairs import pairs
+from harness.leaderboards.site.running import Running
 from harness.leaderboards.site.runs import run_page
+from harness.leaderboards.site.trainings import KEY, trainings
 from harness.leaderboards.site.write import sample_ids
-from harness.leaderboards.unit_values import unit_failures, unit_values
 from harness.media import Media
-from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
-from harness.run.batching import Selection, select, units
-from harness.run.scoring import counts, score_unit
-from harness.scores import Metric, UnitScore
-from harness.statistics.clusters import dependencies_of
-from harness.task import Task
-from harness.types import Sample
+from harness.record import RESULTS, Run, runs_below, unfinished_below
+from harness.scores import UnitScore
+from harness.trainer import CURVE
 
 KINDS = {".js": "text/javascript", ".css": "text/css", ".json": "application/json"}
 KINDS |= {".html": "text/html", ".md": "text/markdown", ".txt": "text/plain", ".webp": "image/webp"}
-DATA = re.compile(r"data/t(\d{1,9})/(?:samples|target-(\d{1,9})|r(\d{1,9})(?:-(\d{1,9}))?)\.js\Z")
+DATA = re.compile(
+    r"data/t(\d{1,9})/(?:samples|(pairs)|target-(\d{1,9})|r(\d{1,9})(?:-(\d{1,9}))?)\.js\Z"
+)
 MEDIUM = re.compile(r"media/([0-9a-f]+)\.webp\Z")
 SHEET = re.compile(r"media/t(\d{1,9})-(\d{1,9})\.webp\Z")
-
-
-@dataclass
-class Running:
-    """A run that is not finished, with the scores of the units that are whole."""
-
-    run: Run
-    task: Task
-    selection: Selection
-    total: int
-    """Number of samples that the run will have."""
-    entry: Entry | None = None
-    """The row so far, without a rank; None before the first whole unit."""
-    scores: dict[str, UnitScore] = field(default_factory=dict)
-    failures: Counter[str] = field(default_factory=Counter)
-    usage: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def open(cls, folder: Path, data_root: Path | None) -> "Running":
-        """Open a run; raise HarnessError if its task cannot be built here."""
-        run = Run.open(folder)
-        task, subset = task_of(run, data_root), run.manifest["subset"]
-        # Ids from a file are not in the record: of those, what is answered is known.
-        named = subset is not None and subset.startswith("ids-")
-        total = int(run.manifest["data"]["n_total"])
-        return cls(run, task, select(task, None if named else subset), total)
-
-    @property
-    def answered(self) -> int:
-        """Number of samples in the journal."""
-        return len(self.run.journal.places)
-
-    def refresh(self) -> bool:
-        """Read what the journal has now; return True if it has grown."""
-        before = self.answered
-        self.run.journal.refresh()
-        if self.answered == before and self.scores:
-            return False
-        for unit in self.units():
-            places = self.run.journal.places
-            if unit[0].unit not in self.scores and all(one.query.id in places for one in unit):
-                self._score(unit)
-        self.entry = self._entry()
-        return True
-
-    def units(self) -> Iterator[Sequence[Sample]]:
-        """Yield the units that the run is made on."""
-        return units(self.selection.samples(self.task))
-
-    def _score(self, unit: Sequence[Sample]) -> None:
-        """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
-        found = [self.run.prediction(sample.id) for sample in unit]
-        failures, usage = counts(self.task, unit, found)
-        self.failures.update(failures)
-        self.usage.update(usage)
-        try:
-            made = score_unit(self.task, unit, found)
-        except HarnessError:
-            made = UnitScore(
-                unit=unit[0].unit,
-                group=unit[0].group,
-                samples=tuple(sample.id for sample in unit),
-                categories={},
-                failed=failures.total(),
-                scores={},
-            )
-        self.scores[made.unit] = made
-
-    def _entry(self) -> Entry | None:
-        scores = list(self.scores.values())
-        if not scores:
-            return None
-        run = Run(self.run.folder)
-        nothing = dict.fromkeys(metric.name for metric in self.task.protocol.metrics)
-        run.__dict__["results"] = summarise(
-            self.task, run.manifest, scores, self.failures, self.usage, nothing, None
-        )
-        made = row(run)
-        return Entry(
-            row=made,
-            rank=None,
-            basis=None,
-            to_best=None,
-            folder=run.folder,
-            unit_values=unit_values(self.metrics, scores),
-            unit_failures=unit_failures(scores),
-        )
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """The headline last, after the metrics that it is derived from."""
-        protocol = self.task.protocol
-        return dependencies_of(protocol.metrics, protocol.headline)
 
 
 @dataclass
@@ -156,6 +62,11 @@ class LiveSite:
         self._tables: dict[int, _TableData] = {}
         self._media: dict[str, Media] = {}
         self._histories: list[list[dict[str, Any]]] = []
+        self._pairs: dict[int, dict[str, dict[str, Any]]] = {}
+        """Comparisons of each table's finished runs, once they were asked for."""
+        self._logged: frozenset[tuple[Path, int]] = frozenset()
+        """Curves of trainings and their sizes."""
+        self._trainings: list[dict[str, Any]] = []
         self.refresh()
 
     def refresh(self) -> list[str]:
@@ -171,6 +82,7 @@ class LiveSite:
                     runs, title=self.title, data_root=self.data_root, names_refused=True
                 )
                 self._histories = [_history(table) for table in self._done.tables]
+                self._pairs.clear()
             for path in self._running.keys() - unfinished:
                 del self._running[path]
                 changed = ["*"]
@@ -178,13 +90,18 @@ class LiveSite:
             grown = [path for path in sorted(unfinished) if self._refresh_run(path)]
             if self._unreadable.keys() != unreadable:
                 changed = ["*"]
+            logged = _logged_below(self.folders)
+            if logged != self._logged or changed:
+                self._logged = logged
+                self._trainings = trainings(self.folders, self._done)
+                changed = changed or ["index", KEY]
             if grown or changed:
                 before = [len(table.entries) for table in self.board.tables]
                 self.board = self._with_running()
-                if changed or before != [len(table.entries) for table in self.board.tables]:
+                if "*" in changed or before != [len(table.entries) for table in self.board.tables]:
                     self._tables.clear()
                     return ["*"]
-                changed = ["index", *self._keys_of(grown)]
+                changed = ["index", *({KEY} & set(changed)), *self._keys_of(grown)]
             return changed
 
     def _refresh_run(self, path: Path) -> bool:
@@ -240,6 +157,8 @@ class LiveSite:
         """Return the hash of the page to begin with: the run's, if there is only one."""
         with self._lock:
             tables = self.board.tables
+            if not tables and self._trainings:
+                return "#/trainings"
             if len(tables) != 1 or len(tables[0].entries) != 1:
                 return ""
             return f"#/task/{keys(tables)[0]}"
@@ -259,6 +178,7 @@ class LiveSite:
             "board.json": lambda: board_json.render(self.board).encode("utf-8", "replace"),
             "board.md": lambda: markdown.render(self.board).encode("utf-8", "replace"),
             "data/index.js": self._index,
+            f"data/{KEY}.js": lambda: chunks.plain(KEY, self._trainings),
         }
         if name in made:
             return made[name]()
@@ -291,15 +211,24 @@ class LiveSite:
                     "thumbs": True,
                 }
             )
-        plain = {"board": board, "site": site_json(self.board, tables=tables, live=True)}
+        site = site_json(self.board, tables=tables, trainings=len(self._trainings), live=True)
+        plain = {"board": board, "site": site}
         return chunks.plain("index", plain)
 
     def _chunk(
-        self, name: str, place: str, target: str | None, run: str | None, number: str | None
+        self,
+        name: str,
+        place: str,
+        pair: str | None,
+        target: str | None,
+        run: str | None,
+        number: str | None,
     ) -> bytes | None:
         if int(place) >= len(self.board.tables):
             return None
         table = self.board.tables[int(place)]
+        if pair is not None:
+            return chunks.plain(name, self._compared(int(place)))
         if run is not None and number is None:
             entry = table.entries[int(run)] if int(run) < len(table.entries) else None
             return None if entry is None else chunks.plain(name, run_page(entry))
@@ -315,6 +244,13 @@ class LiveSite:
         journal = self._run(table.entries[int(run)]).journal
         plain = details.predictions_of(journal, made.columns.id[part])
         return chunks.packed(name, details.chunk(plain, made.columns.question[part]))
+
+    def _compared(self, place: int) -> dict[str, dict[str, Any]]:
+        """Return the comparisons of a table's finished runs, which stand before the others."""
+        if place not in self._pairs:
+            done = self._done.tables
+            self._pairs[place] = pairs(done[place]) if place < len(done) else {}
+        return self._pairs[place]
 
     def _run(self, entry: Entry) -> Run:
         running = self._running.get(entry.folder)
@@ -369,6 +305,15 @@ def _runs_below(folder: Path) -> list[tuple[Path, int]]:
         return [(path.parent, path.stat().st_mtime_ns) for path in found if path.is_file()]
     except (StoreError, OSError):
         return []
+
+
+def _logged_below(folders: Iterable[Path]) -> frozenset[tuple[Path, int]]:
+    """Return the curves of trainings below folders with their sizes."""
+    found = set()
+    for path in (path for folder in folders for path in folder.rglob(CURVE)):
+        with suppress(OSError):
+            found.add((path, path.stat().st_size))
+    return frozenset(found)
 
 
 def _history(table: Table) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ made. The folder appears whole: it is written beside its place and moved there a
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,9 @@ from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_sample
 from harness.leaderboards.site.history import history
 from harness.leaderboards.site.index import STATIC, site_json, start_page, static
 from harness.leaderboards.site.media import Thumbnails, describe, encode
+from harness.leaderboards.site.pairs import pairs
 from harness.leaderboards.site.runs import run_page
+from harness.leaderboards.site.trainings import KEY, trainings
 from harness.media import CACHE, Media
 from harness.record import Run
 from harness.scores import UnitScore
@@ -40,6 +42,7 @@ def write_site(
     *,
     data_root: Path | None = None,
     images: bool = True,
+    trained: Iterable[Path] = (),
     told: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write the site into folder `out`, whole or not at all, and return its start page.
@@ -49,6 +52,7 @@ def write_site(
         out: A folder that is not there, is empty, or holds an earlier site, which is replaced.
         data_root: Where the benchmarks lie now, if not where the runs read them.
         images: False to leave images out.
+        trained: Folders with trainings below them, whose curves are shown too.
         told: Receives a line for each finished table.
 
     Raises:
@@ -60,7 +64,9 @@ def write_site(
     try:
         with writing(out), CACHE.limited(CACHED):
             fresh.mkdir(parents=True)
-            _write(with_relative_links(board, out), SiteFolder(fresh, data_root, images), told)
+            curves = trainings(trained, board)
+            folder = SiteFolder(fresh, data_root, images)
+            _write(with_relative_links(board, out), curves, folder, told)
             _move(fresh, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -114,7 +120,12 @@ class SiteFolder:
         return self.media[media.id]
 
 
-def _write(board: Board, folder: SiteFolder, told: Callable[[str], None]) -> None:
+def _write(
+    board: Board,
+    curves: Sequence[Mapping[str, Any]],
+    folder: SiteFolder,
+    told: Callable[[str], None],
+) -> None:
     tables = []
     for place, table in enumerate(board.tables):
         tables.append(_write_table(table, f"t{place}", folder))
@@ -126,7 +137,9 @@ def _write(board: Board, folder: SiteFolder, told: Callable[[str], None]) -> Non
     # In one line: indented, the rows of a large board would take half as much again.
     folder.save("board.json", json.dumps(plain, allow_nan=False).encode() + b"\n")
     folder.save("board.md", markdown.render(board).encode("utf-8", "replace"))
-    index = {"board": plain, "site": site_json(board, tables=tables)}
+    if curves:
+        folder.save(f"data/{KEY}.js", chunks.plain(KEY, curves))
+    index = {"board": plain, "site": site_json(board, tables=tables, trainings=len(curves))}
     folder.save(INDEX, chunks.plain("index", index))
 
 
@@ -148,6 +161,8 @@ def _write_table(table: Table, name: str, folder: SiteFolder) -> dict[str, Any]:
     names = [f"r{place}" for place in range(len(table.entries))]
     for run, entry in zip(names, table.entries, strict=True):
         _write_run(entry, columns, f"{name}/{run}", folder)
+    key = f"{name}/pairs"
+    folder.save(f"data/{key}.js", chunks.plain(key, pairs(table)))
     key = f"{name}/samples"
     folder.save(f"data/{key}.js", chunks.plain(key, columns.to_json()))
     return {

@@ -25,7 +25,7 @@ from harness.models.backends.openai_http import Endpoint, ServerError, checked_u
 from harness.models.backends.openai_pool import EndpointPool
 from harness.models.backends.openai_response import check_listed, check_model, read_answer
 from harness.models.backends.openai_session import ServerUsage, Session
-from harness.models.backends.options import ProcessorOptions
+from harness.models.backends.options import ProcessorOptions, TransportOptions
 from harness.models.backends.rate_limiter import RateLimiter
 from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
 from harness.models.backends.request_format import GOES_ON, RequestFormat, RequestOptions
@@ -40,17 +40,9 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenAIOptions(RequestOptions, ProcessorOptions):
+class OpenAIOptions(RequestOptions, ProcessorOptions, TransportOptions):
     """Options of the backend."""
 
-    concurrency: int = 64
-    """Requests at once, at most."""
-    retries: int = 5
-    """Tries after the first."""
-    wait: float = 0.5
-    """Seconds before the second try; doubled each time, with jitter."""
-    timeout: float = 300.0
-    """Seconds for one answer."""
     batch_size: int = 64
     """Requests that it likes at once."""
     prompt_price: float | None = None
@@ -62,10 +54,7 @@ class OpenAIOptions(RequestOptions, ProcessorOptions):
         super().__post_init__()
         fine = {
             "quality": (self.quality is None or 1 <= self.quality <= 100, "1 to 100"),
-            "concurrency": (1 <= self.concurrency <= 4096, "1 to 4096"),
-            "retries": (0 <= self.retries <= 100, "0 to 100"),
-            "timeout": (0 < self.timeout < float("inf"), "more than 0"),
-            "wait": (0 <= self.wait < float("inf"), "0 or more"),
+            **self.transport_limits(),
             "batch_size": (self.batch_size >= 1, "at least 1"),
         }
         for name, (good, words) in fine.items():

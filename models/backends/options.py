@@ -55,6 +55,29 @@ class TemplateOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TransportOptions:
+    """How requests travel to a server; they change no response."""
+
+    concurrency: int = 64
+    """Requests at once, at most."""
+    retries: int = 5
+    """Tries after the first."""
+    wait: float = 0.5
+    """Seconds before the second try; doubled each time, with jitter."""
+    timeout: float = 300.0
+    """Seconds for one answer."""
+
+    def transport_limits(self) -> dict[str, tuple[bool, str]]:
+        """Return for each option whether it is in its range, and the range in words."""
+        return {
+            "concurrency": (1 <= self.concurrency <= 4096, "1 to 4096"),
+            "retries": (0 <= self.retries <= 100, "0 to 100"),
+            "timeout": (0 < self.timeout < float("inf"), "more than 0"),
+            "wait": (0 <= self.wait < float("inf"), "0 or more"),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProcessorOptions:
     """Facts of the processor of a network that runs elsewhere."""
 

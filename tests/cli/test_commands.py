@@ -67,7 +67,7 @@ def test_models_are_listed_with_what_each_needs_and_one_with_its_settings(comman
     shown = command("list", "models").stdout
     assert "qwen_vl         checkpoint, torch, transformers  " in shown
     (one,) = command.json("list", "models", "qwen_vl")
-    assert one["settings"]["max_new_tokens"].startswith("int = 1024")
+    assert one["settings"]["max_new_tokens"].startswith("=1024 (")
 
 
 def test_parts_are_listed_with_what_each_needs(command):

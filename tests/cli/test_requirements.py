@@ -97,4 +97,4 @@ def test_a_default_that_several_names_have_is_shown_whichever_is_named(tmp_path,
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins, "folder", lambda entry: tmp_path)
     found = settings(EntryPoint("made", "named_twice:made", "harness.models"))
-    assert found == {"few": "int = 5", "least": "int = 5"}
+    assert found == {"few": "=5", "least": "=5"}

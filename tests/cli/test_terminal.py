@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from harness.cli.main import GROUPS, build_parser
-from harness.cli.progress import ProgressBars
+from harness.cli.progress import ProgressBars, Speed, Times, speed
 
 
 def test_every_command_is_in_the_help_once_and_no_line_is_wider_than_80(capsys, monkeypatch):
@@ -75,3 +75,25 @@ def test_the_bar_of_all_runs_counts_the_samples_of_all():
     with ProgressBars() as bars:
         bars.expect(1, 30)
         assert bars._bars.tasks == []
+
+
+def test_one_batch_has_the_speed_of_all_its_time_and_both_times_are_shown(monkeypatch):
+    """Rich's own speed is that between two reports: of two batches in a row, next to none."""
+    now = 0.0
+    with ProgressBars() as bars:
+        monkeypatch.setattr(bars._bars, "get_time", lambda: now)
+        bars.start("1 of 1: dots, a", 10, 4)  # four were done before
+        bar = bars._bars.tasks[0]
+        assert speed(bar) is None and Times().render(bar).plain == "0:00"
+        now = 80.0
+        bars.advance(4, 0, 0.5)
+        bars.advance(0, 0, 0.5)
+        assert speed(bar) == pytest.approx(4 / 80)
+        assert Times().render(bar).plain == "1:20, 0:40 left"
+        assert Speed().render(bar).plain == "0.05/s"
+        now = 161.0  # as long again as until the first steps: from here on they count alone
+        bars.advance(1, 0, 0.5)
+        assert speed(bar) == pytest.approx(1 / 81)
+        bars.advance(1, 3, 0.5)
+        assert Times().render(bar).plain == "2:41"
+        assert bar.fields["failed"] == "3 failed"

@@ -1,6 +1,5 @@
 """`harness train` as a user types it."""
 
-import ast
 import importlib.util
 import inspect
 import json
@@ -368,11 +367,11 @@ def test_trainers_are_listed_with_their_settings(capsys):
     assert "pocket_cpu" in shown["sft"]["configs"]
     assert (
         shown["sft"]["settings"]["per_device_train_batch_size"]
-        == "int = 1 (Examples on each device that gradients are computed for at once)"
+        == "=1 (Examples on each device that gradients are computed for at once)"
     )
     assert all(text.count("(") for text in shown["sft"]["settings"].values())
     assert main(["list", "trainers", "sft"]) == 0
-    assert "finetune: Literal['full', 'lora'] = 'full'" in capsys.readouterr().out
+    assert "finetune=full (one of full, lora. " in capsys.readouterr().out
 
 
 def test_settings_that_are_listed_are_those_that_can_be_given():
@@ -380,7 +379,7 @@ def test_settings_that_are_listed_are_those_that_can_be_given():
     from harness import plugins
     from harness.cli.settings import settings
 
-    named = re.compile(r"[^=]*? = (.*?)(?: \(.*\))?\Z", re.DOTALL)
+    named = re.compile(r"= ?(.*?)(?: \(.*\))?\Z", re.DOTALL)
     for name, entry in plugins.installed_plugins("trainers").items():
         offered = inspect.signature(plugins.load("trainers", name)).parameters
         shown = settings(entry)
@@ -388,25 +387,34 @@ def test_settings_that_are_listed_are_those_that_can_be_given():
         for one, parameter in offered.items():
             default = named.match(shown[one])
             if parameter.default is parameter.empty:
-                assert ", needed" in shown[one]
+                assert default[1] == "needed"
             elif isinstance(parameter.default, (bool, int, float, str, type(None))):
-                assert ast.literal_eval(default[1]) == parameter.default, (name, one)
+                typed = parse(f"x(x={default[1]})").arguments["x"]
+                assert typed == parameter.default, (name, one)
 
 
 def test_a_method_with_grpo_lists_the_settings_of_its_engine(capsys):
     assert main(["list", "trainers", "dr2seg", "--json"]) == 0
     (shown,) = said(capsys)
-    assert shown["settings"]["num_generations"].startswith("int = 8 (")
-    assert shown["settings"]["beta"].startswith("float = 0.01 ")
-    assert shown["settings"]["n0"].startswith("int = 45 ")
-    assert shown["settings"]["form"].startswith("Literal['sam2', 'sam3'] = 'sam2' ")
+    assert shown["settings"]["num_generations"].startswith("=8 (")
+    assert shown["settings"]["beta"].startswith("=0.01 ")
+    assert shown["settings"]["n0"].startswith("=45 ")
+    assert shown["settings"]["form"].startswith("=sam2 (one of sam2, sam3. ")
     assert list(shown["settings"]).index("semantics") < list(shown["settings"]).index(
         "num_generations"
     )
     assert "pocket_cpu" in shown["configs"]
     assert main(["list", "trainers", "dr2seg"]) == 0
+    main_ones = capsys.readouterr().out
+    assert main(["list", "trainers", "dr2seg", "--all"]) == 0
     listed = " ".join(capsys.readouterr().out.split())  # lines are as wide as the terminal
-    assert "loss_type: Literal['grpo', 'bnpo', 'dr_grpo', 'dapo', 'cispo'] = " in listed
+    assert "loss_type=bnpo (one of grpo, bnpo, dr_grpo, dapo, cispo. " in listed
+    count = len(re.findall(r"^  \w+=", main_ones, flags=re.MULTILINE))
+    assert count == 10 and "n0=45" in main_ones and "learning_rate=none" in main_ones
+    assert (
+        f"{len(shown['settings']) - 10} settings: harness list trainers dr2seg --all" in main_ones
+    )
+    assert "Literal" not in listed and "None" not in main_ones
 
 
 @pytest.mark.parametrize(

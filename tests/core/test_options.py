@@ -75,10 +75,10 @@ def test_a_wrong_default_is_found_when_the_module_is_imported():
 def test_a_listing_has_fields_and_own_parameters_and_no_mark():
     entry = EntryPoint("painter", f"{__name__}:painter", "harness.models")
     assert settings(entry) == {
-        "layers": "int = 1 (How thick)",
-        "name": "str = 'x'",
-        "size": "int = 4 (In metres)",
-        "colour": "str = 'blue' (Of the paint)",
+        "layers": "=1 (How thick)",
+        "name": "=x",
+        "size": "=4 (In metres)",
+        "colour": "=blue (Of the paint)",
     }
 
 

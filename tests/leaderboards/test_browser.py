@@ -1,6 +1,7 @@
 """The site in a real browser: from disk, and served while a run goes on."""
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -11,8 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import harness
 from harness import plugins
+from harness.cli.main import main
 from harness.leaderboards.board import build
+from harness.leaderboards.formatting import p_value, signed_number, signed_span
 from harness.leaderboards.grid import Cell, Grid
 from harness.leaderboards.published_results import PublishedResult, PublishedRow
 from harness.leaderboards.render.pages import fill
@@ -33,7 +37,8 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 FIREFOX = next(filter(None, map(shutil.which, ("firefox", "firefox-esr"))), None)
-SEG, VIDEO = "#/task/disc_seg.val.seg-lisa", "#/task/disc_video.valid_u.rvos-mevis"
+SEG = "#/task/disc_seg.val.seg-lisa.v1.all.f00df00d"
+VIDEO = "#/task/disc_video.valid_u.rvos-mevis.v1.all.f00df00d"
 PAGES = {
     "overview": "#/",
     "ranking": SEG,
@@ -237,6 +242,86 @@ def test_two_runs_stand_side_by_side_with_the_greatest_loss_first(opened, world)
     becomes(page, lambda: texts(page, ".rows .id"), ["1/disc"])
     page.get_by_role("button", name="Exchange").click()
     page.wait_for_function("() => document.querySelector('.side0 select').value === 'clumsy'")
+    assert here.complaints == []
+
+
+def test_the_compare_page_has_the_sentence_interval_and_p_in_either_order(opened, world):
+    found = {}
+    for folder in world.runs.iterdir():
+        run = Run.open(folder)
+        if run.manifest["task"]["name"] == "disc_seg":
+            found[run.manifest["model"]["name"]] = folder
+    here = opened()
+    for a, b in (("steady", "clumsy"), ("clumsy", "steady")):
+        made = harness.compare(found[a], found[b])
+        page = here.at(f"{SEG}/samples/{a}/{b}", wait=".verdictline b")
+        shown = page.locator(".verdictline").inner_text()
+        assert made.verdict() in shown and f"B − A {signed_number(made.difference)}" in shown
+        assert signed_span(made.interval) in shown and p_value(made.p_value) in shown
+    assert here.complaints == []
+
+
+@pytest.mark.parametrize(
+    "old", ["disc_seg.val.seg-lisa", "disc_seg.val.seg-lisa.v1", "disc_seg.val.seg-lisa.f00df00d"]
+)
+def test_a_link_of_an_earlier_version_opens_its_table(opened, old):
+    here = opened()
+    page = here.at(f"#/task/{old}/sample/1%2Fdisc?a=steady", wait=".sampleview")
+    assert page.locator("h1").inner_text() == "1/disc"
+    page = here.at("#/task/disc_seg.train.seg-lisa", wait=".empty")
+    assert "has no table" in page.locator(".empty").inner_text()
+
+
+def test_a_model_that_scores_nothing_has_no_bar(opened, make_run, rescore, tmp_path):
+    nothing = rescore(make_run("runs/none", model="none"), lambda *_: 0.0)
+    here = opened(start=write_site(build(nothing), tmp_path / "site").as_uri())
+    page = here.at("#/", wait=".overview td.num a")
+    assert page.locator(".overview td .bar").evaluate("bar => bar.offsetWidth") == 0
+    assert page.locator(".overview td.first").count() == 0  # the first of one row
+
+
+def test_a_question_on_colours_keeps_them_and_others_are_drawn_on_grey(opened, world):
+    here = opened()
+    page = here.at(f"{SEG}/sample/1%2Fdisc?a=steady", wait=".looks")
+    grey = page.get_by_label("Grey image")
+    question = page.locator(".sampleview .question").first.inner_text()
+    assert grey.is_checked() != bool(re.search("colou?r|red|green|blue", question))
+    before = grey.is_checked()
+    grey.click()
+    becomes(page, grey.is_checked, not before)
+
+
+def test_several_trainings_share_their_charts_and_one_is_pinned(opened, tmp_path):
+    for name in ("one", "two"):
+        folder = tmp_path / "trainings" / name
+        folder.mkdir(parents=True)
+        plain = {"spec": "dr2seg", "name": "dr2seg", "settings": {}}
+        manifest = {"version": 1, "method": plain, "model": None, "tasks": [], "seed": 3}
+        manifest |= {"provenance": {}, "config_hash": "beef" * 8, "result": {"steps": 30}}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        curve = Curve(folder / "curve.jsonl")
+        for step in range(30):
+            curve.append(step, {"reward": step / 30 + (name == "two"), "loss": -0.1})
+    out = tmp_path / "site"
+    assert main(["board", "site", "--runs", str(tmp_path / "trainings"), "--out", str(out)]) == 0
+    here = opened(start=(out / "index.html").as_uri())
+    page = here.at("#/", wait=".curves svg")
+    assert texts(page, ".curves figcaption") == ["reward", "loss"]
+    assert page.locator(".curves figure").first.locator("path[stroke='#0072b2']").count() == 1
+    page.get_by_role("button", name="two").click()
+    page.wait_for_function("() => location.hash.includes('pin=two')")
+    page.get_by_label("Smoothing").fill("90")
+    page.wait_for_function("() => location.hash.includes('smooth=90')")
+    first = page.locator(".curves figure").first
+    becomes(page, first.locator("path[stroke-opacity='0.18']").count, 1)
+    chart = first.locator(".chart").bounding_box()
+
+    def hovered():
+        page.mouse.move(chart["x"] + chart["width"] / 2, chart["y"] + chart["height"] / 2)
+        page.mouse.move(chart["x"] + chart["width"] / 2 + 3, chart["y"] + chart["height"] / 2)
+        return "step " in first.locator(".chart").text_content()
+
+    becomes(page, hovered, True)
     assert here.complaints == []
 
 
@@ -589,9 +674,9 @@ def test_turns_a_plan_a_twin_and_steps_of_adaptation_are_drawn(opened, make_run,
     page.get_by_text("Request, 3 calls").click()
     assert "Think of Which thing would roll?" in page.locator(".requests").inner_text()
     assert "You are <i>kind</i>." in page.locator(".requests .system").inner_text()
-    page = here.at(f"{SEG}/run/one", wait=".causes")
-    assert "1 truncated responses" in " ".join(page.locator(".causes").inner_text().split())
-    page.locator(".causes a", has_text="1/roll").first.click()
+    page = here.at(f"{SEG}/run/one", wait=".cause")
+    assert "1 of 40: truncated responses" in " ".join(texts(page, ".cause h3"))
+    page.locator(".cause a[title='1/roll']").first.click()
     page.wait_for_selector("main.samplepage")
     assert here.complaints == []
 

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from harness.errors import StoreError, UsageError
+from harness.errors import MissingBaseline, StoreError, UsageError
 from harness.leaderboards import losses
 from harness.leaderboards.gate import check
 from harness.types import FailureKind
@@ -17,7 +17,8 @@ def test_the_same_run_passes(make_run):
     assert verdict.change == 0
     assert verdict.comparison.interval == (0, 0)
     assert report.text().startswith("PASSED  none of 1 task got worse: one @0123456 against one @0")
-    assert "none of 40 changed" in report.text()
+    assert "no difference: the same result on 40 samples" in report.text()
+    assert "changed: nothing on record" in report.text()
 
 
 def test_a_small_but_shown_loss_fails(make_run, rescore):
@@ -25,9 +26,41 @@ def test_a_small_but_shown_loss_fails(make_run, rescore):
     assert not report.is_passed
     (reason,) = report.verdicts[0].failures
     assert "significant" in reason and "0.0100" in reason
-    first, line, *others = report.text().splitlines()
+    first, _, line, *others = report.text().splitlines()
     assert first.startswith("FAILED  1 of 1 task got worse: ") and "✗ disc_seg val" in line
     assert reason in [other.strip() for other in others]
+
+
+def test_the_text_names_what_changed_and_has_the_sentence_of_the_comparison(make_run, rescore):
+    folders = []
+    for name, system, torch in (("a", None, "2.0"), ("b", "Look closely.", "2.1")):
+        provenance = {"commit": "0" * 40, "dirty": False, "packages": {"torch": torch}}
+        provenance |= {"python": "3.11.9", "platform": "Linux x86_64"}
+        described = {"name": "one", "system": system, "device": name}
+        model = {"spec": f"one(system={name})", "name": "one", "description": described}
+        manifest = {"model": model, "provenance": {**provenance, "device": name}}
+        results = {"model_spec": model["spec"]}
+        folders.append(make_run(name, changes={"manifest": manifest, "results": results}))
+    before, after = folders[0], rescore(folders[1], lambda _, value: value - 0.3)
+    report = check(before, after)
+    (verdict,) = report.verdicts
+    assert verdict.changed == ("system: none → Look closely.", "torch: 2.0 → 2.1")
+    text = report.text()
+    assert "one(system=b) @0000000 against one(system=a) @0000000" in text
+    assert verdict.comparison.verdict("the candidate") in text
+    assert all(f"changed: {line}" in text for line in verdict.changed)
+    plain = report.to_json()["tasks"][0]
+    assert plain["verdict"] == verdict.sentence and plain["changed"] == list(verdict.changed)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_missing_baseline_has_a_code_and_the_command_that_makes_one(made, make_run, tmp_path):
+    place = tmp_path / "baseline"
+    if made:
+        place.mkdir()
+    with pytest.raises(MissingBaseline, match="harness board keep --runs") as raised:
+        check(place, make_run("a"))
+    assert raised.value.exit_code == 7 != StoreError.exit_code
 
 
 def test_a_gain_passes(make_run, rescore):
@@ -327,7 +360,6 @@ def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     one, other = (line for line in lines if line.startswith(("  ✓", "  ✗", "  ↑")))
     assert first.startswith(("PASSED", "FAILED"))
     assert one.index("→") == other.index("→") and one.index("  giou") == other.index("  J&F")
-    assert max(map(len, lines)) <= 80
     assert "0.02 (disc_seg val)" in last and "0.5 (disc_video valid_u)" in last
     assert all(one.comparison.detectable for one in report.verdicts) and "80 %" in last
 

@@ -42,7 +42,21 @@ def test_a_gate_on_a_handful_says_that_no_drop_is_significant(make_run):
     (verdict,) = report.verdicts
     few = replace(verdict, comparison=replace(verdict.comparison, n_groups=5))
     shown = [one.text() for one in (report, replace(report, verdicts=(few,)))]
-    assert ["fewer than 6" in text for text in shown] == [False, True]
+    assert ["with so few groups" in text for text in shown] == [False, True]
+
+
+def test_the_badge_is_a_picture_or_what_shields_reads(pair, tmp_path, capsys):
+    picture, data = tmp_path / "gate.svg", tmp_path / "gate.json"
+    assert gate(pair, "--format", f"badge={picture}", "--format", f"badge={data}") == 1
+    words = "".join(ElementTree.fromstring(picture.read_text()).itertext())
+    assert words == "gatefailed, 1 of 1 task"
+    plain = json.loads(data.read_text())
+    assert plain == {
+        "schemaVersion": 1, "label": "gate", "message": "failed, 1 of 1 task", "color": "d55e00"
+    }  # fmt: skip
+    assert main(["board", "check", *("--baseline", str(pair[0])), "--candidate", str(pair[0]),
+                 "--format", "badge"]) == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["message"] == "passed, 1 task"
 
 
 def test_junit_counts_what_failed_and_is_well_formed(pair, make_run):

@@ -33,6 +33,18 @@ def test_a_badge_is_of_a_part_that_decides_the_answers(task, wanted):
     assert badges(DESCRIPTION, task) == wanted
 
 
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        (("choice",), ("pocket",)),
+        (("mask",), ("pocket", "pocket-sam")),
+        ((), ("pocket", "pocket-sam", "flow")),
+    ],
+)
+def test_of_a_task_without_a_card_the_forms_that_a_run_was_asked_for_count(asked, wanted):
+    assert badges(DESCRIPTION, "a task without a card", asked) == wanted
+
+
 def test_a_real_network_has_no_badge():
     parts = {"chat": {"checkpoint": "Qwen/Qwen2.5-VL-7B-Instruct"}, "segmenter": {"name": "sam2"}}
     assert badges({"name": "qwen_vl", **parts}, "reason_seg") == ()

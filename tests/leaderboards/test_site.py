@@ -9,12 +9,14 @@ import shutil
 import threading
 import zlib
 from dataclasses import replace
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import harness
 from harness import media, plugins
 from harness.cli.main import main
 from harness.errors import StoreError, UsageError
@@ -27,6 +29,7 @@ from harness.leaderboards.site.index import start_page
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.live import LiveSite
 from harness.leaderboards.site.media import FRAMES, Thumbnails, describe
+from harness.leaderboards.site.pairs import MAX_SAMPLES, compared_rows
 from harness.leaderboards.site.runs import curve_columns
 from harness.leaderboards.site.server import SiteServer
 from harness.leaderboards.site.write import SiteFolder, write_site
@@ -66,8 +69,8 @@ def test_the_index_holds_the_board_as_it_is(site):
     _, index = read(site / "data/index.js")
     assert index["board"] == json.loads((site / "board.json").read_text())
     assert [table["key"] for table in index["site"]["tables"]] == [
-        "disc_seg.val.seg-lisa",
-        "disc_video.valid_u.rvos-mevis",
+        "disc_seg.val.seg-lisa.v1.all.f00df00d",
+        "disc_video.valid_u.rvos-mevis.v1.all.f00df00d",
     ]
     assert (site / "board.md").read_text().startswith("# Board &lt;script&gt;")
 
@@ -256,7 +259,9 @@ def test_links_of_tables_stay_apart_where_titles_are_equal(world):
     ]
     found = keys(others)
     assert len(set(found)) == 4
-    assert keys([table]) == ["disc_seg.val.seg-lisa"]
+    assert keys([table]) == found[:1] == [f"disc_seg.val.seg-lisa.v1.all.{table.data[:8]}"]
+    assert keys(others[::-1]) == found[::-1]  # a table's name does not depend on the others
+    assert keys([table, table]) == [found[0], f"{found[0]}.2"]
     assert all(re.fullmatch(r"[\w.-]+", key) for key in found)
 
 
@@ -357,7 +362,7 @@ def test_an_unfinished_run_that_a_judge_has_to_score_keeps_its_row(make_run, tmp
     def without_judge(*_):
         raise UsageError("the scorer", expected="--judge SPEC", found="none")
 
-    monkeypatch.setattr("harness.leaderboards.site.live.score_unit", without_judge)
+    monkeypatch.setattr("harness.leaderboards.site.running.score_unit", without_judge)
     monkeypatch.setattr("harness.run.scoring.unit_ledger", without_judge)
     unfinished(make_run("all/running", model="running"), kept=5)
     board = of_live(LiveSite([tmp_path / "all"]), "data/index.js")["board"]
@@ -476,3 +481,27 @@ def test_the_protocol_decides_which_response_is_an_answer(make_run, rewrite, tmp
     _, columns = read(tmp_path / "out" / "data/t0/samples.js")
     assert set(columns["runs"]["r0"]["failure"][2:]) == {"."}
     assert columns["runs"]["r0"]["failure"].startswith("p.")
+
+
+@pytest.mark.parametrize(
+    ("rows", "samples", "count"),
+    [(1, 10, 1), (3, 10, 3), (40, 200, 25), (40, 10_000, 10), (2, 10**9, 2), (9, 10**9, 2)],
+)
+def test_as_many_rows_are_compared_as_a_minute_allows(rows, samples, count):
+    entry = SimpleNamespace(row=SimpleNamespace(n_total=samples))
+    assert compared_rows(SimpleNamespace(entries=[entry] * rows)) == count
+    assert count < 3 or count * (count - 1) // 2 * samples <= MAX_SAMPLES
+
+
+def test_pairs_are_those_of_the_comparison_in_both_directions(site, world):
+    _, pairs = read(site / "data/t0/pairs.js")
+    table = build(world.runs).tables[0]
+    folders = [entry.folder for entry in table.entries]
+    places = range(len(folders))
+    assert set(pairs) == {f"{a}-{b}" for a in places for b in places if a != b}
+    for name, plain in pairs.items():
+        made = harness.compare(*(folders[int(place)] for place in name.split("-")))
+        assert plain["verdict"] == made.verdict()
+        assert plain["difference"] == pytest.approx(made.difference)
+        assert plain["p_value"] == made.p_value
+        assert plain["interval"] == pytest.approx(made.interval)

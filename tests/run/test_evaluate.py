@@ -479,6 +479,25 @@ def test_the_last_score_that_progress_is_told_is_the_runs(dots, tmp_path):
     assert info[-1] == done["metrics"][done["headline"]] != info[0]
 
 
+@pytest.mark.parametrize("reads", [None, "all", "none"])
+def test_progress_counts_failures_as_the_results_do(dots, tmp_path, reads):
+    """A protocol may read a response that the model's parser cannot, or not read what it can."""
+    rules = {"all": lambda *_: True, "none": lambda *_: False}
+    told = []
+
+    class Told(NullProgress):
+        def advance(self, samples, failed, headline):
+            told.append(failed)
+
+    asked = task(dots)
+    asked = replace(asked, protocol=replace(asked.protocol, reads=rules.get(reads)))
+    spec = parse("dot_finder(batch=1,fault='wrong size',every=3)")
+    done = evaluate(asked, spec, tmp_path / "a", Options(), progress=Told()).results
+    assert told[-1] == done["n_failed"]
+    if reads is not None:
+        assert done["n_failed"] == {"all": 0, "none": done["n_total"]}[reads]
+
+
 def test_data_may_be_named_in_another_way_when_a_run_goes_on(dots, tmp_path, monkeypatch):
     link = tmp_path / "link"
     link.symlink_to(dots)

@@ -7,7 +7,7 @@ from harness.cli.arguments.shared import WHERE_READ, Commands, Options, actions_
 DROP = 0.02
 CUT = 0.05
 TABLE_FORMATS = ("latex", "markdown", "csv")
-GATE_FORMATS = ("text", "markdown", "junit", "github", "json")
+GATE_FORMATS = ("text", "markdown", "junit", "github", "json", "badge")
 
 
 def add_board(commands: Commands) -> None:
@@ -79,7 +79,8 @@ def _add_check(actions: Commands) -> None:
     check.option("--level", about, default=0.95)
     about = (
         f"{', '.join(GATE_FORMATS)}; may be repeated (default: text; in GitHub Actions github: "
-        "text, annotations and the job's summary)"
+        "text, annotations and the job's summary); badge=FILE.svg is a picture, badge=FILE.json "
+        "what shields.io reads"
     )
     check.option("--format NAME[=FILE]", about, repeated=True)
     about = "link worsened samples to a site of both, which `board site --runs … --runs …` wrote"

@@ -12,7 +12,8 @@ def add_list(commands: Commands) -> None:
     parser = command(commands, "list", about, function="show:list_plugins")
     about = f"{', '.join(KINDS)}; without, how many there are of each"
     parser.option("kind KIND", about, nargs="?", choices=KINDS)
-    parser.option("name", "show all there is to say about this one", nargs="?")
+    parser.option("name", "show this one: what it is, and its main settings", nargs="?")
+    parser.flag("--all", "every setting of NAME")
     parser.json()
 
 

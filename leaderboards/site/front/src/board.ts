@@ -109,11 +109,19 @@ export type Index = {
     live: boolean;
     summary: string;
     rule: string;
+    /** How many trainings the chunk `trainings` has. */
+    trainings: number;
     chunk: number;
     thumbs: { size: number; columns: number; each: number };
     tables: SiteTable[];
   };
 };
+
+/** What a row (B) differs by from another (A), by `2-5`: the places of A and B. */
+export type Pairs = Record<string, { verdict: string; difference: number | null; interval: Pair; p_value: number | null }>;
+
+export type Curve = Record<string, (number | null)[]>;
+export type TrainingCurve = { name: string; method: string; tasks: string[]; seed: number; finished: boolean; curve: Curve };
 
 export type Medium = {
   file: string | null;
@@ -194,7 +202,7 @@ export type PredictionChunk = { texts: string[]; samples: (Prediction | null)[] 
 export type RunPage = {
   manifest: Record<string, any>;
   timing: { wall_seconds?: number; samples_per_second?: number; attempts?: number; stages?: Record<string, number> };
-  curve?: Record<string, (number | null)[]>;
+  curve?: Curve;
   rollouts?: {
     step: number;
     task: string;
@@ -221,9 +229,24 @@ export function theIndex(): Index | undefined {
   return index<Index>().value;
 }
 
+/** A table by its key, or by a key of earlier versions, which had fewer of its words in the same order. */
+function placeOf(tables: SiteTable[], key: string): number {
+  const exact = tables.findIndex((table) => table.key === key);
+  const words = key.split(".");
+  if (exact >= 0 || words.length < 3) return exact;
+  const version = (own: string[]) => Number(own[3].slice(1));
+  const whole = (own: string[]) => Number(own[4] === "all");
+  const found = tables
+    .map((table, place) => ({ place, own: table.key.split(".") }))
+    .filter(({ own }) => words.slice(0, 3).join() === own.slice(0, 3).join() && own.reduce((at, word) => at + Number(word === words[at]), 0) === words.length)
+    // Without a subset it was the whole split; without a version, the only one that there was.
+    .sort((a, b) => whole(b.own) - whole(a.own) || version(b.own) - version(a.own));
+  return found[0]?.place ?? -1;
+}
+
 export function tableOf(key: string): Both | undefined {
   const all = theIndex();
-  const place = all?.site.tables.findIndex((table) => table.key === key) ?? -1;
+  const place = all ? placeOf(all.site.tables, key) : -1;
   return all && place >= 0 ? { table: all.board.tables[place], site: all.site.tables[place] } : undefined;
 }
 

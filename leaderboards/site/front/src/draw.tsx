@@ -16,6 +16,14 @@ export const HIT = [0, 158, 115];
 export const FALSE = [213, 94, 0];
 export const MISSED = [86, 180, 233];
 
+const COLOURS = /colou?rs?\b|\b(black|white|gr[ae]y|red|orange|yellow|green|blue|purple|violet|pink|brown|beige|golden|silver)\b/i;
+
+/** How overlays are drawn at first: where a question names colours, the image keeps its own. */
+export function firstLook(question: string): Look {
+  const asked = COLOURS.test(question);
+  return { layer: "errors", opacity: asked ? 0.2 : 0.5, outline: true, places: true, grey: !asked };
+}
+
 export type Look = { layer: Layer; opacity: number; outline: boolean; places: boolean; grey: boolean };
 
 type Loaded = { image?: HTMLImageElement; failed?: boolean };
@@ -207,3 +215,18 @@ export function Picture({ medium, truth, prediction, shown, look, label, high }:
 
 export const isPlace = (answer: Answer | undefined): boolean =>
   Boolean(answer && (answer.masks || answer.boxes || answer.points || answer.box_track));
+
+/** What the colours of an overlay mean. */
+export function Legend({ look, masks }: { look: Look; masks: boolean }) {
+  if (look.layer === "image") return null;
+  const entries: [string, string][] =
+    look.layer === "errors" && masks
+      ? [["hit", "hit"], ["wrong", "false positive"], ["missed", "missed"]]
+      : [...(look.layer !== "prediction" ? [["hit", "ground truth"] as [string, string]] : []), ...(look.layer !== "truth" ? [["wrong", "prediction"] as [string, string]] : [])];
+  return (
+    <p class="legend">
+      {entries.map(([kind, text]) => <span key={kind}><i class={`swatch ${kind}`} />{text}</span>)}
+      {look.places && look.layer !== "truth" && <span><i class="swatch parsed" />named in the response</span>}
+    </p>
+  );
+}

@@ -9,6 +9,7 @@ import { route } from "./route";
 import { RunPage } from "./run";
 import { SamplePage } from "./sample";
 import { SamplesPage } from "./samples";
+import { TrainingsPage } from "./trainings";
 import { Missing, TaskPage } from "./task";
 
 const VERSION = 1;
@@ -39,7 +40,10 @@ function flipTheme(): void {
 
 function page() {
   const { parts } = route.value;
-  if (!parts.length) return <Overview />;
+  const { board, site } = theIndex()!;
+  const trainings = site.trainings > 0;
+  if (!parts.length) return trainings && !board.tables.length && !board.refused.length ? <TrainingsPage /> : <Overview />;
+  if (parts[0] === "trainings" && trainings) return <TrainingsPage />;
   const [kind, name, what, ...rest] = parts;
   if (kind === "task" && name) {
     if (!what) return <TaskPage name={name} />;

@@ -56,6 +56,7 @@ export function Overview() {
       <header class="title">
         <h1>{board.title}</h1>
         <p>{site.summary}</p>
+        {site.trainings > 0 && <p><a href={href(["trainings"])}>Curves of {plural(site.trainings, "training")}</a></p>}
       </header>
       <div class="tools" role="search">
         <Search label="Filter models" />
@@ -84,24 +85,12 @@ export function Overview() {
                 Model
               </SortHead>
               {shown.map(({ table, site }) => (
-                <SortHead key={site.key} name={site.key} first={table.better === "lower" ? "up" : "down"} class="num" title={site.about}>
-                  {table.split}
-                  {table.subset && ` (${table.subset})`}
+                <SortHead key={site.key} name={site.key} first={table.better === "lower" ? "up" : "down"} class="num" title={site.about} before={<a href={href(["task", site.key])}>{table.split}{table.subset && ` (${table.subset})`}</a>}>
                   <small>
                     {table.headline} {arrow(table.better)}
                   </small>
                   <small>{table.protocol}</small>
                 </SortHead>
-              ))}
-            </tr>
-            <tr class="open">
-              <td />
-              {shown.map(({ site }) => (
-                <td key={site.key} class="num">
-                  <a href={href(["task", site.key])}>
-                    open<span class="hidden"> {site.title}</span>
-                  </a>
-                </td>
               ))}
             </tr>
           </thead>
@@ -206,7 +195,7 @@ function share(table: Table, value: number): number {
     ends.set(table, (found = [Math.min(0, ...values), Math.max(...values)]));
   }
   const [low, high] = found;
-  return high > low ? (value - low) / (high - low) : 1;
+  return high > low ? (value - low) / (high - low) : 0;
 }
 
 function Cell({ table, siteKey, row }: { table: Table; siteKey: string; row: Row | undefined }) {
@@ -222,8 +211,10 @@ function Cell({ table, siteKey, row }: { table: Table; siteKey: string; row: Row
       </td>
     );
   }
+  // The first of one row is first among nothing.
+  const several = table.rows.filter((one) => !isPublished(one)).length > 1;
   return (
-    <td class={row.rank === 1 ? "num first" : "num"}>
+    <td class={row.rank === 1 && several ? "num first" : "num"}>
       <a href={href(["task", siteKey, "run", row.name])}>{text}</a>
       {bar}
     </td>

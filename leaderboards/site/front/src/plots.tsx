@@ -1,12 +1,15 @@
 // Observable Plot in a Preact page; its inline style sheet would break the page's policy.
-import { areaY, dot, line, link, plot, ruleX, ruleY, text, type PlotOptions } from "@observablehq/plot";
+import { areaY, dot, line, link, plot, pointer, ruleX, ruleY, text, tip, type PlotOptions } from "@observablehq/plot";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Both, Row, Series } from "./board";
+import type { Both, Curve, Row, Series } from "./board";
 import { isPublished, valueOf } from "./board";
-import { brief, duration, number, signed } from "./format";
-import { go, href } from "./route";
+import { brief, count, duration, number, signed } from "./format";
+import { go, href, route, setQuery } from "./route";
 
 export { areaY, dot, line, link, ruleX, ruleY, text };
+
+/** The box with a point's values under the pointer. */
+export const TIP = { fill: "var(--paper)", stroke: "var(--quiet)", fontSize: 11, lineHeight: 1.25 };
 
 /** Draws options for a width; a press calls `onPick` with the nearest of `points`, in data. */
 export function Chart(props: {
@@ -100,7 +103,7 @@ export function Costs({ both }: { both: Both }) {
                 insetRight: 6,
                 marks: [
                   line(front, { x: "x", y: "y", curve: "step-after", stroke: "var(--accent)", strokeOpacity: 0.45, strokeWidth: 1.5 }),
-                  dot(rows, { x: "x", y: "y", r: 4.5, fill: (one) => (front.includes(one) ? "var(--accent)" : "var(--paper)"), stroke: "var(--accent)", title: (one) => `${one.row.name}: ${number(one.y)} at ${brief(one.x)}` }),
+                  dot(rows, { x: "x", y: "y", r: 4.5, fill: (one) => (front.includes(one) ? "var(--accent)" : "var(--paper)"), stroke: "var(--accent)", title: (one) => `${one.row.name}: ${number(one.y)} at ${brief(one.x)}`, tip: TIP }),
                   text(rows, { x: "x", y: "y", text: (one) => short(one.row.name), dx: 9, textAnchor: "start", fill: "currentColor", fontSize: 11 }),
                 ],
               })}
@@ -142,7 +145,7 @@ export function History({ both, series }: { both: Both; series: Series }) {
             ruleX(series.steps, { x: (step) => step.at - 0.5, stroke: "var(--bad)", strokeDasharray: "3,3" }),
             link(levels, { x1: "from", x2: "to", y1: "mean", y2: "mean", stroke: "var(--accent)", strokeOpacity: 0.35, strokeWidth: 6 }),
             ruleX(known.filter((one) => one.interval), { x: "at", y1: (one) => one.interval![0], y2: (one) => one.interval![1], stroke: "var(--accent)" }),
-            dot(known, { x: "at", y: "value", r: 4, fill: "var(--accent)", title: (one) => `${one.commit ?? "?"}: ${number(one.value)}` }),
+            dot(known, { x: "at", y: "value", r: 4, fill: "var(--accent)", title: (one) => `${(one.commit ?? "?").slice(0, 10)}: ${number(one.value)}`, tip: TIP }),
           ],
         })}
       />
@@ -171,40 +174,92 @@ export function History({ both, series }: { both: Both; series: Series }) {
   );
 }
 
-/** A training's numbers by step, one small chart a number. */
-export function Curves({ curve }: { curve: Record<string, (number | null)[]> }) {
-  const steps = curve.step ?? [];
-  const names = Object.keys(curve).filter((name) => name !== "step" && curve[name].filter((value) => value !== null).length > 1);
-  const [all, setAll] = useState(false);
-  const first = names.filter((name) => /reward|loss|length|entropy|accuracy|eval|kl/i.test(name));
-  const shown = all ? names : (first.length ? first : names).slice(0, 9);
+/** Okabe and Ito's colours, which stay apart for the colour-blind. */
+export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#777777"];
+const FIRST = /reward|loss|length|entropy|accuracy|eval|kl/i;
+const MANY = 9; // charts before the others are asked for
+const FEW = 20; // numbers, such as evaluations, that are not smoothed
+
+export type Named = { name: string; curve: Curve };
+type Place = { run: string; step: number; value: number; smooth: number };
+
+/** Each value with the mean of those before it, whose weights fall by `factor` a value (debiased). */
+function smoothed(run: Named, name: string, factor: number): Place[] {
+  if ((run.curve[name] ?? []).filter((value) => value !== null).length < FEW) factor = 0;
+  let [sum, weight] = [0, 0];
+  const found: Place[] = [];
+  (run.curve.step ?? []).forEach((step, at) => {
+    const value = run.curve[name]?.[at];
+    if (step === null || value === null || value === undefined) return;
+    [sum, weight] = [factor * sum + (1 - factor) * value, factor * weight + (1 - factor)];
+    found.push({ run: run.name, step, value, smooth: sum / weight });
+  });
+  return found;
+}
+
+/** Numbers of trainings by step, one chart a number; a pinned training stands out in all of them. */
+export function Curves({ runs }: { runs: Named[] }) {
+  const { query } = route.value;
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.curve)))].filter(
+    (name) => name !== "step" && runs.some((run) => (run.curve[name] ?? []).filter((value) => value !== null).length > 1),
+  );
+  const first = names.filter((name) => FIRST.test(name));
+  const all = query.all === "1";
+  const shown = all ? names : (first.length ? first : names).slice(0, MANY);
+  const factor = Math.min(99, Math.max(0, Number(query.smooth ?? 0) || 0)) / 100;
+  const pinned = (query.pin ?? "").split("~").filter((name) => runs.some((run) => run.name === name));
+  const pin = (name: string) => setQuery({ pin: (pinned.includes(name) ? pinned.filter((one) => one !== name) : [...pinned, name]).join("~") });
+  const colour = (name: string) => COLOURS[runs.findIndex((run) => run.name === name) % COLOURS.length];
+  const faded = (name: string) => pinned.length > 0 && !pinned.includes(name);
   return (
     <>
+      <div class="tools">
+        <label class="range">
+          Smoothing
+          <input type="range" min="0" max="99" step="1" value={factor * 100} onInput={(event) => setQuery({ smooth: event.currentTarget.value === "0" ? "" : event.currentTarget.value })} />
+          <output>{factor.toFixed(2)}</output>
+        </label>
+        {runs.length > 1 &&
+          runs.map((run) => (
+            <button key={run.name} type="button" class="chip" aria-pressed={pinned.includes(run.name)} title="Pin: the others fade" onClick={() => pin(run.name)}>
+              <i class="swatch" style={{ background: colour(run.name) }} />
+              {run.name}
+            </button>
+          ))}
+      </div>
       <div class="curves">
         {shown.map((name) => {
-          const rows = steps.map((step, at) => ({ step, value: curve[name][at] })).filter((row) => row.value !== null);
+          const lines = runs.map((run) => smoothed(run, name, factor)).filter((one) => one.length);
+          // What is pinned is drawn last, on top.
+          const rows = lines.sort((a, b) => Number(!faded(a[0].run)) - Number(!faded(b[0].run))).flat();
+          const opacity = (row: Place) => (faded(row.run) ? 0.18 : 1);
+          const common = { x: "step", z: "run", stroke: (row: Place) => colour(row.run) };
           return (
             <figure key={name}>
               <figcaption>{name}</figcaption>
               <Chart
-                label={`${name} by step, from ${brief(rows[0].value)} to ${brief(rows.at(-1)!.value)}`}
-                max={420}
+                label={`${name} by step: ${lines.map((one) => `${one[0].run} from ${brief(one[0].value)} to ${brief(one.at(-1)!.value)}`).join("; ")}`}
+                max={560}
                 make={() => ({
-                  height: 150,
+                  height: 190,
                   marginLeft: 48,
                   marginBottom: 28,
                   x: { label: null, ticks: 4 },
                   y: { label: null, ticks: 4, grid: true, nice: true, tickFormat: brief },
-                  marks: [line(rows, { x: "step", y: "value", stroke: "var(--accent)", strokeWidth: 1.4 })],
+                  marks: [
+                    factor > 0 ? line(rows, { ...common, y: "value", strokeWidth: 1, strokeOpacity: (row: Place) => 0.2 * opacity(row) }) : null,
+                    line(rows, { ...common, y: "smooth", strokeWidth: 1.6, strokeOpacity: opacity }),
+                    tip(rows, pointer({ x: "step", y: "smooth", title: (row: Place) => `${runs.length > 1 ? `${row.run}\n` : ""}step ${count(row.step)}: ${brief(row.value)}${factor ? ` (smoothed ${brief(row.smooth)})` : ""}`, ...TIP })),
+                  ],
                 })}
               />
             </figure>
           );
         })}
       </div>
-      {shown.length < names.length && (
-        <button type="button" class="plain" onClick={() => setAll(true)}>
-          Show all {names.length} numbers
+      {(all || shown.length < names.length) && (
+        <button type="button" class="plain" onClick={() => setQuery({ all: all ? "" : "1" })}>
+          {all ? "Show fewer" : `Show all ${names.length} numbers`}
         </button>
       )}
     </>

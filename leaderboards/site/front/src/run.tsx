@@ -7,7 +7,7 @@ import { Curves } from "./plots";
 import { href } from "./route";
 import { Missing } from "./task";
 import { Blocks, Response } from "./text";
-import { Badges, Crumbs, Interval, Scroll, axisOf } from "./ui";
+import { Badges, Crumbs, Interval, Scroll, Thumb, axisOf } from "./ui";
 
 export function RunPage({ name, run }: { name: string; run: string }) {
   const both = tableOf(name);
@@ -93,42 +93,61 @@ function Metrics({ both: { table }, row }: { both: Both; row: Row }) {
 }
 
 const KINDS: [string, string, string][] = [["p", "parse", "The response could not be read."], ["m", "model", "The model failed or ran out of tokens."], ["i", "infrastructure", "Not the model's doing."]];
+const SHOWN = 6;
 
-function Failures({ both: { table, site }, columns, run, row }: { both: Both; columns: Columns; run: string; row: Row }) {
+/** The failures of each kind and the lowest scores, as pictures with their scores. */
+function Failures({ both, columns, run, row }: { both: Both; columns: Columns; run: string; row: Row }) {
+  const { table, site } = both;
   const column = columns.runs[run];
   if (!column) return null;
-  const n = columns.id.length;
   const worst = columns.id
     .map((_, at) => at)
     .filter((at) => column.score[at] !== null)
     .sort((a, b) => (table.better === "higher" ? 1 : -1) * (column.score[a]! - column.score[b]!))
-    .slice(0, 6);
-  const link = (id: string) => href(["task", site.key, "sample", id], { a: row.name });
+    .slice(0, 2 * SHOWN);
+  const list = (query: Record<string, string>) => href(["task", site.key, "samples", row.name], query);
+  const causes = [
+    ...KINDS.map(([letter, name, about]) => ({
+      title: `${name} failures`,
+      about,
+      places: [...column.failure].flatMap((one, at) => (one === letter ? [at] : [])),
+      more: list({ failure: name }),
+    })),
+    { title: "truncated responses", about: "The response ran into the limit of tokens.", places: column.cut, more: list({ failure: "cut" }) },
+  ];
+  const none = causes.filter((cause) => !cause.places.length).map((cause) => cause.title);
   return (
     <section>
       <h2>What went wrong</h2>
-      <div class="causes">
-        {KINDS.map(([letter, name, about]) => {
-          const places = [...column.failure].flatMap((one, at) => (one === letter ? [at] : []));
-          return <Group key={name} title={`${name} failures`} about={about} places={places} n={n} columns={columns} link={link} more={href(["task", site.key, "samples", row.name], { failure: name })} />;
-        })}
-        <Group title="truncated responses" about="The response ran into the limit of tokens." places={column.cut} n={n} columns={columns} link={link} more={href(["task", site.key, "samples", row.name], { failure: "cut" })} />
-        <Group title="lowest scores" about={`The least ${table.headline} of samples with a score.`} places={worst} n={0} columns={columns} link={link} more={href(["task", site.key, "samples", row.name])} />
-      </div>
+      {none.length > 0 && <p class="quiet">No {none.join(", no ")}.</p>}
+      {causes.filter((cause) => cause.places.length).map(({ title, about, places, more }) => (
+        <section key={title} class="cause">
+          <h3><b>{count(places.length)}</b> of {count(columns.id.length)}: {title}</h3>
+          <p class="quiet">{about} {places.length > SHOWN && <a href={more}>All {count(places.length)}</a>}</p>
+          <Pictures both={both} columns={columns} run={run} row={row} places={places.slice(0, SHOWN)} />
+        </section>
+      ))}
+      {worst.length > 0 && (
+        <section class="cause">
+          <h3>Lowest scores</h3>
+          <p class="quiet">{table.headline} of single samples. <a href={list({})}>All samples</a></p>
+          <Pictures both={both} columns={columns} run={run} row={row} places={worst} />
+        </section>
+      )}
     </section>
   );
 }
 
-function Group(props: { title: string; about: string; places: number[]; n: number; columns: Columns; link: (id: string) => string; more: string }) {
-  const { title, about, places, n, columns, link, more } = props;
+function Pictures({ both: { site }, columns, run, row, places }: { both: Both; columns: Columns; run: string; row: Row; places: number[] }) {
   return (
-    <div class={places.length ? "group" : "group none"}>
-      <h3>{n > 0 && <b>{count(places.length)}</b>} {title}</h3>
-      {n > 0 && <div class="share"><i style={{ width: `${(100 * places.length) / n}%` }} /></div>}
-      <p class="quiet">{about}</p>
-      {places.slice(0, 6).map((at) => <a key={at} href={link(columns.id[at])}><code>{columns.id[at]}</code> <span>{columns.question[at]}</span></a>)}
-      {places.length > 6 && <a class="more" href={more}>all {count(places.length)}</a>}
-      {n === 0 && <a class="more" href={more}>all samples</a>}
+    <div class="worst">
+      {places.map((at) => (
+        <a key={at} href={href(["task", site.key, "sample", columns.id[at]], { a: row.name })} title={columns.id[at]}>
+          <Thumb site={site} at={at} medium={columns.mediums[columns.media[at]?.[0]]} />
+          <b>{number(columns.runs[run].score[at])}</b>
+          <span>{columns.question[at] || columns.id[at]}</span>
+        </a>
+      ))}
     </div>
   );
 }
@@ -146,7 +165,8 @@ function Training({ row, page }: { row: Row; page: Page }) {
         <div><dt>Seed</dt><dd>{made.seed}</dd></div>
         {made.folder && <div><dt>Folder</dt><dd>{made.link ? <a href={made.link}>{made.folder}</a> : made.folder}</dd></div>}
       </dl>
-      {page.curve ? <Curves curve={page.curve} /> : <p class="quiet">The training's folder is not there any more: no curves.</p>}
+      {theIndex()!.site.trainings > 1 && <p><a href={href(["trainings"], made.folder ? { pin: made.folder } : {})}>Beside other trainings</a></p>}
+      {page.curve ? <Curves runs={[{ name: made.folder ?? "", curve: page.curve }]} /> : <p class="quiet">The training's folder is not there any more: no curves.</p>}
       {page.rollouts && <Rollouts groups={page.rollouts} />}
     </section>
   );

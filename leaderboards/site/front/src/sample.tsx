@@ -1,7 +1,7 @@
 // One sample: its medium with overlays, the question, and what each run was asked and answered.
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { columnsOf, predictionOf, responsesOf, runOf, tableOf, targetOf, textOf, theIndex, type Answer, type Both, type Columns, type Prediction, type Request } from "./board";
-import { LAYERS, Picture, isPlace, type Layer, type Look } from "./draw";
+import { LAYERS, Legend, Picture, firstLook, isPlace, type Layer, type Look } from "./draw";
 import { brief, count, number, plural } from "./format";
 import { iou } from "./rle";
 import { go, href, route, setQuery } from "./route";
@@ -79,14 +79,15 @@ function Neighbours({ before, after }: { before: string; after: string }) {
   return null;
 }
 
-function lookNow(): Look {
+function lookNow(question: string): Look {
   const { query } = route.value;
+  const first = firstLook(question);
   return {
-    layer: (query.layer as Layer) || "errors",
-    opacity: query.opacity ? Number(query.opacity) / 100 : 0.5,
+    layer: (query.layer as Layer) || first.layer,
+    opacity: query.opacity ? Number(query.opacity) / 100 : first.opacity,
     outline: query.outline !== "0",
     places: query.places !== "0",
-    grey: query.grey !== "0",
+    grey: query.grey ? query.grey === "1" : first.grey,
   };
 }
 
@@ -96,7 +97,7 @@ export function SampleView(props: { both: Both; columns: Columns; at: number; ru
   const target = targetOf(site, at);
   const medium = columns.mediums[columns.media[at]?.[Number(route.value.query.medium ?? 0)] ?? columns.media[at]?.[0]];
   const found = runs.map((run) => ({ ...run, shown: predictionOf(site, run.run, columns, at), score: columns.runs[run.run]?.score[at] ?? null }));
-  const look = lookNow();
+  const look = lookNow(columns.question[at]);
   const held = medium?.shown?.length ?? 1;
   const frame = Math.min(Math.max(0, Number(route.value.query.frame ?? 0) || 0), held - 1);
   const truth = target?.answer;
@@ -207,26 +208,12 @@ function LookTools({ look, errors }: { look: Look; errors: boolean }) {
       </div>
       <label class="range">
         Opacity
-        <input type="range" min="0" max="100" step="5" value={look.opacity * 100} onInput={(event) => setQuery({ opacity: event.currentTarget.value === "50" ? "" : event.currentTarget.value })} />
+        <input type="range" min="0" max="100" step="5" value={look.opacity * 100} onInput={(event) => setQuery({ opacity: event.currentTarget.value })} />
       </label>
       <label class="switch"><input type="checkbox" checked={look.outline} onChange={() => setQuery({ outline: look.outline ? "0" : "" })} /> <span>Outline</span></label>
       <label class="switch"><input type="checkbox" checked={look.places} onChange={() => setQuery({ places: look.places ? "0" : "" })} /> <span>Boxes and points</span></label>
-      <label class="switch"><input type="checkbox" checked={look.grey} onChange={() => setQuery({ grey: look.grey ? "0" : "" })} /> <span>Grey image</span></label>
+      <label class="switch"><input type="checkbox" checked={look.grey} onChange={() => setQuery({ grey: look.grey ? "0" : "1" })} /> <span>Grey image</span></label>
     </div>
-  );
-}
-
-function Legend({ look, masks }: { look: Look; masks: boolean }) {
-  if (look.layer === "image") return null;
-  const entries: [string, string][] =
-    look.layer === "errors" && masks
-      ? [["hit", "hit"], ["wrong", "false positive"], ["missed", "missed"]]
-      : [...(look.layer !== "prediction" ? [["hit", "ground truth"] as [string, string]] : []), ...(look.layer !== "truth" ? [["wrong", "prediction"] as [string, string]] : [])];
-  return (
-    <p class="legend">
-      {entries.map(([kind, text]) => <span key={kind}><i class={`swatch ${kind}`} />{text}</span>)}
-      {look.places && look.layer !== "truth" && <span><i class="swatch parsed" />named in the response</span>}
-    </p>
   );
 }
 

@@ -1,9 +1,10 @@
 // The samples of one run, or of two side by side, sorted by who lost most.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { dot, link } from "@observablehq/plot";
-import { columnsOf, runOf, tableOf, theIndex, valueOf, type Both, type Columns, type Row, type RunColumn } from "./board";
-import { count, number, plural, signed } from "./format";
-import { Chart } from "./plots";
+import { columnsOf, runOf, tableOf, theIndex, valueOf, type Both, type Columns, type Row, type Pairs, type RunColumn } from "./board";
+import { chunk } from "./chunks";
+import { count, number, pValue, plural, signed, signedSpan } from "./format";
+import { Chart, TIP } from "./plots";
 import { go, href, route, setQuery } from "./route";
 import { SampleView } from "./sample";
 import { Missing } from "./task";
@@ -170,6 +171,7 @@ function Samples({ both, columns, sides }: { both: Both; columns: Columns; sides
             </>
           )}
         </p>
+        {two && <Verdict both={both} sides={sides} />}
       </div>
       <div class="split">
         <VirtualRows
@@ -246,6 +248,25 @@ function Samples({ both, columns, sides }: { both: Both; columns: Columns; sides
   );
 }
 
+/** The sentence on both runs over all samples, whatever the list shows. */
+function Verdict({ both: { site, table }, sides }: { both: Both; sides: Side[] }) {
+  const pairs = chunk<Pairs>(`${site.id}/pairs`);
+  if (!pairs.value) return pairs.failed ? null : <p class="verdictline quiet">…</p>;
+  const found = pairs.value[sides.map((side) => side.run.slice(1)).join("-")];
+  if (!found) return <p class="verdictline quiet">These two runs are not compared here: harness diff does it.</p>;
+  const kind = found.verdict.startsWith("B is worse") ? "down" : found.verdict.startsWith("B is better") ? "up" : "";
+  return (
+    <p class="verdictline">
+      <b class={kind}>{found.verdict}</b>
+      <span class="quiet">
+        {table.headline} over all {count(site.n)} samples: B − A {signed(found.difference)}
+        {found.interval && ` (95 % interval ${signedSpan(found.interval)})`}
+        {found.p_value !== null && `, ${pValue(found.p_value)}`}
+      </span>
+    </p>
+  );
+}
+
 export function Flag({ letter, cut }: { letter: string; cut: boolean }) {
   return (
     <>
@@ -306,7 +327,7 @@ function Summary(props: { both: Both; columns: Columns; sides: Side[]; shown: nu
           y: { label: `↑ B: ${b.name}`, domain: [ends[0] - jitter, ends[1] + jitter], ticks: 5 },
           marks: [
             link([0], { x1: ends[0], y1: ends[0], x2: ends[1], y2: ends[1], stroke: "var(--rule)", strokeWidth: 1.5 }),
-            dot(placed, { x: "x", y: "y", r: placed.length > 1000 ? 2 : 3.2, fill: "colour", fillOpacity: placed.length > 1000 ? 0.35 : 0.55 }),
+            dot(placed, { x: "x", y: "y", r: placed.length > 1000 ? 2 : 3.2, fill: "colour", fillOpacity: placed.length > 1000 ? 0.35 : 0.55, title: (one) => `${props.columns.id[one.at]}\nA ${number(a.column.score[one.at])}, B ${number(b.column.score[one.at])}`, tip: TIP }),
           ],
         })}
       />

@@ -1,12 +1,11 @@
 // The samples of a table on which its runs differ most, with the first run's answer drawn on them.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { columnsOf, predictionOf, targetOf, type Both, type Columns } from "./board";
-import { Picture, type Look } from "./draw";
+import { Legend, Picture, firstLook } from "./draw";
 import { number } from "./format";
 import { href } from "./route";
 
 const SHOWN = 6;
-const LOOK: Look = { layer: "errors", opacity: 0.5, outline: true, places: false, grey: true };
 
 /** Nothing is loaded before the strip comes near the window. */
 export function Strip({ both, title }: { both: Both; title?: string }) {
@@ -20,24 +19,26 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
   }, []);
   const best = both.table.rows.findIndex((row, place) => both.site.runs[place] && row.kind !== "published");
   if (best < 0 || !both.site.thumbs) return null;
+  const masks = Boolean(near && targetOf(both.site, 0)?.answer?.masks);
   const several = both.site.runs.filter(Boolean).length > 1;
   return (
     <section class="strip" ref={box}>
       <h2>
-        {title ? <a href={href(["task", both.site.key])}>{title}</a> : several ? "Where models differ most" : "Highest scores"}
+        {title ? <a href={href(["task", both.site.key])}>{title}</a> : several ? "Where models differ most" : "Lowest scores"}
         {title && (
           <small>
-            {both.table.rows[best].name} on the samples {several ? "on which models differ most: its score, and the range of all" : "with its highest scores"}
+            {both.table.rows[best].name} on the samples {several ? "on which models differ most: its score, and the range of all" : "with its lowest scores"}
           </small>
         )}
       </h2>
       {near ? <Cards both={both} place={best} /> : <div class="cards" />}
+      {near && <Legend look={{ ...firstLook(""), places: !masks }} masks={masks} />}
     </section>
   );
 }
 
 /** Samples by how far apart the runs' scores are, one a medium: those alone on which they differ, if there are any. */
-function widest(columns: Columns): number[] {
+function widest(columns: Columns, better: string): number[] {
   const runs = Object.values(columns.runs);
   const ends = columns.id.map((_, at) => {
     const values = runs.map((run) => run.score[at]).filter((value): value is number => value !== null);
@@ -45,6 +46,10 @@ function widest(columns: Columns): number[] {
   });
   const spread = ends.map((pair) => (pair ? pair[1] - pair[0] + 1e-3 * pair[1] : -1));
   const known = columns.id.map((_, at) => at).filter((at) => columns.mediums[columns.media[at]?.[0]]?.file);
+  if (runs.length === 1) {
+    const sign = better === "higher" ? 1 : -1;
+    return known.filter((at) => ends[at]).sort((a, b) => sign * (ends[a]![0] - ends[b]![0])).slice(0, SHOWN);
+  }
   const apart = known.filter((at) => ends[at] && ends[at][1] > ends[at][0]);
   const order = (apart.length ? apart : known).sort((a, b) => spread[b] - spread[a]);
   const seen = new Set<number>();
@@ -54,7 +59,7 @@ function widest(columns: Columns): number[] {
 function Cards({ both, place }: { both: Both; place: number }) {
   const { site, table } = both;
   const columns = columnsOf(site).value;
-  const chosen = useMemo(() => (columns ? widest(columns) : []), [columns]);
+  const chosen = useMemo(() => (columns ? widest(columns, table.better) : []), [columns]);
   if (!columns) return <div class="cards" />;
   const run = site.runs[place]!;
   const name = table.rows[place].name;
@@ -66,7 +71,7 @@ function Cards({ both, place }: { both: Both; place: number }) {
         const values = Object.values(columns.runs).map((one) => one.score[at]).filter((value): value is number => value !== null);
         return (
           <a key={at} class="card" href={href(["task", site.key, "sample", columns.id[at]], { a: name })}>
-            <Picture medium={medium} truth={truth} prediction={predictionOf(site, run, columns, at)?.prediction} shown={Math.floor((medium.shown?.length ?? 1) / 2)} look={{ ...LOOK, places: !truth?.masks }} label={`${columns.id[at]}, ${name}`} high={150} />
+            <Picture medium={medium} truth={truth} prediction={predictionOf(site, run, columns, at)?.prediction} shown={Math.floor((medium.shown?.length ?? 1) / 2)} look={{ ...firstLook(columns.question[at]), places: !truth?.masks }} label={`${columns.id[at]}, ${name}`} high={150} />
             <span class="caption">{columns.question[at]}</span>
             <small>
               <b>{number(columns.runs[run].score[at])}</b>

@@ -81,12 +81,16 @@ const EXTRA: [string, string, (row: Row) => number | null | undefined, (value: n
   ["@frames", "Frames", (row) => row.usage?.frames, count],
   ["@seconds", "Time", (row) => row.seconds, duration],
 ];
-const RARE = "@frames~@seconds~@tokens"; // hidden until asked for
+const RARE = ["@frames", "@seconds", "@tokens"]; // hidden until asked for
+const METRICS = 2; // beside the headline that are shown until others are asked for
 
 function Ranking({ both }: { both: Both }) {
   const { table, site } = both;
   const query = route.value.query;
-  const hidden = hiddenIn("hide", RARE);
+  const first = table.rows.find((row) => !isPublished(row));
+  const metrics = [...new Set([table.headline, ...Object.keys(first?.metrics ?? {})])];
+  const usual = [...RARE, ...metrics.slice(METRICS + 1)].sort().join("~");
+  const hidden = hiddenIn("hide", usual);
   const picked = (query.pick ?? "").split("~").filter(Boolean);
   const words = (query.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const published = isOn("published");
@@ -100,8 +104,6 @@ function Ranking({ both }: { both: Both }) {
       )
     : rows;
   const parts = [list.filter((row) => !isPublished(row)), list.filter(isPublished)];
-  const first = table.rows.find((row) => !isPublished(row));
-  const metrics = [...new Set([table.headline, ...Object.keys(first?.metrics ?? {})])];
   const axis = axisOf(list.map((row) => valueOf(table, row)), list.map((row) => row.intervals?.[table.headline]));
   const best = first ? valueOf(table, first) : null;
   const extra = EXTRA.filter(([name]) => !hidden.has(name));
@@ -154,7 +156,7 @@ function Ranking({ both }: { both: Both }) {
     <>
       <div class="tools" role="search">
         <Search label="Filter models" />
-        <Hide label="Columns" name="hide" fallback={RARE} options={[...metrics.slice(1).map((name): [string, string] => [name, name]), ...EXTRA.map(([name, text]): [string, string] => [name, text])]} />
+        <Hide label="Columns" name="hide" fallback={usual} options={[...metrics.slice(1).map((name): [string, string] => [name, name]), ...EXTRA.map(([name, text]): [string, string] => [name, text])]} />
         {table.rows.some(isPublished) && <Switch label="Reported in papers" name="published" />}
         <span class="push" />
         <button
@@ -211,7 +213,7 @@ function Ranking({ both }: { both: Both }) {
 
 /** Where a row's number comes from, in a line. */
 function trace(row: Row): string {
-  const weights = Object.values(row.weights ?? {}).map((hash) => hash.slice(0, 8));
+  const weights = [...new Set(Object.values(row.weights ?? {}).map((hash) => hash.slice(0, 8)))];
   const parts = [row.rescored ? "re-scored ✓" : "not re-scored", row.commit && `commit ${row.commit.slice(0, 8)}${row.dirty ? "*" : ""}`, weights.length > 0 && `weights ${weights.join(" ")}`];
   return parts.filter(Boolean).join(" · ");
 }

@@ -106,6 +106,8 @@ export function SortHead(props: {
   fallback?: string;
   class?: string;
   title?: string;
+  /** What stands above the button. */
+  before?: ComponentChildren;
   children: ComponentChildren;
   as?: "th" | "div";
 }) {
@@ -126,6 +128,7 @@ export function SortHead(props: {
   );
   return as === "th" ? (
     <th scope="col" {...attributes}>
+      {props.before}
       {button}
     </th>
   ) : (
@@ -346,9 +349,23 @@ export function Crumbs({ parts }: { parts: [string, string?][] }) {
 }
 
 export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [more, setMore] = useState(false);
+  const look = () => {
+    const element = box.current;
+    if (element) setMore(element.scrollLeft + element.clientWidth < element.scrollWidth - 2);
+  };
+  useEffect(() => {
+    const observer = new ResizeObserver(look);
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  useLayoutEffect(look);
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
-      {children}
+    <div class={more ? "scroller more" : "scroller"}>
+      <div class="scroll" ref={box} tabIndex={0} role="region" aria-label={label} onScroll={look}>
+        {children}
+      </div>
     </div>
   );
 }

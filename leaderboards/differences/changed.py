@@ -1,0 +1,70 @@
+"""What changed between two runs of a task, by their records: model, settings, weights, code."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.record import Run
+
+LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
+"""Settings of where and how fast a model runs; of a training, its weights say what changed."""
+LONGEST = 60
+"""Characters of a value that are shown."""
+
+
+def changed(a: Run, b: Run) -> list[str]:
+    """Return what the records of two runs differ in, each as `name: before → after`.
+
+    Of two models with different names, only the names: their settings have nothing in common.
+    """
+    old, new = (run.manifest["model"] for run in (a, b))
+    return [*model_changes(old, new), *_code_changes(a.manifest, b.manifest)]
+
+
+def model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what two models of manifests differ in; see `changed`."""
+    sides = [_what_answered(model) for model in (old, new)]
+    if sides[0] != sides[1]:
+        return [_line("model", *sides)]
+    return list(_differences(old["description"], new["description"], ""))
+
+
+def _what_answered(model: Mapping[str, Any]) -> str:
+    described = model["description"]
+    if (form := described.get("predictions")) is not None:
+        return f"predictions of another program ({form})"
+    return str(described.get("name", model["spec"]))
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+    for key in sorted({*old, *new} - LEFT_OUT):
+        before, after = old.get(key), new.get(key)
+        name = f"{place}.{key}".lstrip(".")
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _differences(before, after, name)
+        elif before != after:
+            yield _line(name, *map(_part, (before, after)))
+
+
+def _part(value: object) -> object:
+    """Return a part of a model by its name, and other values as they are."""
+    return value.get("name", "other settings") if isinstance(value, Mapping) else value
+
+
+def _code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    if old.get("seed") != new.get("seed"):
+        yield _line("seed", old.get("seed"), new.get("seed"))
+    sides = [manifest["provenance"] for manifest in (old, new)]
+    commits = [
+        f"{str(side.get('commit') or 'unknown')[:7]}{' with changes' * bool(side.get('dirty'))}"
+        for side in sides
+    ]
+    if commits[0] != commits[1]:
+        yield _line("code", *commits)
+    before, after = (side.get("packages") or {} for side in sides)
+    yield from _differences(before, after, "")
+
+
+def _line(name: str, before: object, after: object) -> str:
+    shown = ["none" if value is None else str(value) for value in (before, after)]
+    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in shown]
+    return f"{name}: {' → '.join(shown)}"

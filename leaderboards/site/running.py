@@ -1,0 +1,112 @@
+"""A run that is not finished, scored unit by unit as its journal grows."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.leaderboards.board import Entry
+from harness.leaderboards.row import row
+from harness.leaderboards.runs import task_of
+from harness.leaderboards.unit_values import unit_failures, unit_values
+from harness.record import Run, summarise
+from harness.run.batching import Selection, select, units
+from harness.run.scoring import counts, score_unit
+from harness.scores import Metric, UnitScore
+from harness.statistics.clusters import dependencies_of
+from harness.task import Task
+from harness.types import Sample
+
+
+@dataclass
+class Running:
+    """A run that is not finished, with the scores of the units that are whole."""
+
+    run: Run
+    task: Task
+    selection: Selection
+    total: int
+    """Number of samples that the run will have."""
+    entry: Entry | None = None
+    """The row so far, without a rank; None before the first whole unit."""
+    scores: dict[str, UnitScore] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def open(cls, folder: Path, data_root: Path | None) -> "Running":
+        """Open a run; raise HarnessError if its task cannot be built here."""
+        run = Run.open(folder)
+        task, subset = task_of(run, data_root), run.manifest["subset"]
+        # Ids from a file are not in the record: of those, what is answered is known.
+        named = subset is not None and subset.startswith("ids-")
+        total = int(run.manifest["data"]["n_total"])
+        return cls(run, task, select(task, None if named else subset), total)
+
+    @property
+    def answered(self) -> int:
+        """Number of samples in the journal."""
+        return len(self.run.journal.places)
+
+    def refresh(self) -> bool:
+        """Read what the journal has now; return True if it has grown."""
+        before = self.answered
+        self.run.journal.refresh()
+        if self.answered == before and self.scores:
+            return False
+        for unit in self.units():
+            places = self.run.journal.places
+            if unit[0].unit not in self.scores and all(one.query.id in places for one in unit):
+                self._score(unit)
+        self.entry = self._entry()
+        return True
+
+    def units(self) -> Iterator[Sequence[Sample]]:
+        """Yield the units that the run is made on."""
+        return units(self.selection.samples(self.task))
+
+    def _score(self, unit: Sequence[Sample]) -> None:
+        """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
+        found = [self.run.prediction(sample.id) for sample in unit]
+        failures, usage = counts(self.task, unit, found)
+        self.failures.update(failures)
+        self.usage.update(usage)
+        try:
+            made = score_unit(self.task, unit, found)
+        except HarnessError:
+            made = UnitScore(
+                unit=unit[0].unit,
+                group=unit[0].group,
+                samples=tuple(sample.id for sample in unit),
+                categories={},
+                failed=failures.total(),
+                scores={},
+            )
+        self.scores[made.unit] = made
+
+    def _entry(self) -> Entry | None:
+        scores = list(self.scores.values())
+        if not scores:
+            return None
+        run = Run(self.run.folder)
+        nothing = dict.fromkeys(metric.name for metric in self.task.protocol.metrics)
+        run.__dict__["results"] = summarise(
+            self.task, run.manifest, scores, self.failures, self.usage, nothing, None
+        )
+        made = row(run)
+        return Entry(
+            row=made,
+            rank=None,
+            basis=None,
+            to_best=None,
+            folder=run.folder,
+            unit_values=unit_values(self.metrics, scores),
+            unit_failures=unit_failures(scores),
+        )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The headline last, after the metrics that it is derived from."""
+        protocol = self.task.protocol
+        return dependencies_of(protocol.metrics, protocol.headline)

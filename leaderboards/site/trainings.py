@@ -1,0 +1,64 @@
+"""Trainings below a site's folders, with or without evaluations: their facts and curves."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.leaderboards.board import Board
+from harness.leaderboards.site.runs import curve_columns
+from harness.run.contamination import Training
+from harness.trainer import CURVE
+
+KEY = "trainings"
+
+
+def trainings_below(folders: Iterable[Path]) -> list[Path]:
+    """Return the training folders at or below folders that have logged steps, each once."""
+    found = {path.parent.resolve(): path.parent for one in folders for path in one.rglob(CURVE)}
+    return sorted(path for path in found.values() if _opened(path) is not None)
+
+
+def trainings(folders: Iterable[Path], board: Board) -> list[dict[str, Any]]:
+    """Return the trainings below folders and those that made the networks of a board's rows.
+
+    Each has a name that no other has, its method, seed, tasks and numbers by step.
+    """
+    of_rows = {
+        entry.row.training.place
+        for table in board.tables
+        for entry in table.entries
+        if entry.row.training is not None and entry.row.training.place is not None
+    }
+    places = {path.resolve(): path for path in [*trainings_below(folders), *sorted(of_rows)]}
+    opened = [one for one in map(_opened, places.values()) if one is not None]
+    names = [one.folder.resolve().name for one in opened]
+    made: list[dict[str, Any]] = []
+    for training, name in zip(opened, names, strict=True):
+        if names.count(name) > 1:
+            name = f"{training.folder.resolve().parent.name}/{name}"
+        while any(one["name"] == name for one in made):
+            name = f"{name}'"
+        with suppress(HarnessError):
+            made.append({"name": name, **_described(training)})
+    return made
+
+
+def _opened(folder: Path) -> Training | None:
+    """Return a training that has a curve; None for another folder."""
+    try:
+        return Training.open(folder) if (folder / CURVE).is_file() else None
+    except HarnessError:
+        return None
+
+
+def _described(training: Training) -> dict[str, Any]:
+    manifest = training.manifest
+    return {
+        "method": str(manifest["method"]["spec"]),
+        "tasks": [str(task["spec"]) for task in manifest["tasks"]],
+        "seed": manifest["seed"],
+        "finished": training.is_finished,
+        "curve": curve_columns(training.curve.read()),
+    }
