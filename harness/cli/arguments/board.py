@@ -12,7 +12,7 @@ GATE_FORMATS = ("text", "markdown", "junit", "github", "json", "badge")
 
 def add_board(commands: Commands) -> None:
     """`harness board`."""
-    actions = actions_of(commands, "board", "build leaderboards, and gate a change by them")
+    actions = actions_of(commands, "board", "build leaderboards and sites, and gate a change")
     build = command(actions, "build", "write a board as Markdown, JSON and Parquet")
     _add_board(build, "where the files go")
     _add_table(build.group("one table, models × tasks"))
@@ -105,7 +105,7 @@ def _add_board(parser: Options, out: str) -> None:
 
 def add_reproduce(commands: Commands) -> None:
     """`harness reproduce`."""
-    about = "make a paper's table: train, evaluate, board; finished parts are not made again"
+    about = "make a paper's table: train, evaluate, build the board; finished parts are kept"
     parser = command(commands, "reproduce", about, "example: harness reproduce dr2seg 3 --dry-run")
     about = "such as dr2seg or shapes, or a folder of boards; a wrong name lists what there is"
     parser.option("paper PAPER", about, nargs="?")

@@ -8,7 +8,7 @@ from harness.spec import KINDS
 
 def add_list(commands: Commands) -> None:
     """`harness list`."""
-    about = "the plugins that are installed"
+    about = "list the installed plugins"
     parser = command(commands, "list", about, function="show:list_plugins")
     about = f"{', '.join(KINDS)}; without, how many there are of each"
     parser.option("kind KIND", about, nargs="?", choices=KINDS)
@@ -19,7 +19,7 @@ def add_list(commands: Commands) -> None:
 
 def add_view(commands: Commands) -> None:
     """`harness view`."""
-    about = "look at runs in a browser, every sample, also while they go on; for this machine alone"
+    about = "show every sample of runs in a browser, also while they run; on this machine only"
     parser = command(commands, "view", about)
     parser.option("runs RUN|DIR", "a run, or a folder with runs below", Path, nargs="+")
     parser.data(WHERE_READ)
@@ -32,7 +32,7 @@ def add_explain(commands: Commands) -> None:
     parser = command(
         commands,
         "explain",
-        "one sample of a run: prompt, pixels, response, what was read, masks, score; "
+        "show one sample of a run: prompt, pixels, response, parsed answer, masks, score; "
         "or a training's rollouts",
         "examples: harness explain runs/saliency/reason_seg SAMPLE --image sample.png\n"
         "          harness explain TRAINING --out rollouts.html",
@@ -50,7 +50,7 @@ def add_explain(commands: Commands) -> None:
 
 def add_samples(commands: Commands) -> None:
     """`harness samples`."""
-    about = "the samples of a run with their scores, the worst first"
+    about = "list the samples of a run with their scores, the worst first"
     example = "example: harness samples runs/pocket/reason_seg --limit 5"
     parser = command(commands, "samples", about, example)
     parser.option("run RUN", "a run folder")
@@ -68,7 +68,7 @@ def add_curves(commands: Commands) -> None:
     parser = command(
         commands,
         "curves",
-        "draw what trainings logged, by step; seeds of one recipe as a line and its range",
+        "draw the curves of trainings; seeds of one recipe are a line with its range",
         "example: harness curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
         "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
     )

@@ -30,7 +30,7 @@ FORMATS = (
 def add_runs(commands: Commands) -> None:
     """`harness runs`."""
     actions = actions_of(
-        commands, "runs", "index, query, export and clear run folders; the mean and best of repeats"
+        commands, "runs", "index, query, export and clear run folders; average repeated runs"
     )
     index = command(actions, "index", "write runs into the index")
     index.option("runs DIR", "folders with runs below them", nargs="+")
@@ -78,7 +78,7 @@ def add_publish(commands: Commands) -> None:
     parser = command(
         commands,
         "publish",
-        "bundle runs so that anybody can score them again without the model, or check bundles",
+        "bundle runs, so that others can score them again without the model; check bundles",
         "examples: harness publish runs/pocket --out submissions/pocket\n"
         "          harness publish --check submissions --data ROOT",
     )

@@ -125,7 +125,7 @@ def _evaluation(parser: Options) -> None:
 
 def add_score(commands: Commands) -> None:
     """`harness score`."""
-    about = "score predictions that exist: a file from elsewhere, or a run"
+    about = "score existing predictions: a file of another program, or a run"
     parser = command(commands, "score", about, LINES)
     parser.option("runs RUN", "run folders", nargs="*")
     parser.tasks_and_data()
@@ -161,7 +161,7 @@ def add_diff(commands: Commands) -> None:
     parser = command(
         commands,
         "diff",
-        "why two numbers differ: what each stage explains, from a run to another or to a log",
+        "explain why two runs, or a run and a log, differ: the share of each stage",
         "examples: harness diff runs/old/mevis runs/new/mevis --out waterfall.svg\n"
         "          harness diff runs/mine/video_mme samples_videomme.jsonl --format lmms-eval",
     )
@@ -186,7 +186,7 @@ def add_audit(commands: Commands) -> None:
     parser = command(
         commands,
         "audit",
-        "what of a score is seeing: controls without images, in other orders, with a verdict each",
+        "measure how much of a score needs the images: controls without them, options reordered",
         "examples: harness audit runs/pocket/reason_seg --out audit\n"
         "          harness audit pocket --tasks reason_seg --data ROOT --out audit",
     )
@@ -204,7 +204,7 @@ def add_audit(commands: Commands) -> None:
 
 def add_ladder(commands: Commands) -> None:
     """`harness ladder`."""
-    about = "where masks are lost: one stage after another replaced by the truth"
+    about = "find the stage where masks are lost: replace one stage after another by the truth"
     example = "example: harness ladder runs/pocket/mevis --out ladder.svg"
     parser = command(commands, "ladder", about, example)
     parser.option("run RUN", "a run of a task with masks")
@@ -213,7 +213,7 @@ def add_ladder(commands: Commands) -> None:
 
 def add_verify(commands: Commands) -> None:
     """`harness verify`."""
-    about = "check that ground-truth answers get the maximum score, as answers and as response text"
+    about = "check that ground-truth answers get the maximum score, as answers and as responses"
     parser = command(commands, "verify", about)
     parser.tasks_and_data()
     about = (
@@ -228,7 +228,7 @@ def add_conform(commands: Commands) -> None:
     parser = command(
         commands,
         "conform",
-        "hold somebody else's scorer against a protocol, on small adversarial cases",
+        "test another scorer against a protocol, on small adversarial cases",
         "example: harness conform --protocol rvos/mevis "
         "--scorer 'python their_eval.py {truth_masks} {pred_masks}'\nThe files that it gets, and "
         "the number that it prints: docs/differences.md.",

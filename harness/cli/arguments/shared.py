@@ -100,7 +100,7 @@ class Options:
     def judge(self) -> None:
         """Add `--judge`: the model that grades answers in free text."""
         about = "chat(backend=…), remembered(judge=…,file=…) or stored(file=…)"
-        self.option("--judge SPEC", f"who grades free answers: {about}")
+        self.option("--judge SPEC", f"what grades free answers: {about}")
 
     def config(self) -> None:
         """Add `--config`: a TOML file with values of options."""

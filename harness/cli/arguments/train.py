@@ -46,7 +46,7 @@ def add_train(commands: Commands) -> None:
 
 def add_twin(commands: Commands) -> None:
     """`harness twin`."""
-    actions = actions_of(commands, "twin", "build digital twins ahead, and look at one")
+    actions = actions_of(commands, "twin", "build digital twins in advance, and show one")
     build = command(
         actions,
         "build",
