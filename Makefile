@@ -75,7 +75,7 @@ test-parts: $(PARTS)/.parts
 test-trl: $(VENV)/.dev
 	$(PIP) --no-deps "trl==$(TRL)"
 	$(BIN)/python -m pytest tests/trainers/test_grpo_loss.py tests/trainers/test_session.py tests/trainers/test_sft.py \
-		tests/trainers/test_grpo_vllm.py tests/trainers/test_dr2seg_vllm.py
+		tests/trainers/test_grpo_vllm.py tests/trainers/test_grpo_metrics.py tests/trainers/test_dr2seg_vllm.py
 
 rehearse: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/rehearsal -m slow

@@ -95,6 +95,17 @@ class Trainer(ABC):
         del name, old, new
         return False
 
+    def check_installation(self) -> None:
+        """Raise what is missing on this machine, such as a logger's package or its key.
+
+        Called in the first process before anything is read or written.
+
+        Raises:
+            MissingDependency: a package is not installed.
+            UsageError: something else is missing, such as a key.
+        """
+        return
+
     @abstractmethod
     def train(self, run: "TrainingRun") -> Mapping[str, object]:
         """Train to the end, and write the checkpoint.

@@ -58,6 +58,7 @@ def train(
 
     Raises:
         KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
+        AlarmStop: an alarm wants it; likewise.
     """
     run, chosen, done = session.run, learner.settings, session.done
     learner.run, learner.stopwatch = run, session.stopwatch
@@ -85,6 +86,7 @@ def train(
                 with session.stopwatch.part(UPDATE):
                     numbers |= learner.update(batch, rate(step), step + 1)
                 numbers["epoch"] = (number + 1) * size / len(examples)
+                numbers |= session.watch(step + 1, numbers)
                 if step + 1 < end:
                     session.log(step + 1, numbers)
         # A state is of the end of a round, whose rollouts need not be kept in it.
@@ -99,7 +101,7 @@ def train(
             if saving:
                 kept.add(end, learner.export)
         if is_cut:
-            raise KeyboardInterrupt
+            session.stop()
     run.progress.end()
     learner.export(run.checkpoint)
     if run.main and chosen.finetune == "lora" and not chosen.load_best_model_at_end:

@@ -145,3 +145,14 @@ def zero_stage(accelerator: Accelerator) -> int:
     """Return ZeRO's stage; 0: DeepSpeed is not used."""
     plugin = accelerator.state.deepspeed_plugin
     return 0 if plugin is None else int(plugin.zero_stage)
+
+
+def frozen_policy(policy: Policy, accelerator: Accelerator) -> nn.Module:
+    """Return a policy that is not trained, on the device, or spread over all by ZeRO."""
+    policy.requires_grad_(False).eval()
+    if not zero_stage(accelerator):
+        return policy.to(accelerator.device)
+    from trl.models.utils import prepare_deepspeed
+
+    spread: nn.Module = prepare_deepspeed(policy, accelerator)
+    return spread

@@ -4,28 +4,25 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from harness.errors import ModelError, UsageError
-from harness.plugins import plugin_errors
+from harness.errors import ModelError
 from harness.run.timing import gpu_peak, memory_peak
 from harness.trainer import TrainingRun
+from harness.trainers.alarms import PREFIX, Alarms, AlarmStop, OnAlarm
+from harness.trainers.loggers import as_in_trl, loggers
 from harness.trainers.state import newest_state, step_of
 from harness.trainers.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from accelerate import PartialState
-    from accelerate.tracking import GeneralTracker
 
 T = TypeVar("T")
 PATIENCE = 7 * 86_400
 """Seconds that processes wait for each other: as long as an evaluation by the first one takes."""
 LAST = "numbers.json"
 """File of a state with the numbers of its last step."""
-TENSORBOARD = "tensorboard"  # also the folder of a training that holds its event files
 
 
 def started() -> int:
@@ -65,12 +62,15 @@ class Session:
         *,
         report_to: str | None,
         settings: Mapping[str, object],
+        on_alarm: OnAlarm = "off",
     ) -> None:
         """Find the state to go on from, and cut the curve there.
 
         `snapshot` writes the network as it is now, in every process.
         """
         self.run, self._snapshot = run, snapshot
+        self.alarms, self._on_alarm = Alarms(), on_alarm
+        self._stopped_by: AlarmStop | None = None
         self.state = newest_state(run.state) if run.resume else None
         self.done = 0 if self.state is None else step_of(self.state)
         """Steps that are done in `state`."""
@@ -118,78 +118,55 @@ class Session:
                 logger.log(as_in_trl({**numbers, **measured}), step=step)
         self.run.progress.step(step, {**numbers, **measured})
 
+    def log_table(self, name: str, columns: Mapping[str, Sequence[object]], step: int) -> None:
+        """Give a table to the loggers that take tables: W&B."""
+        rows = [list(row) for row in zip(*columns.values(), strict=True)]
+        for logger in self._loggers:
+            if hasattr(logger, "log_table"):
+                logger.log_table(name, columns=list(columns), data=rows, step=step)
+
+    def watch(self, step: int, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Say which alarms a step raises; returns those that hold, for the curve.
+
+        In the first process alone, which has the curve of a resumed training.
+        """
+        if self._on_alarm == "off" or not self.run.main:
+            return {}
+        holding, raised = self.alarms.see(step, numbers)
+        for alarm in raised:
+            self.run.progress.note(str(alarm))
+        if raised and self._on_alarm == "stop":
+            self._stopped_by = AlarmStop(
+                f"training, step {step}",
+                expected="no alarm (alarms=stop)",
+                found="; ".join(alarm.found for alarm in raised),
+                fix=f"{raised[0].fix} The state is saved; the same command goes on from it.",
+            )
+        return {f"{PREFIX}{name}": 1.0 for name in holding}
+
     def leave(self, state: Path, numbers: Mapping[str, float]) -> None:
         """Keep the numbers of a state's last step in it: they are logged after it is saved."""
         (state / LAST).write_text(json.dumps(dict(numbers)), encoding="utf-8")
 
     def catch_up(self) -> None:
         """Log the last step of the state that the training goes on from, if that was not done."""
+        rows = self.run.curve.read() if self.run.main else []
         path = None if self.state is None else self.state / LAST
-        if path is None or not path.is_file():
-            return
-        logged = bool(self.run.main) and any(
-            row["step"] == self.done for row in self.run.curve.read()
-        )
-        if not gather([logged])[0]:
-            self.log(self.done, json.loads(path.read_text(encoding="utf-8")))
+        if path is not None and path.is_file():
+            logged = any(row["step"] == self.done for row in rows)
+            if not gather([logged])[0]:
+                rows.append({"step": self.done, **json.loads(path.read_text(encoding="utf-8"))})
+                self.log(self.done, {k: v for k, v in rows[-1].items() if k != "step"})
+        for row in rows:
+            self.alarms.see(row["step"], row)
 
     def stopping(self) -> bool:
-        """Return whether some process was asked to stop."""
-        return any(gather([self.run.stopping()]))
+        """Return whether some process was asked to stop, or an alarm wants it."""
+        return any(gather([self.run.stopping() or self._stopped_by is not None]))
 
-
-def loggers(
-    names: str | None, run: TrainingRun, done: int, settings: Mapping[str, object]
-) -> "list[GeneralTracker]":
-    """Return accelerate's trackers of the names, joined by `+`; `auto`: TensorBoard if installed.
-
-    To both, a resumed training is the same run: TensorBoard forgets the steps after `done`, W&B
-    goes on with the run that it keeps the id of in the training's folder.
-
-    Raises:
-        UsageError: there is none of a name.
-        MissingDependency: its package is not installed.
-    """
-    if names == "auto":
-        names = TENSORBOARD if find_spec(TENSORBOARD) is not None else None
-    known: Mapping[str, Mapping[str, object]] = {
-        TENSORBOARD: {
-            "run_name": TENSORBOARD,
-            "logging_dir": str(run.out),
-            "purge_step": done + 1 if run.resume else None,
-        },
-        "wandb": {
-            "run_name": "harness",
-            "name": run.out.resolve().name,
-            "dir": str(run.out),
-            "resume": "auto",
-            "config": dict(settings),
-        },
-    }
-    made: list[GeneralTracker] = []
-    for name in str(names).split("+") if run.main and names not in (None, "none") else ():
-        if name not in known:
-            raise UsageError(
-                f"report_to={names}", expected=f"names of {', '.join(known)}", found=repr(name)
-            )
-        with plugin_errors(f"report_to={names}", ModelError):
-            import_module(name)
-            tracker = import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[name]
-            made.append(tracker(**known[name]))
-            made[-1].start()
-    return made
-
-
-def as_in_trl(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Return numbers under TRL's names, where ours are shorter: means of a reward's components.
-
-    >>> as_in_trl({"rewards/iou": 0.5, "rewards/iou/std": 0.1, "reward": 1.0})
-    {'rewards/iou/mean': 0.5, 'rewards/iou/std': 0.1, 'reward': 1.0}
-    """
-    return {
-        f"{name}/mean" if name.startswith("rewards/") and name.count("/") == 1 else name: number
-        for name, number in numbers.items()
-    }
+    def stop(self) -> NoReturn:
+        """Raise why the training stops, whose state is saved."""
+        raise self._stopped_by or KeyboardInterrupt
 
 
 def memory() -> dict[str, float]:

@@ -113,6 +113,8 @@ def train(
             f"trainer {trainer.name}", expected="tasks to train on (--train-tasks)", found="none"
         )
     main = is_main()
+    if main:
+        trainer.check_installation()
     # The same command goes on: a folder with a manifest is this training's, or is refused as such.
     options = replace(options, resume=options.resume or (out / MANIFEST).is_file())
     _refuse_used(out, resume=options.resume or not main)

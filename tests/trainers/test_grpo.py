@@ -1,6 +1,7 @@
 """Training with GRPO on a tiny random network: what is learned from, and that nothing is lost."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
@@ -8,7 +9,7 @@ from statistics import stdev
 import pytest
 
 from harness import plugins
-from harness.errors import DataError, ModelError, UsageError
+from harness.errors import DataError, MissingDependency, ModelError, UsageError
 from harness.model import ChatRequest
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
@@ -18,6 +19,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.trainers import session  # noqa: E402
+from harness.trainers.alarms import WINDOW, AlarmStop  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.state import newest_state  # noqa: E402
@@ -442,3 +445,81 @@ def test_a_method_trains_and_its_checkpoint_evaluates(method, tiny_qwen, example
     task = plugins.build("tasks", parse("reason_seg"), examples)
     (output,) = replace(model, max_new_tokens=4).predict([next(iter(task.samples())).query])
     assert output.responses
+
+
+def constant(group):
+    return [{"total": 1.0} for _ in group.rollouts]
+
+
+LONG = {"max_steps": WINDOW + 3, "save_steps": 100, "learning_rate": 1e-5}
+
+
+def test_an_alarm_is_noted_and_kept_in_curve_and_manifest(begin, told):
+    training = begin("noted", constant, **LONG)
+    notes = [note for note in told.notes if note.startswith("alarm")]
+    assert "no_variance at step 8: since step 1 100% of the groups" in notes[0]
+    assert len(notes) == 2 and "all_cut" in notes[1], "a random network never ends by itself"
+    rows = training.curve.read()
+    assert ["alarms/no_variance" in row for row in rows] == [False] * 7 + [True] * 4
+    alarm, _ = training.manifest["result"]["alarms"]
+    assert (alarm["name"], alarm["step"], alarm["since"]) == ("no_variance", 8, 1)
+    assert "alarms" not in training.manifest["method"]["settings"], "nothing is learned of it"
+
+
+def test_an_alarm_may_stop_a_training_that_the_same_command_goes_on_with(begin, told):
+    with pytest.raises(AlarmStop, match=r"step 8: .*no alarm.*100%.*state is saved"):
+        begin("stopped", constant, alarms="stop", **LONG)
+    stopped = told.steps[:]
+    resumed = begin("stopped", constant, alarms="stop", **LONG)
+    assert (stopped, told.steps[8:]) == (list(range(1, 9)), [9, 10, 11])
+    assert sum(note.startswith("alarm") for note in told.notes) == 2, "they are not new"
+    assert len(resumed.manifest["result"]["alarms"]) == 2
+    assert_same_training(begin("whole", constant, **LONG), resumed)
+
+
+def test_nothing_is_said_where_alarms_are_off(begin, told):
+    training = begin("off", constant, alarms="off", **LONG)
+    assert not any(note.startswith("alarm") for note in told.notes)
+    assert not any("alarms/" in name for row in training.curve.read() for name in row)
+    assert training.manifest["result"]["alarms"] == []
+
+
+def test_completions_are_kept_as_a_table_a_round_and_told_to_loggers(begin, monkeypatch):
+    import pyarrow.parquet as pq
+
+    tables = []
+
+    class Logger:
+        def log(self, numbers, step):
+            pass
+
+        def log_table(self, name, columns, data, step):
+            tables.append((name, columns, len(data), step))
+
+    monkeypatch.setattr(session, "loggers", lambda *_: [Logger()])
+    training = begin("table", log_completions=True, max_steps=2, keep_rollouts=0)
+    files = sorted((training.folder / "completions").iterdir())
+    assert [one.name for one in files] == [f"completions_0000{step}.parquet" for step in (1, 2)]
+    columns = ["step", "prompt", "completion", "letters", "even", "total", "advantage"]
+    assert tables == [("completions", columns, 8, step) for step in (1, 2)]
+    table = pq.read_table(files[0]).to_pydict()
+    assert list(table) == columns
+    assert table["step"] == [1] * 8 and len(set(table["prompt"])) == 2
+    row = training.curve.read()[0]
+    assert sum(table["total"]) / 8 == pytest.approx(row["reward"])
+    assert max(table["advantage"]) == pytest.approx(row["advantages/max"])
+
+
+@pytest.mark.parametrize("method", ["visionreasoner", "sft"])
+def test_a_logger_that_cannot_log_is_refused_before_anything_is_read(
+    method, examples, tmp_path, monkeypatch
+):
+    def unread():
+        raise AssertionError("a sample was read")
+
+    task = replace(plugins.build("tasks", parse("reason_seg"), examples), samples=unread)
+    trainer = plugins.build("trainers", parse(f"{method}(report_to=wandb)"))
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(MissingDependency, match="wandb"):
+        train(trainer, [task], parse("qwen_vl"), tmp_path / "out", TrainingOptions())
+    assert not (tmp_path / "out").exists()

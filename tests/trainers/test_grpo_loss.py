@@ -20,7 +20,8 @@ from harness.models.learning.loss import (  # noqa: E402
     divergence,
     grpo_loss,
 )
-from harness.trainers.grpo.settings import LossType  # noqa: E402
+from harness.trainers.grpo.clipping import clipped, extremes  # noqa: E402
+from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.vllm import LARGEST_RATIO, sampler_ratio  # noqa: E402
 
 ensure_torchvision()
@@ -47,8 +48,11 @@ def rollouts(seed):
     )
 
 
-def trls_own(one, *, kind, beta, high, old, ratio=None, level="token"):
-    """The loss by TRL's own `_compute_loss`, of a trainer that was never built."""
+def trls_own(one, *, kind, beta, high, old, ratio=None, level="token", logged=None):
+    """The loss by TRL's own `_compute_loss`, of a trainer that was never built.
+
+    What it logs goes into `logged`.
+    """
     from collections import defaultdict
 
     from trl import GRPOTrainer
@@ -97,6 +101,8 @@ def trls_own(one, *, kind, beta, high, old, ratio=None, level="token"):
         inputs["importance_sampling_ratio"] = ratio
     loss = trainer._compute_loss(None, inputs)
     loss.backward()
+    if logged is not None:
+        logged |= {name: values[-1] for name, values in trainer._metrics["train"].items()}
     return loss.detach(), logp.grad
 
 
@@ -403,3 +409,20 @@ def test_advantages_of_a_group_do_not_see_another():
     assert torch.equal(centred, torch.tensor([-2.0, -1, 0, 3]))
     batch = advantages(rewards, 4, scale_rewards="batch")[:4]
     assert torch.allclose(batch * (rewards.std() + 1e-4), centred)
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize(("kind", "high"), [("grpo", 0.28), ("cispo", 1.1)])
+def test_clipped_ratios_are_called_and_counted_as_by_trl(kind, high, level):
+    settings = Settings(loss_type=kind, epsilon_high=high, importance_sampling_level=level)
+    for seed in range(5):
+        one, logged = rollouts(seed), {}
+        trls_own(one, kind=kind, beta=0.0, high=high, old=True, level=level, logged=logged)
+        counted, shares = clipped(one.logp, one.old, one.advantage, one.mask, settings)
+        means = {
+            name: float((chosen * counts).sum() / counts.sum())
+            for name, (chosen, counts) in counted.items()
+        }
+        known = {name: value for name, value in logged.items() if "clip" in name}
+        assert {**means, **extremes([shares])} == pytest.approx(known)
+        assert level == "sequence" or 0 < max(known.values()) < 1

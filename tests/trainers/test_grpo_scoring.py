@@ -2,6 +2,7 @@
 
 import sys
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -13,10 +14,16 @@ from harness.errors import MissingDependency, ModelError, ParseError, UsageError
 from harness.models.grammar import Item, ParseResult, split_frame
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.method import Group, Rollout
-from harness.trainers.grpo.rewards import log_rollouts, numbers_of, places_of, reward_group
+from harness.trainers.grpo.rewards import (
+    log_rollouts,
+    numbers_of,
+    places_of,
+    repetition,
+    reward_group,
+)
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.session import loggers
+from harness.trainers.loggers import check_loggers, loggers
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 
@@ -238,7 +245,7 @@ def test_loggers_are_named_and_told(tmp_path, monkeypatch):
     assert loggers(None, run, 0, {}) == loggers("none", run, 0, {}) == []
     with pytest.raises(UsageError, match=r"report_to=tensorbord: .*tensorboard, wandb"):
         loggers("tensorbord", run, 0, {})
-    from harness.trainers import session as module
+    from harness.trainers import loggers as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert loggers("auto", run, 0, {}) == []
@@ -246,6 +253,44 @@ def test_loggers_are_named_and_told(tmp_path, monkeypatch):
     with pytest.raises(MissingDependency, match="wandb"):
         loggers("tensorboard+wandb", run, 0, {})
     assert loggers("wandb", TrainingRun(out=tmp_path, main=False), 0, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "refused"),
+    [("online", r"report_to=wandb: .*no key.*WANDB_API_KEY"), ("offline", None)],
+)
+def test_weights_and_biases_without_a_key_is_refused_where_it_needs_one(monkeypatch, mode, refused):
+    """`wandb.login` raises where there is neither a key nor a terminal to ask on."""
+
+    def login(verify):
+        if mode == "online":
+            raise RuntimeError("no key")
+        return False
+
+    stub(monkeypatch, "wandb", login=login)
+    if refused is None:
+        check_loggers("tensorboard+wandb" if find_spec("tensorboard") else "wandb")
+        return
+    with pytest.raises(UsageError, match=refused):
+        check_loggers("wandb")
+
+
+def test_loggers_are_checked_by_name_and_package(monkeypatch):
+    for nothing in (None, "none", "auto"):
+        check_loggers(nothing)
+    with pytest.raises(UsageError, match="tensorbord"):
+        check_loggers("tensorbord")
+    for name in ("tensorboard", "wandb"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(MissingDependency, match=name):
+            check_loggers(name)
+
+
+def test_repetition_is_the_share_of_what_was_said_before():
+    assert repetition([]) == repetition(range(7)) == repetition(range(60)) == 0
+    assert repetition([1, 2] * 10) == pytest.approx(11 / 13)
+    box = [[*range(20, 27), number] for number in range(50, 55)]
+    assert repetition([token for one in box for token in one]) == 0
 
 
 def stub(monkeypatch, name, **content):

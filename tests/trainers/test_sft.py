@@ -209,6 +209,7 @@ def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_pa
     wandb.init = lambda **given: SimpleNamespace(
         log=lambda numbers, step: logged.append((step, numbers))
     )
+    wandb.login = lambda verify: True
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,report_to=wandb)"))
     training = train(

@@ -7,22 +7,24 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from harness.errors import HarnessError, ModelError
 from harness.model import Conversation
 from harness.models.backends.continuous_batching import supports_continuous_batching
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
-from harness.models.learning.loss import advantages, divergence, grpo_loss, importance_ratio
+from harness.models.learning.loss import advantages, divergence, grpo_loss
 from harness.models.learning.rows import answer_span
 from harness.models.rollout import Transcript, write_rollout
 from harness.plugins import plugin_errors
 from harness.trainers import network as networks
+from harness.trainers.grpo.clipping import Shares, clipped, extremes
 from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
@@ -30,13 +32,14 @@ from harness.trainers.grpo.rewards import (
     losses,
     numbers_of,
     refuse_losses,
+    repetition,
     reward_group,
     summary_of,
 )
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
+from harness.trainers.grpo.vllm import VllmChat, sampler_ratio, sampling_numbers
 from harness.trainers.learner import Counted, Learner, Round
-from harness.trainers.policy import Policy, zero_stage
+from harness.trainers.policy import Policy, frozen_policy, zero_stage
 from harness.trainers.rows import Prompt, completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
 from harness.trainers.stopwatch import GENERATION, REWARD
@@ -74,6 +77,8 @@ class Batch:
     """Advantage of each rollout (B)."""
     old: Tensor | None = None
     reference: Tensor | None = None
+    drawn: Tensor | None = None
+    """Log-probabilities that vLLM drew the tokens with."""
     ratio: Tensor | None = None
     """Ratio of the network's probabilities to vLLM's; see `grpo_loss`."""
 
@@ -83,6 +88,8 @@ class RewardedRound(Round[Batch]):
     """Rollouts of this process with their rewards, and the batches that are learned from."""
 
     groups: Sequence[Group]
+    prompts: Sequence[str]
+    """Text of each group's request."""
     rewards: Sequence[Sequence[RewardComponents]]
     advantages: Sequence[float]
 
@@ -125,6 +132,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         self.moments = None if chosen.ema_decay is None else RewardMoments(chosen.ema_decay)
         self.before = self.moments
         """Moments before the round that is made."""
+        self.clipped: list[Shares] = []
+        """Of each batch of a step."""
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
         self.log: Callable[[int, RewardedRound], object] = lambda number, made: None
@@ -168,6 +177,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             rewards = self._rewards(groups, several)
         numbers = numbers_of(groups, rewards)
         numbers["prompts/mean_length"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
+        written_tokens = (list(compress(one.tokens, one.mask)) for one in drafts)
+        numbers["completions/repetition"] = list(map(repetition, written_tokens))
         merged = defaultdict[str, list[float]](list)
         for name, values in (pair for each in gather([numbers]) for pair in each.items()):
             merged[name] += values
@@ -181,6 +192,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
         made = RewardedRound(
             groups=groups,
+            prompts=[one.request.text for one in examples],
             rewards=rewards,
             advantages=gains.tolist(),
             batches=[self._batch(drafts[part], gains[part]) for part in parts],
@@ -195,6 +207,9 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 "step_tokens": written,
             },
         )
+        if self.vllm is not None:
+            compared = [(one.old, one.drawn, one.mask, one.ratio) for one in made.batches]
+            made.numbers.update(sampling_numbers(compared))  # type: ignore[arg-type]
         self.log(number, made)
         limit = self.settings.infrastructure_limit
         refuse_losses(reasons, limit=limit, rollouts=len(all_gains), number=number)
@@ -315,8 +330,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             if chosen.num_iterations > 1 or self.vllm is not None:
                 batch.old, _ = self.policy(batch.inputs, batch.mask, batch.prompts)
             if batch.old is not None and self.vllm is not None:
-                drawn = padded(map(self.vllm.drawn_logps, drafts)).to(device)
-                batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
+                batch.drawn = padded(map(self.vllm.drawn_logps, drafts)).to(device)
+                batch.ratio = sampler_ratio(batch.old, batch.drawn, batch.mask)
             if chosen.beta and self.reference is not None:
                 with self.accelerator.autocast():
                     batch.reference, _ = self.reference(batch.inputs, batch.mask, batch.prompts)
@@ -353,22 +368,18 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         if chosen.entropy_coef:
             mean = (entropy * mask).sum() / mask.sum().clamp(min=1.0)
             loss = loss - chosen.entropy_coef * mean
-        with torch.no_grad():
-            gain = batch.advantage[:, None]
-            level = chosen.importance_sampling_level
-            ratio = importance_ratio(logp, batch.old, mask, level).expand_as(mask)
-            most = high if chosen.loss_type == "cispo" else 1 + high
-            above = (ratio > most) & (gain > 0)
-            below = (ratio < 1 - chosen.epsilon) & (gain < 0)
-        counted = {
-            "entropy": (entropy, mask),
-            "clip_ratio/low_mean": (below, mask),
-            "clip_ratio/high_mean": (above, mask),
-            "clip_ratio/region_mean": (above | below, mask),
-        }
+        clips, shares = clipped(logp, batch.old, batch.advantage, mask, chosen)
+        self.clipped.append(shares)
+        counted = {"entropy": (entropy, mask), **clips}
         if batch.reference is not None:
             counted["kl"] = divergence(logp, batch.reference), mask
         return loss, counted | {"answer_entropy": (entropy, batch.answers)}
+
+    def update(self, batch: Round[Batch], learning_rate: float, step: int = 1) -> dict[str, float]:
+        """Make an optimiser step, and add what the rollouts were clipped by at the extremes."""
+        self.clipped = []
+        numbers = super().update(batch, learning_rate, step)
+        return numbers | extremes(gather(self.clipped))
 
     # -- states -----------------------------------------------------------------------------------
 
@@ -385,14 +396,3 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             self.moments.load(folder)
             self.before = self.moments
         super().load(folder)
-
-
-def frozen_policy(policy: Policy, accelerator: Accelerator) -> nn.Module:
-    """Return a policy that is not trained, on the device, or spread over all by ZeRO."""
-    policy.requires_grad_(False).eval()
-    if not zero_stage(accelerator):
-        return policy.to(accelerator.device)
-    from trl.models.utils import prepare_deepspeed
-
-    spread: nn.Module = prepare_deepspeed(policy, accelerator)
-    return spread

@@ -8,7 +8,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from statistics import fmean, pstdev, stdev
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ INFRASTRUCTURE = "infrastructure"
 """Key of a rollout's facts: the reasons why nodes or sandboxes failed it."""
 UNJUDGED = "unjudged"
 """Component of a reward: 1 where a judge gave no answer."""
+REPEATED = 8
+"""Tokens in a row that are looked for again, for `completions/repetition`."""
 LARGEST = 1e6
 """Size of a reward's component at most: squares and sums of it stay exact enough in float32."""
 
@@ -145,8 +147,8 @@ def numbers_of(
 def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -> dict[str, float]:
     """Return a round's numbers for the log, from those of all processes and all advantages.
 
-    Names and meanings are TRL's where it has the number: `reward_std` is the deviation of all
-    rewards of the round.
+    Names and meanings are TRL's where it has the number: deviations are of all rewards of the
+    round, with Bessel's correction.
     """
     totals, lengths = numbers[f"rewards/{TOTAL}"], numbers["completions/mean_length"]
     cut = numbers["completions/clipped_ratio"]
@@ -155,7 +157,8 @@ def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -
     rewards = {name: values for name, values in numbers.items() if name.startswith("rewards/")}
     return {
         **{name: fmean(values) for name, values in numbers.items()},
-        **{f"{name}/std": pstdev(values) for name, values in rewards.items()},
+        **{f"{name}/std": deviation(values) for name, values in rewards.items()},
+        "prompts/min_length": min(prompts),
         "prompts/max_length": max(prompts),
         "completions/min_length": min(lengths),
         "completions/max_length": max(lengths),
@@ -163,12 +166,29 @@ def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -
         "completions/min_terminated_length": min(ended),
         "completions/max_terminated_length": max(ended),
         "reward": fmean(totals),
-        "reward_std": stdev(totals),
+        "reward_std": deviation(totals),
         "reward/min": min(totals),
         "reward/max": max(totals),
         "advantages/min": min(gains),
         "advantages/max": max(gains),
     }
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation with Bessel's correction; 0 for a single number."""
+    return stdev(values) if len(values) > 1 else 0.0
+
+
+def repetition(tokens: Sequence[int]) -> float:
+    """Return the share of a completion's 8-grams that occurred in it before; 0 for a short one.
+
+    Keys of JSON and set phrases are shorter, so that several objects of an answer do not count.
+
+    >>> repetition(range(20)), repetition([1, 2] * 10)
+    (0.0, 0.8461538461538461)
+    """
+    several = [tuple(tokens[at : at + REPEATED]) for at in range(len(tokens) - REPEATED + 1)]
+    return 1 - len(set(several)) / len(several) if several else 0.0
 
 
 def log_rollouts(

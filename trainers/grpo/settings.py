@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from harness.errors import UsageError
 from harness.models.learning.loss_types import Level, LossType, Scale
 from harness.options import Only
+from harness.trainers.alarms import OnAlarm
 from harness.trainers.settings import Range, TrainingSettings
 
 
@@ -30,6 +31,8 @@ class Settings(TrainingSettings):
         "generation_micro_batch_size",
         "keep_rollouts",
         "infrastructure_limit",
+        "alarms",
+        "log_completions",
     )
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
@@ -89,6 +92,11 @@ class Settings(TrainingSettings):
     infrastructure_limit: float = 0.05
     """Share of a round's rollouts that nodes, sandboxes, servers and judges may lose; above it the
     training stops before it learns from them."""
+    alarms: OnAlarm = "note"
+    """What is done where a training goes nowhere: nothing, a note, or `stop` with a saved state."""
+    log_completions: bool = False
+    """Keep every round's prompts, completions, rewards and advantages as a table: in
+    `completions/*.parquet`, and in W&B if it is told."""
     keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
 

@@ -14,6 +14,7 @@ from harness.models.pipeline import PromptedModel
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
 from harness.trainers.grpo.method import GrpoMethod
+from harness.trainers.loggers import check_loggers
 from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
 
 
@@ -57,29 +58,41 @@ class GrpoTrainer(GrpoMethod):
     def _train(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
+        from harness.trainers.grpo.completions import rows_of, table_of, write_completions
         from harness.trainers.grpo.loop import GrpoLearner, RewardedRound
         from harness.trainers.grpo.rewards import ROLLOUTS, log_rollouts
         from harness.trainers.learner import train
         from harness.trainers.policy import accelerator_of
-        from harness.trainers.session import Session, last
+        from harness.trainers.session import Session, gather, last
 
         self._check(chat)
         settings, accelerator = self.settings, accelerator_of(self.settings, chat)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = GrpoLearner(self, chat, accelerator, seed=run.seed)
         session = Session(
-            run, learner.export, report_to=settings.report_to, settings=self.describe()
+            run,
+            learner.export,
+            report_to=settings.report_to,
+            settings=self.describe(),
+            on_alarm=settings.alarms,
         )
+        log = Curve(run.out / ROLLOUTS)
         if run.main:
-            log, turns = Curve(run.out / ROLLOUTS), settings.num_iterations
             log.cut(session.done)
 
-            def keep(number: int, made: RewardedRound) -> None:
+        def keep(number: int, made: RewardedRound) -> None:
+            first, parse = number * settings.num_iterations + 1, model.prompt.parse
+            if settings.log_completions:
+                given = made.prompts, made.groups, made.rewards, made.advantages
+                table = table_of(gather(rows_of(first, *given)))
+                if run.main:
+                    write_completions(run.out, first, table)
+                    session.log_table("completions", table, first)
+            if run.main:
                 groups = made.groups[: settings.keep_rollouts]
-                first, parse = number * turns + 1, model.prompt.parse
                 log_rollouts(log, first, groups, made.rewards, made.advantages, parse)
 
-            learner.log = keep
+        learner.log = keep
         run.progress.note(
             memory_note(
                 learner.network,
@@ -91,8 +104,13 @@ class GrpoTrainer(GrpoMethod):
         return {
             **facts,
             "reward": last(run, "reward"),  # of the last step that began a round
+            "alarms": [alarm.describe() for alarm in session.alarms.raised],
             **training_facts(examples, dropped, learner.network),
         }
+
+    def check_installation(self) -> None:
+        """Raise what `report_to` lacks: a package or a key."""
+        check_loggers(self.settings.report_to)
 
     def check(self, run: TrainingRun) -> None:
         """Raise what `train` would of settings, packages and clips; no network is loaded.

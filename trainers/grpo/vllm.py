@@ -160,6 +160,32 @@ class VllmChat:
         return response
 
 
+def sampling_numbers(
+    batches: Sequence[tuple[Tensor, Tensor, Tensor, Tensor]],
+) -> dict[str, float]:
+    """Return how far vLLM's log-probabilities are from the network's, in all processes, as in TRL.
+
+    Args:
+        batches: Of this process: the network's log-probabilities (B × T), vLLM's (B × T), the mask
+            (B × T) and `sampler_ratio` (B × 1).
+    """
+    found = []
+    for old, drawn, mask, ratio in batches:
+        apart = (old - drawn).abs()[mask.bool()]
+        apart = apart[~apart.isnan()]  # a token whose probability vLLM does not say
+        most = float(apart.max()) if apart.numel() else 0.0
+        found.append((float(apart.sum()), apart.numel(), most, ratio.flatten().tolist()))
+    sums, counts, most_apart, several = zip(*gather(found), strict=True)
+    ratios = [ratio for some in several for ratio in some]
+    return {
+        "sampling/sampling_logp_difference/mean": sum(sums) / max(1, sum(counts)),
+        "sampling/sampling_logp_difference/max": max(most_apart),
+        "sampling/importance_sampling_ratio/min": min(ratios),
+        "sampling/importance_sampling_ratio/mean": sum(ratios) / len(ratios),
+        "sampling/importance_sampling_ratio/max": max(ratios),
+    }
+
+
 def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor) -> Tensor:
     """Return the network's probabilities of whole responses over vLLM's (B × 1), as TRL corrects.
 

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from harness.options import Only, with_options
 from harness.task import Task
 from harness.trainer import Trainer, TrainingRun
+from harness.trainers.loggers import check_loggers
 from harness.trainers.network import memory_note, trainable, training_facts
 from harness.trainers.settings import Range, TrainingSettings
 from harness.trainers.sft.descriptions import (
@@ -80,6 +81,10 @@ class Sft(Trainer):
     def describe(self) -> Mapping[str, object]:
         """Return every setting."""
         return {"descriptions": self.descriptions, **self.settings.describe(), **self.own}
+
+    def check_installation(self) -> None:
+        """Raise what `report_to` lacks: a package or a key."""
+        check_loggers(self.settings.report_to)
 
     def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Check every sample, train, and write the checkpoint.
