@@ -2,23 +2,23 @@
 
 from harness.models.composition import Composition
 from harness.models.pipeline import PromptedModel
-from harness.models.presets.preset import preset_of, with_preset
 from harness.models.questions import Questions
+from harness.models.vendors.settings import vendor_settings, with_vendor_settings
 from harness.models.vlm.dialect import dialect as dialect_of
 from harness.options import Carried, with_options
 
 
-@with_preset
+@with_vendor_settings
 @with_options(Composition)
 def vlm(
-    parts: Composition, *, dialect: Carried[str], preset: Carried[str | None] = None
+    parts: Composition, *, dialect: Carried[str], vendor: Carried[str | None] = None
 ) -> PromptedModel:
     """A chat VLM, asked for boxes or points as its family is, which are then segmented.
 
     Args:
         dialect: The family: internvl3_5, glm_v, gemma, molmo2, paligemma2 or rex_omni.
-        preset: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where
-            the others are not given; see models/presets.
+        vendor: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where
+            the others are not given; see models/vendors.
     """
     chosen = dialect_of(dialect)
     return PromptedModel(
@@ -27,6 +27,6 @@ def vlm(
         words=Questions(),
         coordinates=chosen.coordinates,
         marks=chosen.marks,
-        preset=None if preset is None else preset_of(preset),
+        vendor=None if vendor is None else vendor_settings(vendor),
         **parts.build(chosen.coordinates, method="vlm"),
     )
