@@ -1,7 +1,8 @@
 """Boards as data: the rows, columns and trainings of a table, in one TOML file each.
 
-docs/published.md has an example; the keys are the fields of the classes below. A package brings
-boards by an entry point in `harness.boards`: a function that returns the folder of its files.
+docs/published.md has an example; the keys are the fields of the classes below. A preset is replaced
+by its SPEC when a file is read. A package brings boards by an entry point in `harness.boards`: a
+function that returns the folder of its files.
 """
 
 import inspect
@@ -14,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness import plugins
+from harness import plugins, presets
 from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.published_results import PAPERS, PublishedResult, published_results
 from harness.papers import same_value
@@ -268,8 +269,10 @@ def read(path: Path) -> Definition:
         trainings = plain.get("trainings", {}).items()
         parts = {
             "columns": tuple(_made(Column, one) for one in plain["columns"]),
-            "rows": tuple(_made(BoardRow, one) for one in plain["rows"]),
-            "trainings": {name: _made(TrainingStep, one) for name, one in trainings},
+            "rows": tuple(_made(BoardRow, _resolved(one, "model")) for one in plain["rows"]),
+            "trainings": {
+                name: _made(TrainingStep, _resolved(one, "start")) for name, one in trainings
+            },
         }
         made = _made(Definition, {**plain, **parts, "file": path})
         named = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
@@ -282,6 +285,14 @@ def read(path: Path) -> Definition:
             found=f"{type(error).__name__}: {error}",
         ) from error
     return made
+
+
+def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a table with a preset under a key replaced by its SPEC."""
+    text = plain.get(key)
+    if not text or not isinstance(text, str):
+        return plain
+    return {**plain, key: str(presets.resolve(parse(text)))}
 
 
 def _made(kind: type[T], plain: Mapping[str, Any]) -> T:
