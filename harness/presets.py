@@ -18,11 +18,12 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
 from harness import plugins
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import DataError, HarnessError, UnknownPlugin, UsageError
 from harness.spec import Spec, Value, parse
 
 FOLDER = Path(__file__).parent / "models" / "presets"
@@ -74,6 +75,24 @@ def presets() -> Mapping[str, Preset]:
     """
     installed = plugins.installed_plugins("presets")
     return _read((FOLDER, *(Path(plugins.load("presets", name)()) for name in installed)))
+
+
+def preset(name: str) -> Preset:
+    """Return a preset by its name.
+
+    Raises:
+        UnknownPlugin: there is none; the nearest names are given.
+    """
+    known = presets()
+    if name not in known:
+        near = get_close_matches(name, known, n=3, cutoff=0.4)
+        raise UnknownPlugin(
+            f"preset {name!r}",
+            expected="a name of `harness list presets`",
+            found="none of that name",
+            fix=f"Did you mean {', '.join(near)}?" if near else "",
+        )
+    return known[name]
 
 
 def resolve(spec: Spec) -> Spec:
@@ -155,11 +174,12 @@ def _changed(spec: Spec, given: Mapping[str, Value]) -> Spec:
     arguments = dict(spec.arguments)
     for name, value in given.items():
         backend = arguments.get("backend") or _usual_backend(spec.name)
-        own = name in arguments or plugins.accepts("models", spec.name, name)
-        if not own and isinstance(backend, Spec) and plugins.accepts("backends", backend.name, name):
+        if name in arguments or plugins.accepts("models", spec.name, name):
+            arguments[name] = value
+        elif isinstance(backend, Spec) and plugins.accepts("backends", backend.name, name):
             arguments["backend"] = Spec(backend.name, {**backend.arguments, name: value})
         else:
-            arguments[name] = value
+            arguments[name] = value  # which the model refuses, naming the nearest
     return Spec(spec.name, arguments)
 
 
