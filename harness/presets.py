@@ -85,12 +85,13 @@ def preset(name: str) -> Preset:
     """
     known = presets()
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.4)
+        every = [*known, *plugins.installed_plugins("models")]
+        near = get_close_matches(name, every, n=3, cutoff=0.4) or sorted(known)[:3]
         raise UnknownPlugin(
-            f"preset {name!r}",
-            expected="a name of `harness list presets`",
+            f"model {name!r}",
+            expected="the name of a model or a preset, or a checkpoint's folder or name",
             found="none of that name",
-            fix=f"Did you mean {', '.join(near)}?" if near else "",
+            fix=f"Did you mean {', '.join(near)}? See `harness list presets` and `models`.",
         )
     return known[name]
 

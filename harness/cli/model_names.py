@@ -13,7 +13,8 @@ from harness.cli.output import note
 from harness.cli.spec_arguments import specs
 from harness.errors import UsageError
 from harness.models.backends import checkpoint
-from harness.spec import Spec, parse
+from harness.models.own_prompt import text_of_file
+from harness.spec import Spec, Value, parse
 
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
@@ -28,7 +29,7 @@ def model_specs(texts: Sequence[str] | None, *, tell: bool = True) -> list[Spec]
     named = (
         [(text, _of_checkpoint(text))]
         if _is_checkpoint(text)
-        else [(str(spec), presets.resolve(spec)) for spec in specs([text], "--model")]
+        else [(str(spec), _spelled_out(spec)) for spec in specs([text], "--model")]
         for text in texts
     )
     found = [pair for several in named for pair in several]
@@ -39,6 +40,19 @@ def model_specs(texts: Sequence[str] | None, *, tell: bool = True) -> list[Spec]
             elif _is_checkpoint(text):
                 _tell_adapter(text, spec)
     return [spec for _, spec in found]
+
+
+def _spelled_out(spec: Spec) -> Spec:
+    """Return a SPEC without presets, and with the words of a prompt that lies in a file."""
+    spec = presets.resolve(spec)
+    if spec.name not in plugins.installed_plugins("models"):
+        presets.preset(spec.name)  # raises, naming the nearest
+    inner: dict[str, Value] = {
+        key: _spelled_out(value) if isinstance(value, Spec) else text_of_file(str(value))
+        for key, value in spec.arguments.items()
+        if (key in presets.INNER and isinstance(value, Spec)) or key == "prompt"
+    }
+    return Spec(spec.name, {**spec.arguments, **inner})
 
 
 def model_spec(text: str) -> Spec:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from harness.models.composition import Composition
+from harness.models.own_prompt import asked_with, own_template
 from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
@@ -21,21 +22,25 @@ PROMPTS: dict[str, type[Locate] | type[VisionReasoner]] = {
 def qwen_vl(
     parts: Composition,
     *,
-    prompt: Carried[Literal["visionreasoner", "locate"]] = "visionreasoner",
+    prompt: Carried[str] = "visionreasoner",
+    grammar: Carried[Literal["visionreasoner", "locate"]] = "locate",
     vendor: Carried[str | None] = None,
 ) -> PromptedModel:
     """Qwen2.5-VL or Qwen3-VL through a backend: prompted for boxes, which are then segmented.
 
     Args:
         prompt: `visionreasoner`: its prompt and 840 × 840 canvas; `locate`: Qwen's own grounding
-            request at native resolution.
+            request at native resolution; or a text of your own with {question}, or file:PATH.
+        grammar: Of a text of your own: the format that places are read in, and the canvas.
         vendor: A vendor's own evaluation, such as qwen3_vl_report, whose values count where the
             others are not given; see models/vendors.
     """
-    return PromptedModel(
+    template = own_template("qwen_vl", prompt, PROMPTS)
+    model = PromptedModel(
         name=f"qwen_vl/{prompt}",
-        prompt=PROMPTS[prompt](),
+        prompt=PROMPTS[grammar if template is not None else prompt](),
         words=Questions(),
         vendor=None if vendor is None else vendor_settings(vendor),
         **parts.build(method="qwen_vl"),
     )
+    return asked_with(model, template)

@@ -1,6 +1,7 @@
 """A chat VLM of a family that has its own request and grammar for places (`dialects/`)."""
 
 from harness.models.composition import Composition
+from harness.models.own_prompt import asked_with, own_template
 from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.vendors.settings import vendor_settings, with_vendor_settings
@@ -11,17 +12,23 @@ from harness.options import Carried, with_options
 @with_vendor_settings
 @with_options(Composition)
 def vlm(
-    parts: Composition, *, dialect: Carried[str], vendor: Carried[str | None] = None
+    parts: Composition,
+    *,
+    dialect: Carried[str],
+    prompt: Carried[str] = "dialect",
+    vendor: Carried[str | None] = None,
 ) -> PromptedModel:
     """A chat VLM, asked for boxes or points as its family is, which are then segmented.
 
     Args:
         dialect: The family: internvl3_5, glm_v, gemma, molmo2, paligemma2 or rex_omni.
+        prompt: `dialect`: the family's own request for places; or a text of your own with
+            {question}, or file:PATH, whose response is read in the family's format.
         vendor: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where
             the others are not given; see models/vendors.
     """
     chosen = dialect_of(dialect)
-    return PromptedModel(
+    model = PromptedModel(
         name=f"vlm/{chosen.name}",
         prompt=chosen,
         words=Questions(),
@@ -30,3 +37,4 @@ def vlm(
         vendor=None if vendor is None else vendor_settings(vendor),
         **parts.build(chosen.coordinates, method="vlm"),
     )
+    return asked_with(model, own_template("vlm", prompt, ["dialect"]))
