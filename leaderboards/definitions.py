@@ -17,7 +17,12 @@ from typing import Any, TypeVar
 
 from harness import plugins, presets
 from harness.errors import DataError, HarnessError, UsageError
-from harness.leaderboards.published_results import PAPERS, PublishedResult, published_results
+from harness.leaderboards.published_results import (
+    PublishedResult,
+    papers,
+    published_results,
+    title_of,
+)
 from harness.papers import same_value
 from harness.spec import Spec, Value, parse
 
@@ -155,7 +160,7 @@ class Definition:
     @property
     def heading(self) -> str:
         """Title with the paper and the table, where it is a paper's."""
-        where = f"{PAPERS[self.paper]}, Table {self.table}: " if self.paper in PAPERS else ""
+        where = f"{title_of(self.paper)}, Table {self.table}: " if self.paper in papers() else ""
         return where + self.title
 
     def printed(
@@ -253,7 +258,7 @@ def methods_of(definition: Definition) -> list[Method]:
 @cache
 def methods() -> tuple[Method, ...]:
     """Return the methods of the installed boards of papers, variants of ablations last."""
-    of_papers = [one for one in definitions() if one.paper in PAPERS]
+    of_papers = [one for one in definitions() if one.paper in papers()]
     found = [method for one in of_papers for method in methods_of(one)]
     return tuple(sorted(found, key=lambda method: "[" in method.row.row))
 
