@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, ModelError, UsageError
 from harness.interchange import (
     answer_to_json,
     as_requested,
@@ -167,8 +167,8 @@ def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[tuple[str, 
         return math.inf if value is None else value
 
     for unit in sorted(done, key=headline)[:SHOWN]:
-        shown = f"{unit.unit} ({headline(unit):.4f}{', failed' if unit.failed else ''})"
-        yield unit.unit, shown
+        number = f"{value:.4f}" if math.isfinite(value := headline(unit)) else "no score"
+        yield unit.unit, f"{unit.unit} ({number}{', failed' if unit.failed else ''})"
 
 
 def _reasons(
@@ -219,8 +219,9 @@ def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
     """Return the target's answer, written as a response and read again with oracle perception."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
-    seeing = reader.with_perception(oracle, oracle)
-    read = seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+    with plugin_errors(f"model {type(reader).__name__} on {sample.id}", ModelError):
+        seeing = reader.with_perception(oracle, oracle)
+        read = seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
     return check_predictions([sample.query], [read])[0]  # as an evaluation does
 
 
