@@ -9,7 +9,7 @@ from harness.cli.main import main
 from harness.errors import DataError
 from harness.leaderboards import published_results as published
 from harness.leaderboards.board import build
-from harness.leaderboards.definitions import find
+from harness.leaderboards.definitions import definitions, find, methods
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.row import row
@@ -28,6 +28,12 @@ title = "ReasonSeg"
 columns = [{task = "reason_seg(split=val,protocol=seg/lisa)", metrics = ["gIoU"]}]
 rows = [{row = "Zebra-7B", model = "visionreasoner-7b"}]
 """
+
+
+def forget():
+    """Forget the boards that this process has read: packages are installed between processes."""
+    definitions.cache_clear()
+    methods.cache_clear()
 
 
 @pytest.fixture
@@ -49,8 +55,10 @@ def package(tmp_path, monkeypatch):
         entry = "[harness.boards]\nzebra = zebra_of_a_test:boards\n"
         (about / "entry_points.txt").write_text(entry)
         monkeypatch.syspath_prepend(str(tmp_path))
+        forget()
 
     yield install
+    forget()
     sys.modules.pop("zebra_of_a_test", None)
 
 
