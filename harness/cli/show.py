@@ -48,9 +48,14 @@ def _list_presets(arguments: Namespace) -> int:
     known = presets.presets()
     if arguments.name is not None:
         known = {arguments.name: presets.preset(arguments.name)}
-    described = [
-        {"name": one.name, "about": one.about, "task": one.task, "model": str(one.model)}
-        | ({"needs": list(one.needs)} if one.needs else {})
+    described: list[dict[str, object]] = [
+        {
+            "name": one.name,
+            "about": one.about,
+            "task": one.task,
+            "needs": list(one.needs),
+            "model": str(one.model),
+        }
         for one in known.values()
     ]
     if arguments.json:

@@ -1,6 +1,7 @@
 """Presets: published models under a short name, one source for commands and boards."""
 
 import re
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -139,6 +140,18 @@ def test_a_checkpoint_without_a_training_finds_its_model_by_its_architecture(tin
     (spec,) = requested_models([str(tiny_qwen)], tell=True)
     assert str(spec) == f"qwen_vl(checkpoint={tiny_qwen})"
     assert "Qwen2_5_VLForConditionalGeneration" in capsys.readouterr().err
+
+
+def test_what_a_checkpoint_cannot_say_is_asked_for_with_the_command(
+    tiny_qwen, shapes, tmp_path, capsys
+):
+    task = ["--tasks", "reason_seg", "--data", str(shapes), "--subset", "first1"]
+    given = [*task, "--out", str(tmp_path / "runs"), "--quiet"]
+    assert main(["eval", "--model", str(tiny_qwen), *given]) == 2
+    typed = re.search(r"--model (\S+)", capsys.readouterr().err.replace("\n", ""))
+    (model,) = shlex.split(typed[1])
+    assert model.startswith("qwen_vl(") and "segmenter=grabcut" in model
+    assert main(["eval", "--model", model, *given]) == 0
 
 
 @pytest.mark.parametrize("config", ['{"architectures": ["BertModel"]}', "{}", None])
