@@ -124,7 +124,7 @@ def test_tasks_take_what_the_page_gives_them(text):
 
 @pytest.mark.parametrize("text", MODELS)
 def test_a_real_checkpoint_stands_with_its_segmenter_and_propagator(text):
-    for spec in parse_list(text):
+    for spec in specs(text):
         for one in compositions(spec):
             if one.arguments.get("checkpoint", one.name) in ("pocket", "runs/pocket"):
                 continue  # its own defaults are what it was trained with
