@@ -28,8 +28,8 @@ def write(folder: Path, model: Spec) -> None:
         folder: The folder of the checkpoint, or of an adapter.
         model: The model of the training; only its name and its carried options are written.
     """
-    # Beside a preset the defaults do not count.
-    usual = {} if model.arguments.get("preset") else _defaults(model.name)
+    # Beside a vendor's settings the defaults do not count.
+    usual = {} if model.arguments.get("vendor") else _defaults(model.name)
     known = {**usual, **model.arguments}
     carried = carried_names(plugins.load("models", model.name))
     kept = {name: one for name, one in known.items() if name in carried}

@@ -49,7 +49,7 @@ class Deviation:
     paper: str
     """Value of the paper."""
     of: str = "paper"
-    """Source of that value: the paper's, or a preset's."""
+    """Source of that value: the paper's, or a vendor's."""
 
     def __str__(self) -> str:
         return f"{self.setting} {self.used} ({self.of}: {self.paper})"
@@ -101,7 +101,7 @@ def _read_paper(path: Path) -> dict[str, Any]:
 def deviations(
     model: str, description: Mapping[str, object], forms: Iterable[AnswerForm], task: str = ""
 ) -> list[Deviation]:
-    """List the settings in which a model differs from its paper, and its preset, on a task.
+    """List the settings in which a model differs on a task from its paper, and from its vendor.
 
     Args:
         model: The model's SPEC, as it is recorded.
@@ -114,7 +114,7 @@ def deviations(
     except HarnessError:  # the name of a ready model, which nobody declares
         return []
     of_paper = _deviations(spec, description, frozenset(forms), task)
-    return [*of_paper, *_deviations_of_preset(description)]
+    return [*of_paper, *_deviations_of_vendor(description)]
 
 
 def _deviations(
@@ -141,17 +141,17 @@ def _deviations(
             yield Deviation(one.setting, _format_value(used), one.published or first)
 
 
-def _deviations_of_preset(description: Mapping[str, object]) -> Iterator[Deviation]:
-    """Yield the values of the recorded preset that the recorded settings are not."""
-    preset, chat = description.get("preset"), description.get("chat")
-    if not isinstance(preset, Mapping):
+def _deviations_of_vendor(description: Mapping[str, object]) -> Iterator[Deviation]:
+    """Yield the values of the vendor's recorded settings that the run's are not."""
+    vendor, chat = description.get("vendor"), description.get("chat")
+    if not isinstance(vendor, Mapping):
         return
     for part, recorded in (("settings", description), ("backend", chat)):
-        for setting, value in preset[part].items():
+        for setting, value in vendor[part].items():
             used = recorded.get(setting) if isinstance(recorded, Mapping) else None
             if used != value:
                 ours, theirs = (_format_value(one)[:SHOWN] for one in (used, value))
-                yield Deviation(setting, ours, theirs, of=f"preset {preset['name']}")
+                yield Deviation(setting, ours, theirs, of=f"vendor's {vendor['name']}")
 
 
 def _recorded_part(description: Mapping[str, object], path: str) -> object:

@@ -35,6 +35,7 @@ Kind: TypeAlias = Literal[
     "judges",
     "text_sources",
     "boards",
+    "presets",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of plugins."""

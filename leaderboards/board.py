@@ -4,6 +4,7 @@ Rows share a table only if task, version, split, protocol, judge, subset and the
 are equal, because a number by another protocol or on other samples is another quantity.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ from harness.leaderboards.runs import (
 from harness.leaderboards.unit_values import unit_failures, unit_values
 from harness.provenance import is_rehearsal
 from harness.record import MANIFEST, SCORES, Run
+from harness.run.score import PREDICTIONS
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
 from harness.statistics.bootstrap import intervals
@@ -207,6 +209,7 @@ def build(
                 made = row(run)
                 of_benchmark = published and is_benchmark(run, made)
                 read.append((run, replace(made, of_benchmark=of_benchmark)))
+    read = _without_collisions(read, refused)
     if definition is not None:
         title = definition.heading
         reasons = [LeftOff.of(definition, made) for _, made in read]
@@ -231,6 +234,37 @@ def build(
         refused=tuple(Refused.of(folder, error) for folder, error in (refused or {}).items()),
         left_off=tuple(left_off),
     )
+
+
+def _without_collisions(
+    read: Sequence[tuple[Run, Row]], refused: dict[Path, StoreError] | None
+) -> list[tuple[Run, Row]]:
+    """Refuse runs of predictions that have one name in one table.
+
+    Predictions are one method if their names are equal, so that nobody knows which run counts.
+    """
+    same: dict[tuple[Key, str], list[Path]] = {}
+    for run, made in read:
+        same.setdefault((key(made), made.model_spec), []).append(run.folder)
+    kept: list[tuple[Run, Row]] = []
+    for run, made in read:
+        folders = same[key(made), made.model_spec]
+        with refusals(run.folder, refused):
+            if made.model_spec.startswith(f"{PREDICTIONS}(") and len(folders) > 1:
+                raise StoreError(
+                    f"run {run.folder}",
+                    expected=f"one run of the predictions {made.model!r} in a table",
+                    found=" and ".join(_told_apart(folders)),
+                    fix="Score one of them under another --name, or take one of them away.",
+                )
+            kept.append((run, made))
+    return kept
+
+
+def _told_apart(folders: Sequence[Path]) -> list[str]:
+    """Return the parts of folders' paths that differ, as nothing above them is published."""
+    shared = os.path.commonpath(folders)
+    return [os.path.relpath(folder, shared) for folder in folders]
 
 
 def metric_names(made: Row) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Boards as data: the rows, columns and trainings of a table, in one TOML file each.
 
-docs/published.md has an example; the keys are the fields of the classes below. A package brings
-boards by an entry point in `harness.boards`: a function that returns the folder of its files.
+docs/published.md has an example; the keys are the fields of the classes below. A preset is replaced
+by its SPEC when a file is read. A package brings boards by an entry point in `harness.boards`: a
+function that returns the folder of its files.
 """
 
 import inspect
@@ -14,9 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness import plugins
+from harness import plugins, presets
 from harness.errors import DataError, HarnessError, UsageError
-from harness.leaderboards.published_results import PAPERS, PublishedResult, published_results
+from harness.leaderboards.published_results import (
+    PublishedResult,
+    papers,
+    published_results,
+    title_of,
+)
 from harness.papers import same_value
 from harness.spec import Spec, Value, parse
 
@@ -154,7 +160,7 @@ class Definition:
     @property
     def heading(self) -> str:
         """Title with the paper and the table, where it is a paper's."""
-        where = f"{PAPERS[self.paper]}, Table {self.table}: " if self.paper in PAPERS else ""
+        where = f"{title_of(self.paper)}, Table {self.table}: " if self.paper in papers() else ""
         return where + self.title
 
     def printed(
@@ -252,7 +258,7 @@ def methods_of(definition: Definition) -> list[Method]:
 @cache
 def methods() -> tuple[Method, ...]:
     """Return the methods of the installed boards of papers, variants of ablations last."""
-    of_papers = [one for one in definitions() if one.paper in PAPERS]
+    of_papers = [one for one in definitions() if one.paper in papers()]
     found = [method for one in of_papers for method in methods_of(one)]
     return tuple(sorted(found, key=lambda method: "[" in method.row.row))
 
@@ -268,8 +274,10 @@ def read(path: Path) -> Definition:
         trainings = plain.get("trainings", {}).items()
         parts = {
             "columns": tuple(_made(Column, one) for one in plain["columns"]),
-            "rows": tuple(_made(BoardRow, one) for one in plain["rows"]),
-            "trainings": {name: _made(TrainingStep, one) for name, one in trainings},
+            "rows": tuple(_made(BoardRow, _resolved(one, "model")) for one in plain["rows"]),
+            "trainings": {
+                name: _made(TrainingStep, _resolved(one, "start")) for name, one in trainings
+            },
         }
         made = _made(Definition, {**plain, **parts, "file": path})
         named = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
@@ -282,6 +290,14 @@ def read(path: Path) -> Definition:
             found=f"{type(error).__name__}: {error}",
         ) from error
     return made
+
+
+def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a table with a preset under a key replaced by its SPEC."""
+    text = plain.get(key)
+    if not text or not isinstance(text, str):
+        return plain
+    return {**plain, key: str(presets.resolve(parse(text)))}
 
 
 def _made(kind: type[T], plain: Mapping[str, Any]) -> T:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.leaderboards.published_results import PAPERS
+from harness.leaderboards.published_results import title_of
 from harness.leaderboards.row import Reproduction, Row, TrainingInfo
 from harness.scores import Better
 from harness.statistics.paired import Comparison
@@ -111,7 +111,7 @@ def paper_note(row: Row) -> str:
     found = row.published
     if found is None:
         return ""
-    where = f"{PAPERS[found.paper]}, Table {found.table}, {found.row}"
+    where = f"{title_of(found.paper)}, Table {found.table}, {found.row}"
     return f"{row.name} ({row.run}): {where}: {comparison_text(found)}"
 
 

@@ -6,7 +6,7 @@ get their seed, commit or device, or else a number in the order in which they we
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePath
 
@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.leaderboards.row import Row
 from harness.spec import Spec, Value, parse
 
+LONGEST_TEXT = 30  # characters of a prompt or a system message, where they tell models apart
 MAX_SETTINGS = 3  # settings that are tried together before all that differ are named
 Settings = Mapping[str, str]
 
@@ -127,9 +128,24 @@ def _labels_of(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
     ]
 
 
+def _shorten_texts(values: Iterable[str]) -> dict[str, str]:
+    """Cut texts after as few words as distinguish them, at least LONGEST_TEXT characters."""
+    known = {value: value.strip('"') for value in values}
+    for length in range(LONGEST_TEXT, max(map(len, known.values())) + LONGEST_TEXT, LONGEST_TEXT):
+        short = {
+            value: text if len(text) <= length else f"{text[:length].rstrip()}…"
+            for value, text in known.items()
+        }
+        if len(set(short.values())) == len(known):
+            return {value: f'"{text}"' for value, text in short.items()}
+    return {value: value for value in known}
+
+
 def _shorten_paths(values: Sequence[str]) -> dict[str, str]:
-    """Shorten paths to as few of their last parts as distinguish them."""
+    """Shorten paths to as few of their last parts as distinguish them, and texts likewise."""
     known = dict.fromkeys(values)
+    if any(value.startswith('"') for value in known):
+        return _shorten_texts(known)
     longest = max((len(PurePath(value).parts) for value in known), default=1)
     for count in range(1, longest + 1):
         short = {value: "/".join(PurePath(value).parts[-count:]) or value for value in known}

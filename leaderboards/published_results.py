@@ -1,18 +1,21 @@
 """Numbers that papers print (`published/<paper>.csv`), and the rows that they make on boards.
 
 docs/published.md describes the columns. Published rows have no rank and no interval, and neither
-ranks nor the gate read them.
+ranks nor the gate read them. A package brings a paper's numbers by a CSV beside its boards, in the
+folder that its entry point in `harness.boards` returns.
 """
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.errors import DataError
 from harness.leaderboards.row import Row
 from harness.record import Run
 
@@ -24,10 +27,15 @@ PAPERS: Mapping[str, str] = {
     "videoseg_r1": "VideoSeg-R1",
     "vr_ttrl": "VR-TTRL",
 }
+COLUMNS = ("table", "row", "task", "split", "metric", "protocol", "printed")
+"""Columns that a file must have; the others are empty, or as PublishedResult has them."""
+KNOWN = ("stated", "assumed", "unknown")
+"""Ways in which the protocol of a number is known."""
 SCALES = {"percent": 0.01, "fraction": 1.0}
 """Factors of the units of scores; a number in another unit is no score."""
 GENERATED = "shapes.json"
 """File at the root of a generated world, which published numbers are not of."""
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z")
 MIN_SAMPLES = 100
 """Samples of a benchmark of unknown size; the examples in this repository have fewer."""
 
@@ -39,19 +47,21 @@ class PublishedResult:
     paper: str
     table: str
     row: str
-    backbone: str
-    benchmark: str
     task: str
     split: str
-    part: str
-    subset: str
     metric: str
     protocol: str
-    protocol_is: str
     printed: str
-    unit: str
-    defect: str
-    note: str
+    title: str = ""
+    """The paper's name for people, in the first line of a package's file; empty: the file's."""
+    backbone: str = ""
+    benchmark: str = ""
+    part: str = ""
+    subset: str = ""
+    protocol_is: str = "stated"
+    unit: str = "percent"
+    defect: str = ""
+    note: str = ""
 
     @property
     def is_score(self) -> bool:
@@ -94,7 +104,7 @@ class PublishedRow:
     def name(self) -> str:
         """The row's name, and where it has a twin the paper's table."""
         first = self.results[0]
-        source = f", {PAPERS[first.paper]} Table {first.table}"
+        source = f", {title_of(first.paper)} Table {first.table}"
         return first.name + source * self.has_twin
 
     def to_json(self) -> dict[str, object]:
@@ -109,7 +119,7 @@ class PublishedRow:
             "comparable": self.is_comparable,
             "source": {
                 **{key: getattr(first, key) for key in copied},
-                "title": PAPERS[first.paper],
+                "title": title_of(first.paper),
                 "defect": "; ".join(
                     dict.fromkeys(one.defect for one in self.results if one.defect)
                 ),
@@ -118,14 +128,78 @@ class PublishedRow:
         }
 
 
-@cache
+def papers() -> Mapping[str, str]:
+    """Return the titles of the papers whose numbers are here, those of harness first."""
+    others = {name: title_of(name) for name in _files_of_packages()}
+    return {**PAPERS, **others}
+
+
+def title_of(paper: str) -> str:
+    """Return a paper's name for people."""
+    if paper in PAPERS:
+        return PAPERS[paper]
+    return next((one.title for one in published_results(paper) if one.title), paper)
+
+
 def published_results(paper: str) -> tuple[PublishedResult, ...]:
-    """Return the numbers of a paper in the order of its tables; none of an unknown paper."""
-    if paper not in PAPERS:
-        return ()
-    with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
-        lines: Iterable[dict[str, Any]] = csv.DictReader(file)
-        return tuple(PublishedResult(paper=paper, **line) for line in lines)
+    """Return the numbers of a paper in the order of its tables; none of an unknown paper.
+
+    Raises:
+        DataError: a package's file is not in the form.
+    """
+    if paper in PAPERS:
+        return _read(FOLDER / f"{paper}.csv")
+    path = _files_of_packages().get(paper)
+    return () if path is None else _read(path)
+
+
+def _files_of_packages() -> Mapping[str, Path]:
+    """Return the files beside the boards of packages, by the paper's short name.
+
+    Raises:
+        DataError: two files have one name.
+    """
+    found: dict[str, Path] = {}
+    for name in plugins.installed_plugins("boards"):
+        for path in sorted(Path(plugins.load("boards", name)()).glob("*.csv")):
+            other = PAPERS.get(path.stem) or found.setdefault(path.stem, path)
+            if other != path:
+                raise DataError(
+                    f"published numbers {path}", expected="a name of its own", found=str(other)
+                )
+    return found
+
+
+@cache
+def _read(path: Path) -> tuple[PublishedResult, ...]:
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file)
+        if lacking := set(COLUMNS) - {*(lines.fieldnames or ())}:
+            raise _fault(path, 1, f"the column {min(lacking)}")
+        return tuple(_result(path, number, line) for number, line in enumerate(lines, start=2))
+
+
+def _result(path: Path, number: int, line: Mapping[Any, Any]) -> PublishedResult:
+    """Return the number in a line of a file; columns that are empty have their defaults."""
+    known = {one.name for one in fields(PublishedResult)} - {"paper"}
+    if unknown := {str(name) for name in line.keys() - known}:
+        raise _fault(path, number, f"no column {min(unknown)}")
+    given = {name: value for name, value in line.items() if value or name in COLUMNS}
+    result = PublishedResult(paper=path.stem, **{k: v or "" for k, v in given.items()})
+    if not NUMBER.match(result.printed):
+        raise _fault(path, number, f"a number, not {result.printed!r}, as printed")
+    if result.protocol_is not in KNOWN:
+        raise _fault(path, number, f"{', '.join(KNOWN)}, not {result.protocol_is!r}")
+    return result
+
+
+def _fault(path: Path, number: int, expected: str) -> DataError:
+    return DataError(
+        f"published numbers {path}, line {number}",
+        expected=expected,
+        found="another line",
+        fix="docs/published.md describes the columns.",
+    )
 
 
 def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
@@ -137,7 +211,7 @@ def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...
     `made` is any row of the table; of `metrics` the headline is the first.
     """
     found: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
-    for one in (one for paper in PAPERS for one in published_results(paper)):
+    for one in (one for paper in papers() for one in published_results(paper)):
         is_here = (one.task, one.split, one.part) == (made.task, made.split, "") and one.is_score
         if is_here and one.metric in metrics and not one.subset and "[" not in one.row:
             found.setdefault((one.paper, one.name, one.protocol), {}).setdefault(one.metric, one)

@@ -37,7 +37,6 @@ from harness.models.places import (
     refuse_other_objects,
     refuse_other_scale,
 )
-from harness.models.presets.preset import Preset
 from harness.models.response_writer import key_frame_of, objects_of
 from harness.models.retry import (
     RetryRequest,
@@ -46,6 +45,7 @@ from harness.models.retry import (
     retry_unreadable,
 )
 from harness.models.tracks import joint_masks, prompts_of
+from harness.models.vendors.settings import VendorSettings
 from harness.responses import Which, storable
 from harness.thoughts import after_thought, reasoning
 from harness.types import (
@@ -114,7 +114,7 @@ class PromptedModel(ConversingModel[ChatResult]):
     """(width, height) to squash images to for questions in words; None: the processor's rule."""
     marks: tuple[str, ...] = ()
     """Special tokens that the prompt's wording has."""
-    preset: Preset | None = None
+    vendor: VendorSettings | None = None
     """The vendor's settings that it was built with, for the record."""
     retry: bool = False
     """Send a second request for a response that cannot be read (`retry`), if the backend
@@ -144,7 +144,7 @@ class PromptedModel(ConversingModel[ChatResult]):
             "max_new_tokens": self.max_new_tokens,
             "batch_size": self.batch_size,
             **({"retry": True} if self.asks_again else {}),
-            **({} if self.preset is None else {"preset": self.preset.describe()}),
+            **({} if self.vendor is None else {"vendor": self.vendor.describe()}),
         }
 
     @property

@@ -7,12 +7,13 @@ asked in a few of their own, and know the grammar of the response from their tra
 import re
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from harness.errors import ModelError
 
 Wording: TypeAlias = Literal["paper", "short"]
 """The words around a question: the published ones, or ours (`short.txt`)."""
+WORDINGS: tuple[Wording, ...] = get_args(Wording)
 
 
 @lru_cache

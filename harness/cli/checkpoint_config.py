@@ -1,18 +1,17 @@
 """Settings of `--model` from its checkpoint: those of the training, unless the SPEC has others."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import checkpoint_config, plugins
+from harness.cli.model_names import model_spec, model_specs
 from harness.cli.output import note
-from harness.cli.spec_arguments import specs
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError
 from harness.model import Model
 from harness.models.backends import adapters, checkpoint
 from harness.responses import storable
-from harness.spec import Spec, Value, parse
+from harness.spec import Spec, Value
 
 NETWORK = ("backend", "chat")
 """Arguments whose SPEC names the VLM that answers. A segmenter or a sampler has a checkpoint too,
@@ -37,53 +36,10 @@ def requested_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
 
     `tell`: print on standard error what was added.
     """
-    given = model_specs(texts)
+    given = model_specs(texts, tell=tell)
     if tell:
         tell_taken(given)
     return [as_trained(spec) for spec in given]
-
-
-def model_specs(texts: Sequence[str] | None) -> list[Spec]:
-    """Return the SPECs of `--model`; a checkpoint's folder with inference settings is one too."""
-    if not texts:
-        return specs(texts, "--model")
-    found = ([model_spec(one)] if _is_folder(one) else specs([one], "--model") for one in texts)
-    return [spec for several in found for spec in several]
-
-
-def model_spec(text: str) -> Spec:
-    """Return the SPEC of a text, or of a checkpoint's folder; raise UsageError if it is neither."""
-    if not _is_folder(text):
-        return parse(text)
-    known = checkpoint_config.read(checkpoint.find(text))
-    if known is None:
-        raise UsageError(
-            f"--model {text}",
-            expected=f"a checkpoint with {checkpoint_config.FILE}, which trainings write",
-            found="a folder without it",
-            fix=f"Name the model that asks it: NAME(checkpoint={text}); see `harness list models`.",
-        )
-    return Spec(known.name, {"checkpoint": text})
-
-
-def _is_folder(text: str) -> bool:
-    """Return True if a text is a checkpoint's folder, and no model's name.
-
-    Raises:
-        UsageError: it is a path, which no SPEC is, of no folder.
-    """
-    if not text.strip() or text in plugins.installed_plugins("models"):
-        return False
-    with suppress(OSError, RuntimeError, ValueError):  # no home, no such path
-        if Path(text).expanduser().is_dir():
-            return True
-    if "/" in text and not set(text) & set("(,:="):
-        raise UsageError(
-            f"--model {text}",
-            expected="NAME, NAME(key=value, …) or the folder of a training",
-            found="neither",
-        )
-    return False
 
 
 def as_trained(spec: Spec) -> Spec:

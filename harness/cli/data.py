@@ -14,7 +14,7 @@ from harness.cli.output import say, show_json, tell
 from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.interchange import answer_to_json
-from harness.leaderboards.published_results import PAPERS, published_results
+from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select
 from harness.run.preflight import conversion_text, problem_line, survey, undecodable
@@ -274,7 +274,7 @@ def _info(key: str, task: Task) -> dict[str, object]:
 
 def _printed_counts(task: str) -> Iterator[str]:
     """Yield the numbers of samples that papers print of a benchmark, such as how many they used."""
-    for paper, title in PAPERS.items():
+    for paper, title in papers().items():
         for one in published_results(paper):
             if one.unit == "count" and one.task == task:
                 what = " ".join(filter(None, (one.split, one.part)))

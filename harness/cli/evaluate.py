@@ -38,6 +38,8 @@ from harness.types import FailureKind
 
 SHOWN = 6
 """Maximum number of run folders that are listed at the end."""
+CLASSICAL = {"segmenter": "grabcut", "propagator": "flow"}
+"""Parts that need no weights, for a SPEC that lacks one."""
 NO_SCORES = {"refused", "lost", "decision", "shard"}
 """Keys of outcomes without scores: of a pair that was not run, of a run that the infrastructure
 failed, and of one that was stopped."""
@@ -165,7 +167,7 @@ def _evaluate_models(
                     if leads:
                         with suppress(OSError):
                             folder.parent.rmdir()  # if it holds no other run
-                        progress.note(str(error))
+                        progress.note(f"{error}{_with_classical_parts(spec, error)}")
                         shown[str(spec)][key] = {"refused": str(error)}
                     continue
                 except Unavailable as error:  # the other pairs may have all that they need
@@ -189,6 +191,15 @@ def _evaluate_models(
                         outcome |= _against(decider, run)
                     shown[str(spec)][key] = outcome
     return shown
+
+
+def _with_classical_parts(spec: Spec, error: UnsupportedAnswerForm) -> str:
+    """Return what to type for a model that lacks its segmenter or propagator; else nothing."""
+    part = str(error).partition(" of ")[0]
+    if part not in CLASSICAL or part in spec.arguments:
+        return ""
+    whole = Spec(spec.name, {**CLASSICAL, **spec.arguments})
+    return f". Without weights: --model {shlex.quote(str(whole))}"
 
 
 def _check_processes(arguments: Namespace, options: Options, size: int) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from harness import plugins
+from harness import plugins, presets
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
 from harness.spec import KINDS
@@ -19,6 +19,8 @@ def list_plugins(arguments: Namespace) -> int:
     kind = arguments.kind
     if kind is None:
         return _list_kinds(arguments)
+    if kind == "presets":
+        return _list_presets(arguments)
     known = plugins.installed_plugins(kind)
     if arguments.name is not None:
         if arguments.name not in known:
@@ -41,8 +43,38 @@ def list_plugins(arguments: Namespace) -> int:
     return 0
 
 
+def _list_presets(arguments: Namespace) -> int:
+    """List the presets, or show one with its SPEC."""
+    known = presets.presets()
+    if arguments.name is not None:
+        known = {arguments.name: presets.preset(arguments.name)}
+    described: list[dict[str, object]] = [
+        {
+            "name": one.name,
+            "about": one.about,
+            "task": one.task,
+            "needs": list(one.needs),
+            "model": str(one.model),
+        }
+        for one in known.values()
+    ]
+    if arguments.json:
+        show_json(described)
+    elif arguments.name is not None:
+        _show_one(described[0])
+    else:
+        show_columns([("name", "about"), *((one.name, one.about) for one in known.values())])
+        note = (
+            "`harness list presets NAME` shows the SPEC. `--model NAME` runs it; "
+            '`--model "NAME(max_pixels=401408)"` changes an argument.'
+        )
+        print("", *wrap_lines(note), sep="\n")
+    return 0
+
+
 def _list_kinds(arguments: Namespace) -> int:
     counts = {kind: len(plugins.installed_plugins(kind)) for kind in KINDS}
+    counts["presets"] = len(presets.presets())
     if arguments.json:
         show_json([{"kind": kind, "installed": count} for kind, count in counts.items()])
         return 0

@@ -3,8 +3,9 @@
 from argparse import Namespace
 
 from harness import plugins
-from harness.cli.checkpoint_config import as_trained, model_specs
+from harness.cli.checkpoint_config import as_trained
 from harness.cli.evaluate import evaluate
+from harness.cli.model_names import model_specs
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.run.sweep import Sweep, merge_values

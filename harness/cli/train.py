@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import plugins
+from harness import plugins, presets
 from harness.cli import checkpoints
 from harness.cli import progress as terminal
 from harness.cli.config import option_value, read_toml
@@ -73,7 +73,7 @@ def train(arguments: Namespace) -> int:
     needed = {"model": "a model to start from", "train_tasks": tasks, "data": root}
     require(given, **(needed if trainer.needs_model else {}), out=OUT)
     out: Path = given.out
-    model = parse(given.model) if given.model else None
+    model = presets.resolve(parse(given.model)) if given.model else None
     if model is not None:
         checkpoints.check_network(model)
     data = given.data.resolve() if given.data else ""

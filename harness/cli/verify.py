@@ -93,6 +93,7 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
     for key, one in verdicts:
         if not one.is_passed:
             remarks.append(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
+            remarks += [f"  {reason}" for reason in one.reasons]
         elif one.tolerance:
             why = f", because {one.why}" if one.why else ""
             remarks.append(f"{key}: up to {one.tolerance:g} below the ceiling{why}")

@@ -39,6 +39,8 @@ from harness.types import Failure, FailureKind, Prediction, Sample
 Tree: TypeAlias = Callable[..., Iterator[Prediction]]
 """Maps a folder, samples and `allow_extra` to the prediction for each sample."""
 SHOWN = 3  # entries of no sample that are named
+PREDICTIONS = "predictions"
+"""Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +257,7 @@ def _manifest(
         subset=selection.name,
         survey=survey(task, selection, allow_missing=submission.allow_missing),
         model={
-            "spec": f"predictions({submission.path.name})",
+            "spec": f"{PREDICTIONS}({submission.name})",
             "name": submission.name,
             "description": described,
         },

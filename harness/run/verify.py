@@ -15,7 +15,7 @@ all that follows it is verified.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,8 +23,13 @@ import cv2
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from harness.errors import DataError
-from harness.interchange import as_requested, prediction_from_json, prediction_to_json
+from harness.errors import DataError, ModelError, UsageError
+from harness.interchange import (
+    answer_to_json,
+    as_requested,
+    prediction_from_json,
+    prediction_to_json,
+)
 from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
 from harness.model import (
@@ -32,6 +37,7 @@ from harness.model import (
     Instance,
     MaskEmitter,
     MaskResponse,
+    Model,
     ObjectPrompt,
     Propagator,
     ResponseReader,
@@ -39,9 +45,13 @@ from harness.model import (
 )
 from harness.plugins import plugin_errors
 from harness.record import values
+from harness.responses import storable
 from harness.run.batching import samples_of, select, units
+from harness.run.evaluate import check_answerable
+from harness.run.predict import check_predictions
 from harness.run.preflight import read_once, survey
-from harness.run.scoring import score_unit
+from harness.run.scoring import failure_of, score_unit
+from harness.run.workers import forms_of
 from harness.scores import UnitScore
 from harness.task import Task
 from harness.types import Answer, Box, Point, Prediction, Sample, Target
@@ -49,6 +59,7 @@ from harness.world.raster import edges
 
 CANVAS = 840  # the coarsest coordinates that a grammar is expected to have, in steps a side
 SHOWN = 5
+LONGEST = 120  # characters of a response or an answer that a reason shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,8 @@ class CeilingCheck:
     why: str
     worst: tuple[str, ...]
     """Ids of units below the ceiling, if the whole is below it."""
+    reasons: tuple[str, ...]
+    """What was written and read of a sample of each of these units."""
     others: Mapping[str, float | None]
     """Other numbers of a corpus that perfect answers do not bring to 1: CIDEr has another scale,
     BLEU-4 is about 0 where no text has four tokens."""
@@ -94,7 +107,7 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
             fix="Verify another split.",
         )
     task = read_once(task)
-    survey(task, select(task, None))  # nothing twice, nothing missing
+    found = survey(task, select(task, None))  # nothing twice, nothing missing
     with plugin_errors(f"the ceiling of {task.name}"):
         ceiling = task.protocol.ceiling.value_over(lambda: samples_of(task))
     if ceiling is None:
@@ -103,35 +116,29 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
             expected="a known score of perfect answers",
             found=task.protocol.ceiling.why,
         )
-    yield _verdict(
-        task,
-        "answers",
-        ceiling,
-        [
-            score_unit(task, unit, [perfect(sample) for sample in unit])
-            for unit in units(samples_of(task))
-        ],
-    )
+    yield _verdict(task, "answers", ceiling, perfect)
     if reader is not None:
+        if isinstance(reader, Model):
+            forms = forms_of(reader)
+            if lost := check_answerable(type(reader).__name__, forms, task, found):
+                raise UsageError(lost)
         if isinstance(reader, ResponseReader):
-            way, through = "responses", partial(through_text, reader=reader)
+            yield _verdict(task, "responses", ceiling, partial(through_text, reader=reader))
         else:
-            way, through = "masks", partial(through_masks, model=reader)
-        yield _verdict(
-            task,
-            way,
-            ceiling,
-            [score_unit(task, unit, list(map(through, unit))) for unit in units(samples_of(task))],
-        )
+            yield _verdict(task, "masks", ceiling, partial(through_masks, model=reader))
 
 
-def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) -> CeilingCheck:
+def _verdict(
+    task: Task, way: str, ceiling: float, predict: Callable[[Sample], Prediction]
+) -> CeilingCheck:
     protocol = task.protocol
+    done = [score_unit(task, unit, list(map(predict, unit))) for unit in units(samples_of(task))]
     found = values(task, done)
     value = found[protocol.headline]
     corpora = {one.name for one in protocol.metrics if one.corpus} - {protocol.headline}
     near = protocol.ceiling.tolerance or 1e-6  # BLEU adds 1e-9 to every count
     reached = value is not None and abs(value - ceiling) <= protocol.ceiling.tolerance
+    worst = {} if reached else dict(_lowest_units(task, done))
     return CeilingCheck(
         task=task.name,
         protocol=protocol.name,
@@ -142,7 +149,8 @@ def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) ->
         tolerance=protocol.ceiling.tolerance,
         n=len(done),
         why=protocol.ceiling.why,
-        worst=() if reached else tuple(_lowest_units(task, done)),
+        worst=tuple(worst.values()),
+        reasons=tuple(_reasons(task, worst, predict)),
         others={
             name: number
             for name, number in found.items()
@@ -151,15 +159,52 @@ def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) ->
     )
 
 
-def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
-    """Yield the units with the lowest headline."""
+def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[tuple[str, str]]:
+    """Yield the names of the units with the lowest headline, and as they are shown."""
 
     def headline(unit: UnitScore) -> float:
         value = values(task, [unit])[task.protocol.headline]
         return math.inf if value is None else value
 
     for unit in sorted(done, key=headline)[:SHOWN]:
-        yield f"{unit.unit} ({headline(unit):.4f}{', failed' if unit.failed else ''})"
+        number = f"{value:.4f}" if math.isfinite(value := headline(unit)) else "no score"
+        yield unit.unit, f"{unit.unit} ({number}{', failed' if unit.failed else ''})"
+
+
+def _reasons(
+    task: Task, worst: Container[str], predict: Callable[[Sample], Prediction]
+) -> Iterator[str]:
+    """Yield what was written and read of a sample of each unit: one without an answer, if any."""
+    for unit in units(samples_of(task)):
+        if unit[0].unit in worst:
+            pairs = [(sample, predict(sample)) for sample in unit]
+            lost = (pair for pair in pairs if failure_of(task, *pair) is not None)
+            yield _reason(task, *next(lost, pairs[0]))
+
+
+def _reason(task: Task, sample: Sample, prediction: Prediction) -> str:
+    """Return why a perfect answer has no full score, as far as a prediction shows it."""
+    written = " and ".join(repr(storable(text, LONGEST)) for text in prediction.responses)
+    of = f"{sample.id}: of {written}, " if written else f"{sample.id}: "
+    if prediction.failure is not None:
+        return f"{of}the model reads nothing: {prediction.failure.message}"
+    assert sample.target is not None, "verify refuses tasks without ground truth"
+    truth = _briefly(sample.target.answer)
+    read = _briefly(prediction.answer or Answer())
+    if failure_of(task, sample, prediction) is not None:
+        return f"{of}the protocol {task.protocol.name} reads no answer; the model reads {read}"
+    return f"{of}the model reads {read}; the truth is {truth}"
+
+
+def _briefly(answer: Answer) -> str:
+    """Return the fields of an answer that were given; of masks how many."""
+    shown = []
+    for name, value in answer_to_json(answer).items():
+        if isinstance(value, list) and "mask" in name:
+            shown.append(f"{len(value)} {name}")
+        elif value not in (None, False):
+            shown.append(f"{name} {value!r:.{LONGEST}}")
+    return ", ".join(shown) or "an empty answer"
 
 
 def perfect(sample: Sample) -> Prediction:
@@ -174,8 +219,10 @@ def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
     """Return the target's answer, written as a response and read again with oracle perception."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
-    seeing = reader.with_perception(oracle, oracle)
-    return seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+    with plugin_errors(f"model {type(reader).__name__} on {sample.id}", ModelError):
+        seeing = reader.with_perception(oracle, oracle)
+        read = seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+    return check_predictions([sample.query], [read])[0]  # as an evaluation does
 
 
 def through_masks(sample: Sample, model: MaskEmitter) -> Prediction:

@@ -9,7 +9,7 @@ from harness import plugins
 from harness.card import Card
 from harness.errors import HarnessError, StoreError, UsageError
 from harness.leaderboards.differences.scoring import results_by, task_for
-from harness.leaderboards.published_results import PAPERS, published_results
+from harness.leaderboards.published_results import papers, published_results
 from harness.model import Judge
 from harness.record import Run
 from harness.store.atomic import json_bytes, read_json
@@ -101,7 +101,7 @@ def _pair(plain: Sequence[float] | None) -> tuple[float, float] | None:
 
 def papers_of(task: str, protocol: str) -> Iterator[str]:
     """Yield the papers on file with a number of a task by a protocol, and their tables."""
-    for paper, title in PAPERS.items():
+    for paper, title in papers().items():
         rows = [
             one for one in published_results(paper) if (one.task, one.protocol) == (task, protocol)
         ]

@@ -5,6 +5,7 @@ step that a large model does. It knows coloured shapes only.
 """
 
 from harness.models.composition import Composition
+from harness.models.own_prompt import asked_with, own_template
 from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.visionreasoner.grammar import VisionReasoner
@@ -28,18 +29,21 @@ MAX_FRAMES = 8
     max_new_tokens=256,
     batch_size=32,
 )
-def pocket(parts: Composition, *, retry: Carried[bool] = True) -> PromptedModel:
+def pocket(
+    parts: Composition, *, prompt: Carried[str] = "usual", retry: Carried[bool] = True
+) -> PromptedModel:
     """A checkpoint of `harness train --method pocket`, with its prompt, canvas and perception.
 
     Args:
         checkpoint: `pocket`: the weights that come with the package; `pocket-base`: an earlier
             checkpoint of their training; else the folder of a training that made or started from
             such weights.
+        prompt: `usual`, that of its training; or a text of your own with {question}, or file:PATH.
         retry: Ask again for a response that cannot be read, with its reasoning begun and
             ended; of `transformers`, `vllm`, and `openai` with a server that goes on from a
             beginning.
     """
-    return PromptedModel(
+    model = PromptedModel(
         name="pocket",
         prompt=VisionReasoner(resize=CANVAS),
         words=Questions(package="harness.models.pocket"),
@@ -47,3 +51,4 @@ def pocket(parts: Composition, *, retry: Carried[bool] = True) -> PromptedModel:
         words_resize=CANVAS,
         **parts.build(method="pocket"),
     )
+    return asked_with(model, own_template("pocket", prompt, ["usual"]))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from harness.models.composition import Composition
+from harness.models.own_prompt import asked_with, own_template
 from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
@@ -17,6 +18,7 @@ def visionreasoner(
     *,
     sam2: Annotated[str | None, Only(segmenter=None)] = None,
     canvas: Carried[int] = CANVAS[0],
+    prompt: Carried[str] = "paper",
 ) -> PromptedModel:
     """A checkpoint of VisionReasoner, or one to train into it: boxes and points, then masks.
 
@@ -25,16 +27,19 @@ def visionreasoner(
             short for `segmenter=sam2(checkpoint=…)`.
         canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
+        prompt: `paper`; or a text of your own with {question}, or file:PATH, whose response is
+            read in the paper's format.
         segmenter: None: the paper's, `sam2(checkpoint=facebook/sam2-hiera-large)`.
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
         max_new_tokens: Longest response; 2048 as in the official inference code.
     """
-    return PromptedModel(
+    model = PromptedModel(
         name="visionreasoner",
         prompt=VisionReasoner(resize=(canvas, canvas)),
         words=Questions(),
         **with_sam2(parts, sam2).build(method="visionreasoner"),
     )
+    return asked_with(model, own_template("visionreasoner", prompt, ["paper"]))
 
 
 def with_sam2(parts: Composition, weights: str | None) -> Composition:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
+from harness.presets import presets, resolve
 from harness.spec import Spec, parse_list
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +19,9 @@ PAGES = [
     *ROOT.glob("trainers/*/*.md"),
     *ROOT.glob("models/*/*/*.md"),
 ]
-COMMAND = re.compile(r'harness (?:eval|sweep)\b(?:[^"\n]|\\\n)*?--model "([^"]*)"')
+COMMAND = re.compile(
+    r'harness (?:eval|sweep)\b(?:[^"\n]|\\\n)*?--model (?:"([^"]*)"|([a-z][\w.-]*)(?=\s))'
+)
 METHODS = (
     "qwen_vl",
     "visionreasoner",
@@ -35,14 +38,14 @@ PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 def commands(text):
     """The models of `harness eval` and `harness sweep`, as a shell hands them over."""
-    return [re.sub(r"\\?\n *", "", one) for one in COMMAND.findall(text)]
+    return [re.sub(r"\\?\n *", "", "".join(one)) for one in COMMAND.findall(text)]
 
 
 def unnamed(model):
     """Methods with published weights, or a server, whose segmenter or propagator is not named."""
     return [
         str(spec)
-        for spec in parse_list(model)
+        for spec in map(resolve, parse_list(model))
         if _published(spec) and not {"segmenter", "propagator"} <= set(spec.arguments)
     ]
 
@@ -55,7 +58,7 @@ def _published(spec: Spec):
 
 def test_commands_are_found_and_a_slip_among_them_would_be():
     found = [one for page in PAGES for one in commands(page.read_text("utf-8"))]
-    assert sum(one.startswith(METHODS) for one in found) > 30
+    assert sum(one.startswith((*METHODS, *presets())) for one in found) > 30
     slip = 'harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,\\\nframes=8)" …'
     assert commands(slip) == ["qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,frames=8)"]
     assert unnamed(*commands(slip))

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import presets
 from harness.cli.main import main
 from harness.model import ChatRequest
+from harness.spec import parse
 
 pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,6 +32,9 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^ *```(sh|python)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
+NAMES = "|".join(map(re.escape, sorted(presets.presets(), key=len, reverse=True)))
+BEGIN = rf"(?:{NAMES}|tent\(base=|vr_ttrl\(base=)"
+PRESET = re.compile(rf"""(?<=--model )(?:"({BEGIN}[^"]*)"|'({BEGIN}[^']*)'|({BEGIN}\S*))""")
 STAND_INS = (
     (r"\bsam[23]_video\([^()]*\)", "pocket_sam_video"),
     (r"\bsam[23]\([^()]*\)", "pocket_sam"),
@@ -99,6 +104,15 @@ def statements(text: str, folder: Path, *, tutorial: bool) -> list[str]:
     return found
 
 
+def spelled_out(command: str) -> str:
+    """Return a command with the SPECs of its presets."""
+
+    def spec(match: re.Match[str]) -> str:
+        return f"'{presets.resolve(parse(match[1] or match[2] or match[3]))}'"
+
+    return PRESET.sub(spec, command)
+
+
 def stood_in(command: str) -> str:
     """Return a command with what can be run here."""
     for pattern, instead in STAND_INS:
@@ -152,7 +166,7 @@ def test_commands_of_a_page_work(page, desk, capsys):
     commands = statements(text, desk, tutorial=page.startswith("docs/tutorials/"))
     if any("make shapes" in command for command in commands):  # its runs are of its own data
         shutil.rmtree(desk / "runs")
-    for command in commands:
+    for command in map(spelled_out, commands):
         if command.startswith("run "):
             runpy.run_path(command.removeprefix("run "))
             continue

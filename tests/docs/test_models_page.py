@@ -13,6 +13,7 @@ from harness.frames import frame_policy
 from harness.leaderboards.definitions import definitions
 from harness.leaderboards.published_results import PAPERS
 from harness.models.dt_r1.catalog import assignment
+from harness.presets import resolve
 from harness.spec import Spec, parse, parse_list
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
@@ -24,6 +25,7 @@ KINDS = {
     "sampler": "backends",
     "chat": "backends",
     "model": "models",
+    "base": "models",
     "segmenter": "segmenters",
     "propagator": "propagators",
 }
@@ -50,6 +52,11 @@ TABLE = sorted(
         and text.partition("(")[0] in plugins.installed_plugins("models")
     }
 )
+
+
+def specs(text):
+    """The SPECs of a text, with those of presets in their place."""
+    return list(map(resolve, parse_list(text)))
 
 
 def check(kind, spec):
@@ -86,7 +93,7 @@ def compositions(spec):
 
 
 def test_there_are_commands_for_every_method_with_weights():
-    names = {parse_list(text)[0].name for text in MODELS}
+    names = {specs(text)[0].name for text in MODELS}
     assert {
         "qwen_vl",
         "seg_zero",
@@ -105,7 +112,7 @@ def test_there_are_commands_for_every_method_with_weights():
 
 @pytest.mark.parametrize("text", [*MODELS, *TABLE])
 def test_plugins_take_what_the_page_gives_them(text):
-    for spec in parse_list(text):
+    for spec in specs(text):
         check("models", spec)
 
 
@@ -117,7 +124,7 @@ def test_tasks_take_what_the_page_gives_them(text):
 
 @pytest.mark.parametrize("text", MODELS)
 def test_a_real_checkpoint_stands_with_its_segmenter_and_propagator(text):
-    for spec in parse_list(text):
+    for spec in specs(text):
         for one in compositions(spec):
             if one.arguments.get("checkpoint", one.name) in ("pocket", "runs/pocket"):
                 continue  # its own defaults are what it was trained with

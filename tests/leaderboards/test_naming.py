@@ -52,6 +52,23 @@ def names(*folders):
             {"one(a=1,b=1)", "one(a=1,b=2)", "one(a=2,b=1)"},
         ),
         (
+            [f'one(prompt="Look at a/b closely, then answer {end}.")' for end in ("now", "later")],
+            {
+                'one(prompt="Look at a/b closely, then answer now.")',
+                'one(prompt="Look at a/b closely, then answer later.")',
+            },
+        ),
+        (
+            [
+                f'one(prompt="{word} at the picture before you answer it.")'
+                for word in ("Look", "See")
+            ],
+            {
+                'one(prompt="Look at the picture before you…")',
+                'one(prompt="See at the picture before you…")',
+            },
+        ),
+        (
             ["predictions(a b.jsonl)", "predictions(c.jsonl)"],
             {"one(predictions(a b.jsonl))", "one(predictions(c.jsonl))"},
         ),

@@ -16,6 +16,7 @@ from harness.leaderboards.grid import LeftOff
 from harness.leaderboards.published_results import (
     PAPERS,
     SCALES,
+    _read,
     is_benchmark,
     published_results,
     published_rows,
@@ -435,7 +436,7 @@ def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
 def test_the_gate_reads_no_published_number(world, make_run, monkeypatch):
     """It passes and fails as before where the files cannot be read at all."""
     monkeypatch.setattr("harness.leaderboards.published_results.FOLDER", world.data / "nowhere")
-    published_results.cache_clear()
+    _read.cache_clear()
     try:
         with pytest.raises(FileNotFoundError):
             published_results("dr2seg")
@@ -443,7 +444,7 @@ def test_the_gate_reads_no_published_number(world, make_run, monkeypatch):
         assert gate.check(same, same).is_passed
         assert not gate.check(same, make_run("worse", shift=9)).is_passed
     finally:
-        published_results.cache_clear()
+        _read.cache_clear()
 
 
 @pytest.mark.parametrize(

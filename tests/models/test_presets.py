@@ -1,90 +1,168 @@
-"""A vendor's own settings as data: applied, recorded, beaten by what is typed, and said to be."""
+"""Presets: published models under a short name, one source for commands and boards."""
+
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from harness import checkpoint_config, plugins
-from harness.errors import UsageError
-from harness.models.presets.preset import names, preset_of
-from harness.papers import deviations
+from harness import plugins, presets
+from harness.cli.checkpoint_config import requested_models
+from harness.cli.main import main
+from harness.errors import DataError, UnknownPlugin, UsageError
+from harness.leaderboards.definitions import definitions, shipped
+from harness.presets import preset, resolve
+from harness.rehearsal import standins
 from harness.spec import parse
-from harness.types import AnswerForm
 
-SERVER = "openai(model=m,base_url=http://127.0.0.1:9/v1,coordinates=normalized_1000{})"
-
-
-def built(preset, given="", server="", model="qwen_vl(prompt=locate"):
-    spec = f"{model},preset={preset},backend={SERVER.format(server)}{given})"
-    made = plugins.build("models", parse(spec))
-    differs = deviations(spec, made.describe(), [AnswerForm.CHOICE])
-    return made, {one.setting: one for one in differs}
+ALL = sorted(presets.presets())
+ON_HUB = re.compile(r"checkpoint=([\w.-]+/[\w.-]+)")
+SPELLED_OUT = (
+    "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,"
+    "segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)"
+)
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_value_of_a_preset_reaches_the_run_through_a_server(name):
-    preset = preset_of(name)
-    assert preset.source and preset.family and (preset.settings or preset.backend)
-    model, differs = built(name)
-    described = model.describe()
-    assert not differs
-    assert preset.settings.items() <= described.items()
-    assert preset.backend.items() <= described["chat"].items()
+@pytest.mark.parametrize("name", ALL)
+def test_a_preset_names_what_exists(name):
+    known = preset(name)
+    plugins.check_arguments("models", known.model)
+    assert known.task in plugins.installed_plugins("tasks")
+    # Stand-ins exist for the names that were looked up on the hub.
+    assert set(ON_HUB.findall(str(known.model))) <= set(standins.names())
 
 
-def test_what_is_typed_beats_the_preset_and_is_a_deviation():
-    model, differs = built("qwen3_vl_report", given=",frames=8", server=",temperature=0.0")
-    assert model.frames == 8 and model.chat.greedy and model.max_new_tokens == 32768
-    assert set(differs) == {"frames", "temperature"}
-    assert str(differs["temperature"]) == "temperature 0.0 (preset qwen3_vl_report: 0.7)"
+def test_a_preset_is_the_spec_that_it_stands_for(capsys):
+    (whole,) = requested_models(["visionreasoner-7b"], tell=True)
+    assert str(whole) == SPELLED_OUT
+    assert capsys.readouterr().err == f"note: visionreasoner-7b is {SPELLED_OUT}\n"
+    assert requested_models([SPELLED_OUT], tell=True) == [whole] and not capsys.readouterr().err
 
 
-def test_what_a_backend_cannot_do_is_a_deviation(tiny_qwen3):
-    spec = f"qwen_vl(preset=qwen3_vl_report,checkpoint={tiny_qwen3})"
-    model = plugins.build("models", parse(spec))
-    differs = deviations(spec, model.describe(), [AnswerForm.CHOICE])
-    assert {one.setting for one in differs} == {"top_k", "presence_penalty"}
-    assert model.chat.temperature == 0.7 and model.chat.penalty == 1.0
+def test_arguments_replace_the_preset_s_and_reach_its_backend():
+    spec = resolve(parse("visionreasoner-7b(propagator=flow,batch_size=2,max_pixels=401408)"))
+    assert spec.arguments["propagator"] == "flow" and spec.arguments["batch_size"] == 2
+    assert str(spec.arguments["backend"]) == "transformers(max_pixels=401408)"
+    spec = resolve(parse("jit-qwen2.5-72b(base_url=http://there/v1)"))
+    assert str(spec.arguments["backend"]).startswith("openai(model=Qwen/Qwen2.5-72B-Instruct,")
+    assert "base_url=http://there/v1" in str(spec)
+    with pytest.raises(UsageError, match="batch_size"):
+        plugins.check_arguments("models", resolve(parse("visionreasoner-7b(batchsize=2)")))
 
 
-def test_a_preset_is_in_the_record_and_without_one_the_record_is_as_before():
-    model, _ = built("qwen2_5_vl_report")
-    assert model.describe()["preset"]["name"] == "qwen2_5_vl_report"
-    assert "preset" not in plugins.build("models", parse("qwen_vl(backend=stored)")).describe()
+@pytest.mark.parametrize("given", ["tent(base=seg-zero-7b)", "tent(base=seg-zero-7b(canvas=9))"])
+def test_a_preset_may_stand_within_another_model(given):
+    base = resolve(parse(given)).arguments["base"]
+    assert base == resolve(parse(given.removeprefix("tent(base=").removesuffix(")")))
 
 
-def test_the_reports_hold_their_budgets_for_two_hours_of_video(ask):
-    for name, frames, factor, tokens in (
-        ("qwen3_vl_report", 2048, 32, 224_000),
-        ("qwen2_5_vl_report", 768, 28, 24_576),
-    ):
-        policy = built(name)[0].frames
-        times = [index / 2 for index in range(2 * 7200)]
-        assert len(policy.choose(times)) == frames
-        width, height = policy.size((1920, 1080), frames=frames)
-        assert 0.6 * tokens < frames // 2 * width * height // factor**2 <= tokens
+def test_what_a_preset_lacks_is_asked_for():
+    with pytest.raises(UsageError, match=r"a value for checkpoint.*dr2seg-sam2\(checkpoint=…\)"):
+        resolve(parse("dr2seg-sam2"))
+    spec = resolve(parse("dr2seg-sam2(checkpoint=mine)"))
+    assert [*spec.arguments] == ["checkpoint", "segmenter", "propagator"]
 
 
-def test_a_clip_is_shown_to_a_server_at_the_size_that_the_preset_gives(ask):
-    (request,) = built("qwen2_5_vl_report")[0].requests(
-        ask(AnswerForm.CHOICE, frames=4, size=(1280, 720), options=("a", "b"))
-    )
-    assert request.resize == (1008, 560)
+def test_a_mistyped_name_is_told_the_nearest_preset(capsys):
+    with pytest.raises(UnknownPlugin, match=r"qwen2\.5-vl-7b"):
+        preset("qwen2.5vl-7b")
+    with pytest.raises(UnknownPlugin, match="visionreasoner-7b"):
+        requested_models(["visionreasoner7b"], tell=False)
 
 
-def test_the_system_message_of_a_thinking_mode_is_sent():
-    model, differs = built("internvl3_5_thinking", model="vlm(dialect=internvl3_5")
-    assert model.system.startswith("You are an AI assistant") and not differs
-    (typed, differs) = built("internvl3_5_thinking", given=",system=hello")
-    assert typed.system == "hello" and set(differs) == {"system"}
-    assert len(str(differs["system"])) < 300
+def test_boards_name_presets_where_there_is_one():
+    """So that the SPEC of a published model stands in one file."""
+    standing = {str(one.model) for one in presets.presets().values()}
+    assert {row.model for one in definitions() for row in one.rows} & standing
+    for path in shipped().glob("*.toml"):
+        for row in tomllib.loads(path.read_text("utf-8"))["rows"]:
+            spelled_out = row.get("model", "") in standing
+            assert not spelled_out, f"{path.name}: {row['row']} spells a preset out"
 
 
-def test_a_checkpoint_keeps_its_preset_and_no_default_that_would_beat_it(tmp_path):
-    checkpoint_config.write(tmp_path, parse("qwen_vl(preset=qwen2_5_vl_report,prompt=locate)"))
-    assert str(checkpoint_config.read(tmp_path)) == (
-        "qwen_vl(preset=qwen2_5_vl_report,prompt=locate)"
-    )
+def test_every_published_model_of_a_board_is_a_preset_or_built_on_one():
+    for path in shipped().glob("*.toml"):
+        rows = tomllib.loads(path.read_text("utf-8"))["rows"]
+        models = [row["model"] for row in rows if ON_HUB.search(row.get("model", ""))]
+        networks = {name for model in models for name in ON_HUB.findall(model)}
+        assert all("sam2" in name or "sam3" in name for name in networks), path.name
 
 
-def test_a_preset_that_there_is_not_is_refused():
-    with pytest.raises(UsageError, match=r"preset=qwen9.*qwen3_vl_report"):
-        built("qwen9")
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """An installed package that brings presets, by the texts of its files."""
+
+    def install(**texts):
+        folder = tmp_path / "mine"
+        folder.mkdir()
+        for name, text in texts.items():
+            (folder / f"{name}.toml").write_text(text)
+        (tmp_path / "mine.py").write_text(
+            "from pathlib import Path\ndef folder():\n    return Path(__file__).parent / 'mine'\n"
+        )
+        about = tmp_path / "mine-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text("[harness.presets]\nmine = mine:folder\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    yield install
+    sys.modules.pop("mine", None)
+
+
+def test_a_package_brings_presets_of_its_own(package, capsys):
+    package(ours='[ours-1b]\nmodel = "random(seed=3)"\nabout = "Ours"\ntask = "reason_seg"\n')
+    assert str(resolve(parse("ours-1b"))) == "random(seed=3)"
+    assert main(["list", "presets", "ours-1b"]) == 0
+    assert "random(seed=3)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[visionreasoner-7b]\nmodel = "random"\nabout = ""\ntask = "reason_seg"\n',
+        '[random]\nmodel = "saliency"\nabout = ""\ntask = "reason_seg"\n',
+        '[mine]\nmodel = "random("\nabout = ""\ntask = "reason_seg"\n',
+        '[mine]\nabout = ""\ntask = "reason_seg"\n',
+        '[mine]\nmodel = "random"\nabout = ""\ntask = "reason_seg"\nextra = 1\n',
+        "[mine",
+    ],
+)
+def test_a_package_s_file_that_is_not_in_the_form_is_named(package, text):
+    package(theirs=text)
+    with pytest.raises(DataError, match=r"theirs\.toml"):
+        presets.presets()
+
+
+def test_a_checkpoint_without_a_training_finds_its_model_by_its_architecture(tiny_qwen, capsys):
+    (spec,) = requested_models([str(tiny_qwen)], tell=True)
+    assert str(spec) == f"qwen_vl(checkpoint={tiny_qwen})"
+    assert "Qwen2_5_VLForConditionalGeneration" in capsys.readouterr().err
+
+
+def test_what_a_checkpoint_cannot_say_is_asked_for_with_the_command(
+    tiny_qwen, shapes, tmp_path, capsys
+):
+    task = ["--tasks", "reason_seg", "--data", str(shapes), "--subset", "first1"]
+    given = [*task, "--out", str(tmp_path / "runs"), "--quiet"]
+    assert main(["eval", "--model", str(tiny_qwen), *given]) == 2
+    typed = re.search(r"--model (\S+)", capsys.readouterr().err.replace("\n", ""))
+    (model,) = shlex.split(typed[1])
+    assert model.startswith("qwen_vl(") and "segmenter=grabcut" in model
+    assert main(["eval", "--model", model, *given]) == 0
+
+
+@pytest.mark.parametrize("config", ['{"architectures": ["BertModel"]}', "{}", None])
+def test_a_checkpoint_of_an_unknown_architecture_is_refused_with_the_way(tmp_path, config):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    with pytest.raises(UsageError, match=r"Qwen2_5_VL.*NAME\(checkpoint="):
+        requested_models([str(tmp_path)], tell=False)
+
+
+def test_each_architecture_has_a_model_that_takes_what_is_given():
+    path = Path(plugins.__file__).parent / "models" / "architectures.toml"
+    for text in tomllib.loads(path.read_text("utf-8")).values():
+        plugins.check_arguments("models", parse(text))

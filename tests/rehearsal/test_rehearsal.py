@@ -1,11 +1,13 @@
 """Published configurations, run as they are written, with stand-ins of their networks."""
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,10 @@ pytest.importorskip("trl")
 from harness.errors import UsageError
 from harness.leaderboards.definitions import definitions
 from harness.leaderboards.published_results import PAPERS
+from harness.presets import presets, resolve
 from harness.rehearsal import report, standins
 from harness.rehearsal.command import TablePlan
+from harness.spec import parse
 
 ROOT = Path(__file__).parents[2]
 ONE_OF_EACH = (
@@ -55,6 +59,46 @@ def test_a_row_of_each_paper_runs_as_it_is_written(tmp_path):
     boards = [path.read_text() for path in (tmp_path / "out").glob("*/board.md")]
     assert len(boards) == len(ONE_OF_EACH)
     assert all(board.startswith("# REHEARSAL") for board in boards)
+
+
+NETWORK = "Qwen/Qwen2.5-VL-7B-Instruct"
+"""What stands for a checkpoint that a training makes."""
+WITHOUT_STAND_INS = {
+    "videollama3-7b": "lmms-eval runs the model's own code, which a stand-in does not have"
+}
+
+
+def presets_by_task():
+    """Presets as they are typed, by the task that they are for."""
+    found = defaultdict(list)
+    for one in presets().values():
+        if one.name not in WITHOUT_STAND_INS:
+            given = ",".join(f"{name}={NETWORK}" for name in one.needs)
+            found[one.task].append(f"{one.name}({given})" if given else one.name)
+    return found
+
+
+def test_a_preset_runs_as_it_is_typed_and_its_record_has_the_whole_spec(tmp_path):
+    given = ["--tasks", "reason_seg", "--data", "x", "--subset", "first2", "--rehearse", "--quiet"]
+    name = "visionreasoner-7b(max_pixels=100352)"
+    done = harness("eval", "--model", name, *given, "--out", "runs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (manifest,) = (tmp_path / "runs").rglob("manifest.json")
+    spec = str(resolve(parse(name)))
+    assert json.loads(manifest.read_text())["model"]["spec"] == spec
+    assert f"{name} is {spec}" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "models"), presets_by_task().items())
+def test_every_preset_runs_as_it_is_typed(task, models, tmp_path):
+    given = ["--tasks", task, "--data", "x", "--subset", "first6", "--rehearse", "--quiet"]
+    done = harness("eval", "--model", ",".join(models), *given, "--out", "runs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = [json.loads(one.read_text()) for one in (tmp_path / "runs").rglob("results.json")]
+    assert len(results) == len(models)
+    lost = [one["model_spec"] for one in results if one["n_failed"] == one["n_total"]]
+    assert not lost, "no sample is answered"
 
 
 def test_a_command_that_cannot_run_fails_its_rehearsal(tmp_path):
@@ -143,7 +187,8 @@ def written_commands():
         for block in blocks:
             for line in re.sub(r"\\\n\s*", " ", block).splitlines():
                 command = re.search(r"harness ((?:eval|train) .*)", line.partition(" #")[0])
-                named = command and any(f"={name}" in command[1] for name in standins.names())
+                known = [f"={name}" for name in standins.names()] + list(presets())
+                named = command and any(name in command[1] for name in known)
                 if command and named and not NOT_HERE.search(command[1]):
                     yield page.relative_to(ROOT), command[1].replace("…", REST)
 

@@ -5,20 +5,23 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from string import ascii_uppercase
 
 import pytest
 
 from harness import plugins
 from harness.cli.main import main
-from harness.errors import DataError
+from harness.errors import DataError, ModelError, UsageError
 from harness.model import ResponseReader
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, split_frame
 from harness.models.pipeline import PromptedModel
+from harness.models.questions import Questions
 from harness.models.vlm.dialect import names
 from harness.run.verify import verify
 from harness.spec import parse
 from harness.tasks.segmentation.protocols import PROTOCOLS
+from harness.types import Answer, AnswerForm
 
 READERS = (
     "qwen_vl(backend=stored)",
@@ -196,3 +199,79 @@ def test_the_command_says_who_missed_the_ceiling_and_fails(shapes, monkeypatch, 
     assert main([*arguments, "--json"]) == 1
     assert not json.loads(capsys.readouterr().out)["passed"]
     assert main([*arguments, "--model", "none"]) == 0
+
+
+class OwnWords(Questions):
+    """A grammar of one's own for letters, which differs from what protocols read."""
+
+    def write(self, form, answer):
+        if form is not AnswerForm.CHOICE:
+            return super().write(form, answer)
+        return f"<final>{ascii_uppercase.index(answer.choice)}</final>"
+
+    def read(self, query, form, response):
+        if form is not AnswerForm.CHOICE:
+            return super().read(query, form, response)
+        return Answer(choice=ascii_uppercase[int(response[7:-8])])
+
+
+class Wrong(OwnWords):
+    def read(self, query, form, response):
+        return Answer(text="B")
+
+
+class Breaks(Questions):
+    def write(self, form, answer):
+        return answer.masks[0]
+
+
+class Undeclared(Questions):
+    forms = (AnswerForm.CHOICE,)  # not a set, which a model joins with its own
+
+
+class Fewer(Questions):
+    forms = frozenset({AnswerForm.TEXT})
+
+
+QA = "shapes_qa"
+
+
+LETTERS = "video_mme"
+"""A benchmark whose official protocol reads the response itself."""
+
+
+def test_a_miss_says_what_was_written_and_read(build, example, reader):
+    task = build(LETTERS, example(LETTERS))
+    checks = list(verify(task, replace(reader, words=OwnWords())))
+    assert [one.is_passed for one in checks] == [True, False] and not checks[0].reasons
+    for reason in checks[1].reasons:
+        _, _, said = reason.partition(": of ")
+        written, _, read = said.partition(f", the protocol {task.protocol.name} reads no answer; ")
+        letter = ascii_uppercase[int(written.strip("'")[7:-8])]
+        assert read == f"the model reads choice '{letter}'"
+
+
+def test_an_answer_of_another_form_than_asked_is_a_failure_as_in_an_evaluation(
+    build, shapes, reader
+):
+    *_, check = verify(build(QA, shapes), replace(reader, words=Wrong()))
+    assert not check.is_passed
+    assert any("no choice in the answer" in reason for reason in check.reasons)
+
+
+def test_declared_forms_are_held_as_in_an_evaluation(build, shapes, reader):
+    with pytest.raises(ModelError, match="forms of model"):
+        list(verify(build(QA, shapes), replace(reader, words=Undeclared())))
+    with pytest.raises(UsageError, match=r"choice|number"):
+        list(verify(build(QA, shapes), replace(reader, words=Fewer())))
+
+
+def test_a_fault_of_the_model_names_it_and_the_sample(build, shapes, reader):
+    with pytest.raises(ModelError, match=r"PromptedModel on qa_.*TypeError"):
+        list(verify(build(QA, shapes), replace(reader, words=Breaks())))
+
+
+def test_the_command_prints_the_reason(example, capsys, monkeypatch):
+    monkeypatch.setattr("harness.models.qwen_vl.model.Questions", OwnWords)
+    assert main(["verify", "--tasks", LETTERS, "--data", str(example(LETTERS))]) == 1
+    assert "reads no answer; the model reads" in capsys.readouterr().out

@@ -6,7 +6,7 @@
     [settings]                         options of a composition: frames, max_new_tokens, system
     [backend]                          options of a backend: temperature, top_p, …
 
-What a SPEC gives itself beats the preset; the difference is said as the run's deviations
+What a SPEC gives itself beats the file; the difference is said as the run's deviations
 (`harness.papers`).
 """
 
@@ -23,14 +23,14 @@ from harness.errors import UsageError
 from harness.frames import frame_policy
 from harness.spec import Spec, parse
 
-FOLDER = files("harness.models.presets")
+FOLDER = files("harness.models.vendors")
 SUFFIX = ".toml"
 
 M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
+class VendorSettings:
     """The settings of one vendor's evaluation."""
 
     name: str
@@ -46,7 +46,7 @@ class Preset:
         return {"name": self.name, "settings": self.settings, "backend": self.backend}
 
     def fill(self, given: Mapping[str, Any], *, backend: object) -> dict[str, Any]:
-        """Return the options of a model: those given, and the preset's for the others.
+        """Return the options of a model: those given, and the vendor's for the others.
 
         Args:
             given: Options of the SPEC.
@@ -63,34 +63,36 @@ class Preset:
 
 
 def names() -> list[str]:
-    """Return the names of the presets that are here."""
+    """Return the names of the settings that are here."""
     found = (one.name for one in FOLDER.iterdir())
     return sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX))
 
 
 @cache
-def preset_of(name: str) -> Preset:
-    """Return a preset by its name.
+def vendor_settings(name: str) -> VendorSettings:
+    """Return the settings of a name.
 
     Raises:
         UsageError: there is none of this name.
     """
     if name not in names():
-        raise UsageError(f"preset={name}", expected=f"one of {', '.join(names())}", found=name)
+        raise UsageError(f"vendor={name}", expected=f"one of {', '.join(names())}", found=name)
     plain = tomllib.loads(FOLDER.joinpath(name + SUFFIX).read_text("utf-8"))
     plain["unverified"] = tuple(plain.get("unverified", ()))
     if "frames" in plain["settings"]:
         plain["settings"]["frames"] = str(frame_policy(plain["settings"]["frames"]))
-    return Preset(name=name, **plain)
+    return VendorSettings(name=name, **plain)
 
 
-def with_preset(function: Callable[..., M]) -> Callable[..., M]:
-    """Let a model function that has an option `preset` take what is not given from it."""
+def with_vendor_settings(function: Callable[..., M]) -> Callable[..., M]:
+    """Let a model function that has an option `vendor` take what is not given from its settings."""
     usual = inspect.signature(function).parameters["backend"].default
 
     @wraps(function)
     def built(**given: Any) -> M:
-        name = given.get("preset")
-        return function(**(given if name is None else preset_of(name).fill(given, backend=usual)))
+        name = given.get("vendor")
+        return function(
+            **(given if name is None else vendor_settings(name).fill(given, backend=usual))
+        )
 
     return built

@@ -1,0 +1,136 @@
+"""The model that a text of `--model` names: a SPEC, a preset, or a checkpoint."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from harness import checkpoint_config, plugins, presets
+from harness.cli.output import note
+from harness.cli.spec_arguments import specs
+from harness.errors import UsageError
+from harness.models.backends import checkpoint
+from harness.models.own_prompt import text_of_file
+from harness.spec import Spec, Value, parse
+
+ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
+
+
+def model_specs(texts: Sequence[str] | None, *, tell: bool = True) -> list[Spec]:
+    """Return the SPECs of `--model`; presets and checkpoints are replaced by theirs.
+
+    `tell`: print on standard error what a name stands for.
+    """
+    if not texts:
+        return specs(texts, "--model")
+    named = (
+        [(text, _of_checkpoint(text))]
+        if _is_checkpoint(text)
+        else [(str(spec), _spelled_out(spec)) for spec in specs([text], "--model")]
+        for text in texts
+    )
+    found = [pair for several in named for pair in several]
+    if tell:
+        for text, spec in dict.fromkeys((text, str(spec)) for text, spec in found):
+            if not _is_checkpoint(text) and text != spec:
+                note(f"{text} is {spec}")
+            elif _is_checkpoint(text):
+                _tell_adapter(text, spec)
+    return [spec for _, spec in found]
+
+
+def _spelled_out(spec: Spec) -> Spec:
+    """Return a SPEC without presets, and with the words of a prompt that lies in a file."""
+    spec = presets.resolve(spec)
+    if spec.name not in plugins.installed_plugins("models"):
+        presets.preset(spec.name)  # raises, naming the nearest
+    inner: dict[str, Value] = {
+        key: _spelled_out(value) if isinstance(value, Spec) else text_of_file(str(value))
+        for key, value in spec.arguments.items()
+        if (key in presets.INNER and isinstance(value, Spec)) or key == "prompt"
+    }
+    return Spec(spec.name, {**spec.arguments, **inner})
+
+
+def model_spec(text: str) -> Spec:
+    """Return the SPEC of a text that names one model.
+
+    Raises:
+        UsageError: it names none, or several.
+    """
+    if not _is_checkpoint(text):
+        parse(text)  # one SPEC
+    return model_specs([text])[0]
+
+
+def _is_checkpoint(text: str) -> bool:
+    """Return True if a text is a checkpoint's folder or name, and no model's name.
+
+    Raises:
+        UsageError: it is a path, which no SPEC is, of no folder.
+    """
+    if not text.strip() or text in plugins.installed_plugins("models") or text in presets.presets():
+        return False
+    with suppress(OSError, RuntimeError, ValueError):  # no home, no such path
+        if Path(text).expanduser().is_dir():
+            return True
+    if "/" not in text or set(text) & set("(,:="):
+        return False
+    if ON_HUB.match(text) and not text.startswith("."):
+        return True
+    raise UsageError(
+        f"--model {text}",
+        expected="NAME, NAME(key=value, …), or a checkpoint's folder or name",
+        found="neither",
+    )
+
+
+def _of_checkpoint(text: str) -> Spec:
+    """Return the model that asks a checkpoint: that of its training, else of its architecture.
+
+    Raises:
+        ModelError: it is not here.
+        UsageError: no model asks networks of its architecture.
+    """
+    folder = checkpoint.find(text)
+    if (trained := checkpoint_config.read(folder)) is not None:
+        return Spec(trained.name, {"checkpoint": text})
+    for name in architectures_of(folder):
+        if name in _adapters():
+            adapter = _adapters()[name]
+            return Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
+    raise UsageError(
+        f"--model {text}",
+        expected=f"a training's checkpoint, with {checkpoint_config.FILE}, or one of an "
+        f"architecture that a model asks: {', '.join(_adapters())}",
+        found=", ".join(architectures_of(folder)) or "no config.json that names an architecture",
+        fix=f"Name the model that asks it: NAME(checkpoint={text}); see `harness list models`.",
+    )
+
+
+def architectures_of(folder: Path) -> tuple[str, ...]:
+    """Return the architectures that a checkpoint's config.json names; none without the file."""
+    path = folder / "config.json"
+    named = checkpoint.read_json(path).get("architectures") if path.is_file() else None
+    return tuple(map(str, named)) if isinstance(named, list) else ()
+
+
+@cache
+def _adapters() -> Mapping[str, Spec]:
+    """Return the model that asks each architecture."""
+    text = files("harness.models").joinpath("architectures.toml").read_text("utf-8")
+    return {name: parse(spec) for name, spec in tomllib.loads(text).items()}
+
+
+def _tell_adapter(text: str, spec: str) -> None:
+    """Print which model asks a checkpoint, why, and which presets ask it with all their parts."""
+    folder = checkpoint.find(text)
+    if checkpoint_config.read(folder) is not None:
+        return  # `tell_taken` says what its training adds
+    why = " ".join(architectures_of(folder))
+    others = [preset.name for preset in presets.of_checkpoint(text)]
+    more = f"; presets with this checkpoint: {', '.join(others)}" if others else ""
+    note(f"{text} is a {why}, which {spec} asks{more}")

@@ -1,0 +1,190 @@
+r"""Presets: published models with all their parts under a short name, in TOML files.
+
+    [visionreasoner-7b]
+    model = "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,segmenter=sam2(…),…)"
+    about = "VisionReasoner with SAM 2, on images"
+    task = "reason_seg"                   # a task that it is for
+
+`visionreasoner-7b(batch_size=4)` changes an argument; one that only the backend takes, such as
+`max_pixels`, is the backend's. `{checkpoint}` in a model stands for what has to be given. A preset
+is replaced by its SPEC wherever a model is named, so that runs, records and boards know the SPEC.
+
+A package brings presets by an entry point in `harness.presets`: a function that returns a folder
+of such files.
+"""
+
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from harness import plugins
+from harness.errors import DataError, HarnessError, UnknownPlugin, UsageError
+from harness.spec import Spec, Value, parse
+
+FOLDER = Path(__file__).parent / "models" / "presets"
+SLOT = re.compile(r"\{(\w+)\}\Z")
+"""An argument that has to be given."""
+INNER = ("base", "model")
+"""Arguments of a model that name another model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A model with all its parts."""
+
+    name: str
+    model: Spec
+    about: str
+    task: str
+    """A task that it is for."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Arguments that have to be given."""
+        return tuple(slot for value in _values(self.model) if (slot := _slot(value)))
+
+    def with_arguments(self, given: Mapping[str, Value]) -> Spec:
+        """Return the SPEC with these arguments in the place of the preset's.
+
+        Raises:
+            UsageError: one that has to be given is not.
+        """
+        if missing := [name for name in self.needs if name not in given]:
+            example = ",".join(f"{name}=…" for name in missing)
+            raise UsageError(
+                f"preset {self.name}",
+                expected=f"a value for {', '.join(missing)}",
+                found="none",
+                fix=f"{self.about}. Type {self.name}({example})",
+            )
+        rest = {name: value for name, value in given.items() if name not in self.needs}
+        return _changed(_filled(self.model, given), rest)
+
+
+def presets() -> Mapping[str, Preset]:
+    """Return the presets of harness and of installed packages by name.
+
+    Raises:
+        DataError: a file is not in the form, or two presets, or a preset and a model, have one
+            name.
+    """
+    installed = plugins.installed_plugins("presets")
+    return _read((FOLDER, *(Path(plugins.load("presets", name)()) for name in installed)))
+
+
+def preset(name: str) -> Preset:
+    """Return a preset by its name.
+
+    Raises:
+        UnknownPlugin: there is none; the nearest names are given.
+    """
+    known = presets()
+    if name not in known:
+        every = [*known, *plugins.installed_plugins("models")]
+        near = get_close_matches(name, every, n=3, cutoff=0.4) or sorted(known)[:3]
+        raise UnknownPlugin(
+            f"model {name!r}",
+            expected="the name of a model or a preset, or a checkpoint's folder or name",
+            found="none of that name",
+            fix=f"Did you mean {', '.join(near)}? See `harness list presets` and `models`.",
+        )
+    return known[name]
+
+
+def resolve(spec: Spec) -> Spec:
+    """Return a model's SPEC with presets, in it too, replaced by the SPECs that they stand for."""
+    known = presets()
+    inner = {
+        name: resolve(_spec(value))
+        for name, value in spec.arguments.items()
+        if name in INNER and isinstance(value, (Spec, str)) and _spec(value).name in known
+    }
+    spec = Spec(spec.name, {**spec.arguments, **inner})
+    preset = known.get(spec.name)
+    return spec if preset is None else preset.with_arguments(spec.arguments)
+
+
+def of_checkpoint(checkpoint: str) -> tuple[Preset, ...]:
+    """Return the presets whose network is this checkpoint."""
+    return tuple(
+        one for one in presets().values() if one.model.arguments.get("checkpoint") == checkpoint
+    )
+
+
+@cache
+def _read(folders: tuple[Path, ...]) -> Mapping[str, Preset]:
+    found: dict[str, Preset] = {}
+    models = plugins.installed_plugins("models")
+    for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
+        try:
+            for name, plain in tomllib.loads(path.read_text(encoding="utf-8")).items():
+                preset = Preset(name=name, **{**plain, "model": parse(plain["model"])})
+                if name in models or name in found:
+                    raise ValueError(f"{name} is the name of another preset or model")
+                found[name] = preset
+        except (OSError, ValueError, KeyError, TypeError, HarnessError) as error:
+            raise DataError(
+                f"presets {path}",
+                expected="the form in harness/presets.py",
+                found=f"{type(error).__name__}: {error}",
+            ) from error
+    return found
+
+
+def _spec(value: Spec | str) -> Spec:
+    """Return the SPEC of a value; of a text that is not one, a SPEC without a name."""
+    if isinstance(value, Spec):
+        return value
+    try:
+        return parse(value)
+    except UsageError:
+        return Spec("")
+
+
+def _values(spec: Spec) -> Iterator[Value]:
+    for value in spec.arguments.values():
+        if isinstance(value, Spec):
+            yield from _values(value)
+        else:
+            yield value
+
+
+def _slot(value: Value) -> str:
+    slot = SLOT.match(value) if isinstance(value, str) else None
+    return slot[1] if slot else ""
+
+
+def _filled(spec: Spec, given: Mapping[str, Value]) -> Spec:
+    """Return a SPEC with what was given in the place of its slots."""
+
+    def fill(value: Value) -> Value:
+        if isinstance(value, Spec):
+            return _filled(value, given)
+        return given[slot] if (slot := _slot(value)) else value
+
+    return Spec(spec.name, {name: fill(value) for name, value in spec.arguments.items()})
+
+
+def _changed(spec: Spec, given: Mapping[str, Value]) -> Spec:
+    """Return a SPEC with other arguments; those that its backend alone takes are the backend's."""
+    arguments = dict(spec.arguments)
+    for name, value in given.items():
+        backend = arguments.get("backend") or _usual_backend(spec.name)
+        if name in arguments or plugins.accepts("models", spec.name, name):
+            arguments[name] = value
+        elif isinstance(backend, Spec) and plugins.accepts("backends", backend.name, name):
+            arguments["backend"] = Spec(backend.name, {**backend.arguments, name: value})
+        else:
+            arguments[name] = value  # which the model refuses, naming the nearest
+    return Spec(spec.name, arguments)
+
+
+def _usual_backend(model: str) -> Value:
+    parameters = inspect.signature(plugins.load("models", model)).parameters
+    usual: Value = parameters["backend"].default if "backend" in parameters else None
+    return usual

@@ -1,0 +1,48 @@
+"""Predictions of one method under one name are one row, wherever they lie."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.cli.main import main
+from harness.errors import StoreError
+from harness.leaderboards.board import build
+from harness.run.batching import samples_of
+
+TASKS = Path(__file__).resolve().parents[2] / "tasks"
+
+
+def score(folder, task, out, *more):
+    """Score a file that says of every sample that nothing is there, and return its board."""
+    root = TASKS / task / "example"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"id": one.id, "no_target": True} for one in samples_of(plugins.build("tasks", task, root))
+    ]
+    (folder / "some.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    given = ["--tasks", task, "--data", str(root), "--predictions", str(folder / "some.jsonl")]
+    assert main(["score", *given, "--out", str(out), *more]) == 0
+
+
+def rows(out):
+    return [(table.task, entry.row.name) for table in build(out).tables for entry in table.entries]
+
+
+@pytest.mark.parametrize("folders", [("png", "vid"), ("a/preds", "b/preds")])
+def test_one_name_is_one_row_wherever_predictions_lie(tmp_path, folders):
+    for folder, task in zip(folders, ("reason_seg", "mevis"), strict=True):
+        score(tmp_path / folder, task, tmp_path / "runs", "--name", "lisa")
+    assert sorted(rows(tmp_path / "runs")) == [("mevis", "lisa"), ("reason_seg", "lisa")]
+
+
+def test_two_runs_of_one_name_in_one_table_are_refused_and_both_are_named(tmp_path):
+    for place in ("first", "second"):
+        score(tmp_path / place, "reason_seg", tmp_path / "runs" / place, "--name", "lisa")
+    score(tmp_path / "third", "reason_seg", tmp_path / "runs", "--name", "visa")
+    with pytest.raises(StoreError, match=r"lisa.*first/lisa/reason_seg and second/lisa/reason_seg"):
+        build(tmp_path / "runs")
+    board = build(tmp_path / "runs", names_refused=True)
+    assert [entry.row.name for table in board.tables for entry in table.entries] == ["visa"]
+    assert [one.model for one in board.refused] == ["lisa", "lisa"]

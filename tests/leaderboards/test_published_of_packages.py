@@ -1,0 +1,117 @@
+"""Numbers that a package prints in a CSV beside its boards are shown like those of harness."""
+
+import json
+import sys
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import DataError
+from harness.leaderboards import published_results as published
+from harness.leaderboards.board import build
+from harness.leaderboards.definitions import definitions, find, methods
+from harness.leaderboards.render import json as board_json
+from harness.leaderboards.render import markdown
+from harness.leaderboards.row import row
+from harness.leaderboards.site.index import start_page
+from harness.record import Run
+
+LINES = """\
+table,row,task,split,metric,protocol,printed,title
+2,Zebra-7B,reason_seg,val,gIoU,seg/lisa,61.5,Zebra (2026)
+2,Zebra-7B,reason_seg,val,cIoU,seg/lisa,60.1,
+"""
+BOARD = """\
+paper = "zebra"
+table = "2"
+title = "ReasonSeg"
+columns = [{task = "reason_seg(split=val,protocol=seg/lisa)", metrics = ["gIoU"]}]
+rows = [{row = "Zebra-7B", model = "visionreasoner-7b"}]
+"""
+
+
+def forget():
+    """Forget the boards that this process has read: packages are installed between processes."""
+    definitions.cache_clear()
+    methods.cache_clear()
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Install a package whose boards lie in a folder with these files."""
+
+    def install(**texts):
+        folder = tmp_path / "zebra_boards"
+        folder.mkdir()
+        for name, text in texts.items():
+            (folder / name.replace("_", ".")).write_text(text)
+        (tmp_path / "zebra_of_a_test.py").write_text(
+            "from pathlib import Path\n"
+            "def boards():\n    return Path(__file__).parent / 'zebra_boards'\n"
+        )
+        about = tmp_path / "zebra-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zebra\nVersion: 1.0\n")
+        entry = "[harness.boards]\nzebra = zebra_of_a_test:boards\n"
+        (about / "entry_points.txt").write_text(entry)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        forget()
+
+    yield install
+    forget()
+    sys.modules.pop("zebra_of_a_test", None)
+
+
+def test_they_stand_below_the_measured_rows(package, world, monkeypatch):
+    made = row(Run.open(next(world.runs.glob("disc_seg-*"))))
+    line = f"2,Zebra-7B,disc_seg,{made.split},giou,{made.protocol},61.5,Zebra (2026)\n"
+    package(zebra_csv=LINES.partition("\n")[0] + "\n" + line)
+    monkeypatch.setattr("harness.leaderboards.board.is_benchmark", lambda run, made: True)
+    board = build(world.runs)
+    rows = [one for table in board_json.to_json(board)["tables"] for one in table["rows"]]
+    (shown,) = [one for one in rows if one["name"] == "Zebra-7B"]
+    assert shown["kind"] == "published" and shown["rank"] is None and shown["comparable"]
+    assert shown["metrics"] == {"giou": pytest.approx(0.615)}
+    assert shown["source"]["title"] == "Zebra (2026)"
+    for page in (markdown.render(board), start_page(board).decode()):
+        assert "Zebra-7B" in page and "Zebra (2026), Table 2" in page
+
+
+def test_a_board_of_the_package_has_them_in_its_cells(package):
+    package(zebra_csv=LINES, zebra_toml=BOARD)
+    definition = find("zebra", "2")
+    assert definition.heading == "Zebra (2026), Table 2: ReasonSeg"
+    (made,), (column,) = definition.rows, definition.columns
+    assert made.model.startswith("visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,")
+    (number,) = definition.printed(made, column, "", "gIoU")
+    assert number.printed == "61.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LINES.replace("61.5", "61,5", 1), r"zebra\.csv, line 2"),
+        (LINES.replace("61.5", "high"), "line 2: expected a number, not 'high'"),
+        (LINES.replace("printed", "value"), "line 1: expected the column printed"),
+        (LINES.replace(",title", ",titel"), "line 2: expected no column titel"),
+        (LINES.replace("61.5,", "61.5,A,", 1), "line 2"),
+    ],
+)
+def test_a_file_that_is_not_in_the_form_is_named_with_its_line(package, text, expected):
+    package(zebra_csv=text)
+    with pytest.raises(DataError, match=expected):
+        published.published_results("zebra")
+
+
+def test_a_paper_of_harness_cannot_be_replaced(package):
+    package(dr2seg_csv=LINES)
+    with pytest.raises(DataError, match=r"dr2seg\.csv.*a name of its own"):
+        published.papers()
+
+
+def test_the_data_command_names_the_paper(package, capsys):
+    count = "3,Zebra-7B,reason_seg,val,samples,,200,Zebra\n"
+    package(zebra_csv=LINES.replace("title\n", "title,unit\n") + count.replace("\n", ",count\n"))
+    assert main(["list", "tasks", "reason_seg", "--json"]) == 0
+    json.loads(capsys.readouterr().out)
+    assert [one.unit for one in published.published_results("zebra")] == ["percent"] * 2 + ["count"]
