@@ -10,6 +10,9 @@ from harness.models.learning.loss_types import Level, LossType, Scale
 from harness.options import Only
 from harness.trainers.settings import Range, TrainingSettings
 
+METHOD, RANDOM = "method", "random"
+"""Values of `reward` that are not names of plugins."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(TrainingSettings):
@@ -52,8 +55,9 @@ class Settings(TrainingSettings):
     noise: Annotated[Literal["auto", "keyed", "torch"], Only(vllm_mode=None)] = "auto"
     """`keyed`: a token depends on seed, round, prompt, rollout and position alone; `torch`: drawn
     by PyTorch, which is faster on a GPU. `auto`: `keyed` on a CPU. Not with vLLM."""
-    reward: Literal["method", "random"] = "method"
-    """`random` is the control of an experiment: a uniform number takes the reward's place."""
+    reward: str = METHOD
+    """`method`: the method's own; `random`, the control of an experiment: a uniform number in its
+    place; else the name of a plugin (`harness list rewards`)."""
 
     loss_type: LossType = "bnpo"
     """Averaging of tokens."""

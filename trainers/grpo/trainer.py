@@ -9,11 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
+from harness.options import with_options
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
-from harness.trainers.grpo.method import GrpoMethod
+from harness.trainers.grpo.functions import named_reward
+from harness.trainers.grpo.method import TOTAL, GrpoMethod
+from harness.trainers.grpo.settings import METHOD, RANDOM, Settings
 from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
 
 
@@ -29,6 +33,13 @@ def request_key(model: PromptedModel) -> tuple[object, ...]:
 @dataclass(frozen=True, kw_only=True)
 class GrpoTrainer(GrpoMethod):
     """A method that trains."""
+
+    def __post_init__(self) -> None:
+        if self.settings.reward not in (METHOD, RANDOM):
+            function = named_reward(
+                self.settings.reward, of_environment=self.environment is not None
+            )
+            object.__setattr__(self, "reward", function)
 
     def bound(self, model: PromptedModel) -> "GrpoTrainer":
         """Return the method with what it makes of the model, such as a second pass."""
@@ -111,3 +122,21 @@ class GrpoTrainer(GrpoMethod):
         self.settings.accumulation_steps(started())
         deepspeed_file(self.settings.deepspeed)
         vllm.check(self.settings, chat)
+
+
+@with_options(Settings)
+def grpo(settings: Settings) -> GrpoTrainer:
+    """GRPO with a reward of your own, a plain function: `reward=NAME` (docs/plugins.md).
+
+    The model keeps its prompt, so that `--model` is evaluated as it is trained. Every setting of
+    the GRPO engine can be given.
+    """
+    if settings.reward == METHOD:
+        raise UsageError(
+            "trainer grpo",
+            expected="reward=NAME, a plain function that is a plugin (harness list rewards)",
+            found="none",
+        )
+    return GrpoTrainer(
+        name="grpo", settings=settings, reward=lambda group: [{TOTAL: 0.0}] * len(group.rollouts)
+    )
