@@ -83,7 +83,7 @@ def checked(kind, spec):
 
 
 def test_there_are_configurations_of_every_method():
-    """Of the package's own, but of `grpo`, whose reward other packages bring with their settings."""
+    """Of the package's own; other packages bring theirs, and the rewards of `grpo`."""
     own = {
         name
         for name, entry in plugins.installed_plugins("trainers").items()

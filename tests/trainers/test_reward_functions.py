@@ -85,7 +85,7 @@ def group(*texts, facts=None):
 
 def rewarded(name, *texts, **more):
     method = grpo(reward=name)
-    return reward_group(method, group(*texts, **more), [""] * len(texts), seed=0)
+    return reward_group(method.rewarded, group(*texts, **more), [""] * len(texts), seed=0)
 
 
 def test_a_function_gets_the_response_the_sample_and_every_fact(functions):
@@ -103,6 +103,7 @@ def test_a_function_gets_the_response_the_sample_and_every_fact(functions):
         "frames": ((0,),),
         "tokens": 3,
         "cut": False,
+        "second": None,
     }
 
 
@@ -152,8 +153,9 @@ def test_advantages_without_some_rewards_are_trls(scale):
 def test_any_method_takes_a_function_and_keeps_its_own_as_the_default(functions):
     method = plugins.build("trainers", parse("visionreasoner(reward=everything)"))
     assert method.describe()["reward"] == "everything"
-    assert method.reward(group("abc")) == [{"everything": 3, "total": 3}]
-    assert replace(method, name="other").reward(group("abc")) == method.reward(group("abc"))
+    assert method.rewarded.reward(group("abc")) == [{"everything": 3, "total": 3}]
+    again = replace(method.rewarded, name="other").rewarded
+    assert again.reward(group("abc")) == method.rewarded.reward(group("abc"))
     assert plugins.build("trainers", parse("visionreasoner")).describe()["reward"] == "method"
 
 
@@ -182,7 +184,21 @@ def test_facts_of_an_environment_are_known_when_it_has_run(functions):
         reward=lambda group: [],
         environment=lambda query: None,
     )
-    assert method.reward(group("a", facts={"code": 3})) == [{"note": 3, "total": 3}]
+    found = method.rewarded.reward(group("a", facts={"code": 3}))
+    assert found == [{"note": 3, "total": 3}]
+
+
+def test_a_method_with_a_second_pass_makes_it_for_a_function_too(functions, tiny_qwen):
+    """The method's own reward decides whether there is one, and the function sees its text."""
+    method = plugins.build("trainers", parse("dr2seg(reward=everything)"))
+    model = plugins.build("models", parse(f"dr2seg(checkpoint={tiny_qwen})"))
+    bound = method.bound(method.with_prompt(model)).rewarded
+    assert bound.second is not None
+    both = replace(group("ab"), seconds=(Rollout(text="again", tokens=1),))
+    assert bound.reward(both) == [{"everything": 2, "total": 2}]
+    import plain_functions
+
+    assert plain_functions.seen[-1][2]["second"] == "again"
 
 
 def test_a_part_that_is_not_a_number_is_named(functions):

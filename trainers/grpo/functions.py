@@ -25,8 +25,9 @@ It returns a number, or named components whose sum is learned from (`total`, if 
 A component of None does not apply and is left out; a rollout of which nothing applies has no
 advantage and does not count in its group, as in TRL.
 """
-FACTS = ("task", "canvas", "frames", "tokens", "cut")
-"""Facts of every rollout, called as in `Group` and `Rollout`; an environment adds its own."""
+FACTS = ("task", "canvas", "frames", "tokens", "cut", "second")
+"""Facts of every rollout, called as in `Group` and `Rollout`; `second` is the text of its second
+response, or None. An environment adds its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class FunctionReward:
             "frames": group.frames,
             "tokens": rollout.tokens,
             "cut": rollout.cut,
+            "second": group.seconds[place].text if group.seconds else None,
         }
         if self.facts is not None:
             facts = {name: value for name, value in facts.items() if name in self.facts}

@@ -6,7 +6,8 @@ Nothing here imports torch before a training begins.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from harness.errors import UsageError
@@ -15,7 +16,7 @@ from harness.models.pipeline import PromptedModel
 from harness.options import with_options
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
-from harness.trainers.grpo.functions import named_reward
+from harness.trainers.grpo.functions import FunctionReward, named_reward
 from harness.trainers.grpo.method import TOTAL, GrpoMethod
 from harness.trainers.grpo.settings import METHOD, RANDOM, Settings
 from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
@@ -35,11 +36,15 @@ class GrpoTrainer(GrpoMethod):
     """A method that trains."""
 
     def __post_init__(self) -> None:
-        if self.settings.reward not in (METHOD, RANDOM):
-            function = named_reward(
-                self.settings.reward, of_environment=self.environment is not None
-            )
-            object.__setattr__(self, "reward", function)
+        self.rewarded  # noqa: B018 - a reward that is not there is refused before any work
+
+    @cached_property
+    def rewarded(self) -> "GrpoTrainer":
+        """The method with the plain function that `settings.reward` names as its reward."""
+        name = self.settings.reward
+        if name in (METHOD, RANDOM) or isinstance(self.reward, FunctionReward):
+            return self
+        return replace(self, reward=named_reward(name, of_environment=self.environment is not None))
 
     def bound(self, model: PromptedModel) -> "GrpoTrainer":
         """Return the method with what it makes of the model, such as a second pass."""
@@ -63,7 +68,7 @@ class GrpoTrainer(GrpoMethod):
                 f'--eval-model "{self.name}(checkpoint={{checkpoint}})", so that it is evaluated '
                 "as it was trained"
             )
-        return self.bound(model)._train(run, model, chat)
+        return self.bound(model).rewarded._train(run, model, chat)
 
     def _train(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
