@@ -36,6 +36,7 @@ from harness.trainers.grpo.rewards import (
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
 from harness.trainers.learner import Counted, Learner, Round
+from harness.trainers.network import media_tokens
 from harness.trainers.policy import Policy, zero_stage
 from harness.trainers.rows import Prompt, completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
@@ -106,10 +107,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 networks.load(chat, dtype=networks.types_of(chat, chosen)[0]), chosen.temperature
             )
             self.reference = frozen_policy(first, accelerator)
-        media = (f"{kind}_token_id" for kind in ("image", "video"))
-        named = {getattr(self.network.config, name, None) for name in media}
-        self.suppressed = tuple(sorted(token for token in named if token is not None))
-        """Tokens of media: one that is written would want its patches."""
+        self.suppressed = media_tokens(self.network)
         self.vllm = (
             None
             if chosen.vllm_mode is None

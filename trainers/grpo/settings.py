@@ -36,6 +36,9 @@ class Settings(TrainingSettings):
     )
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
+    engine: Literal["harness", "trl"] = "harness"
+    """`trl`: rollouts and steps by TRL's own trainer: one turn, images, one process; nothing to go
+    on from if it is stopped."""
     num_generations: int = 8
     """Number of rollouts of a prompt."""
     generation_batch_size: int = 128
@@ -99,6 +102,13 @@ class Settings(TrainingSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.accumulation_steps(1)
+
+    @property
+    def images_only(self) -> str | None:
+        """The setting that lets no clips through; None: there is none."""
+        if self.vllm_mode is not None:
+            return f"vllm_mode={self.vllm_mode}"
+        return "engine=trl" if self.engine == "trl" else None
 
     @property
     def steps_per_round(self) -> int:

@@ -20,6 +20,7 @@ from harness.trainers.grpo.functions import FunctionReward, named_reward
 from harness.trainers.grpo.method import TOTAL, GrpoMethod
 from harness.trainers.grpo.settings import METHOD, RANDOM, Settings
 from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
+from harness.trainers.session import started
 
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
@@ -37,6 +38,8 @@ class GrpoTrainer(GrpoMethod):
 
     def __post_init__(self) -> None:
         self.rewarded  # noqa: B018 - a reward that is not there is refused before any work
+        if self.settings.engine == "trl":
+            self._refuse_for_trl()
 
     @cached_property
     def rewarded(self) -> "GrpoTrainer":
@@ -80,6 +83,13 @@ class GrpoTrainer(GrpoMethod):
         from harness.trainers.session import Session, last
 
         self._check(chat)
+        if self.settings.engine == "trl":
+            from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+            ensure_torchvision()  # which transformers' part of TRL's trainer imports
+            from harness.trainers.grpo.trl_engine import train_by_trl
+
+            return train_by_trl(self, run, model, chat)
         settings, accelerator = self.settings, accelerator_of(self.settings, chat)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = GrpoLearner(self, chat, accelerator, seed=run.seed)
@@ -117,12 +127,32 @@ class GrpoTrainer(GrpoMethod):
         """
         given, chat = trainable(self.name, run.model, self.model_kind)
         self._check(chat)
-        if self.settings.vllm_mode is not None:
+        if self.settings.images_only is not None:
             deque(make_examples(self, self.with_prompt(given), run), maxlen=0)
+
+    def _refuse_for_trl(self) -> None:
+        """Raise UsageError for what TRL's trainer, or our way of running it, does not do."""
+        chosen = self.settings
+        beyond = {
+            "rollouts of several turns (an environment)": self.environment is not None,
+            "a second response to each rollout": self.second is not None,
+            f"{started()} processes": started() > 1,
+            f"vllm_mode={chosen.vllm_mode}": chosen.vllm_mode is not None,
+            f"deepspeed={chosen.deepspeed}": chosen.deepspeed is not None,
+            f"ema_decay={chosen.ema_decay}": chosen.ema_decay is not None,
+            "noise=keyed": chosen.noise == "keyed",
+            "generation_micro_batch_size=…": chosen.generation_micro_batch_size is not None,
+        }
+        if asked := [name for name, is_asked in beyond.items() if is_asked]:
+            raise UsageError(
+                f"engine=trl, trainer {self.name}",
+                expected="one process, rollouts of one turn, and settings that TRL has",
+                found=", ".join(asked),
+                fix="Leave engine out, or these.",
+            )
 
     def _check(self, chat: TransformersChat) -> None:
         from harness.trainers.grpo import vllm
-        from harness.trainers.session import started
 
         self.settings.accumulation_steps(started())
         deepspeed_file(self.settings.deepspeed)
