@@ -4,11 +4,13 @@
 
 TRL is given prompts in our order, whole groups at a time, so that both engines learn from the same
 prompts in the same step. Only arguments that TRL documents are used, which releases 1.12 to 1.16
-have. It keeps no state: a training that was stopped begins again.
+have; 1.12 and 1.13 end responses at the tokenizer's end token alone. It keeps no state: a training
+that was stopped begins again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -27,6 +29,7 @@ from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning.loss import advantages
 from harness.models.pipeline import PromptedModel
+from harness.plugins import plugin_errors
 from harness.trainer import Curve, TrainingRun
 from harness.trainers import guards
 from harness.trainers import network as networks
@@ -96,6 +99,9 @@ def train_by_trl(
     import trl
     from datasets import Dataset
 
+    if trl.__version__.startswith("1.15."):  # whose losses are computed by its kernels alone
+        with plugin_errors(f"engine=trl with trl {trl.__version__}"):
+            import_module("triton")
     AcceleratorState._reset_state(reset_partial_state=True)  # of a training before
     settings = method.settings
     examples, dropped = prepare_examples(method, model, chat.processor, run)
