@@ -269,12 +269,6 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Return the advantages of a round's rollouts in all processes, whose rewards are given."""
         rewards, size = torch.tensor(totals), self.settings.num_generations
         if self.moments is not None:
-            if rewards.isnan().any():
-                raise ModelError(
-                    f"ema_decay={self.settings.ema_decay}, reward of {self.method.name}",
-                    expected="a number for each rollout, for the moving averages",
-                    found="None",
-                )
             # OneThinker's kinds of problems part segmentation of images from that of videos too.
             tasks = gather(["+".join(one.sample.query.forms) for one in own])
             return ema_advantages(rewards, size, tasks=tasks, moments=self.moments)
