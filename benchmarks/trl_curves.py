@@ -32,9 +32,9 @@ RATE = 0.02
 SETTINGS = {
     "newline": False,  # as the shipped checkpoint was taught
     "num_generations": 4,
-    "generation_batch_size": 16,
-    "per_device_train_batch_size": 16,
-    "max_completion_length": 64,
+    "generation_batch_size": 8,
+    "per_device_train_batch_size": 8,
+    "max_completion_length": 48,
     "learning_rate": 1e-4,
     "noise": "torch",
     "report_to": "none",

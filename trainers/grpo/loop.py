@@ -3,7 +3,6 @@
 The loop around it is `harness.trainers.learner.train`.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -27,10 +26,9 @@ from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.rewards import (
-    losses,
-    numbers_of,
     refuse_losses,
     reward_group,
+    statistics_of,
     summary_of,
 )
 from harness.trainers.grpo.settings import Settings
@@ -164,13 +162,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         groups = [self._group(some) for some in several]
         with self.stopwatch.part(REWARD):
             rewards = self._rewards(groups, several)
-        numbers = numbers_of(groups, rewards)
-        numbers["prompts/mean_length"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
-        merged = defaultdict[str, list[float]](list)
-        for name, values in (pair for each in gather([numbers]) for pair in each.items()):
-            merged[name] += values
-        if reasons := gather(losses(groups, rewards)):
-            merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
+        lengths = [draft.prompt["input_ids"].shape[1] for draft in drafts]
+        merged, reasons = statistics_of(groups, rewards, lengths)
         written = sum(merged["completions/mean_length"])
         self.tokens += sum(merged["prompts/mean_length"]) + written
         all_gains = self._gains(merged[f"rewards/{TOTAL}"], groups)

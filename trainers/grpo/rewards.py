@@ -24,6 +24,7 @@ from harness.thoughts import reasoning
 from harness.trainer import Curve
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
 from harness.trainers.grpo.settings import RANDOM
+from harness.trainers.session import gather
 
 ROLLOUTS = "rollouts.jsonl"
 INFRASTRUCTURE = "infrastructure"
@@ -142,6 +143,22 @@ def numbers_of(
                 found[f"rewards/{name}"].append(value)
         found["second_length"] += [float(second.tokens) for second in group.seconds]
     return {name: values for name, values in found.items() if values}
+
+
+def statistics_of(
+    groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]], lengths: Sequence[int]
+) -> tuple[dict[str, list[float]], list[str]]:
+    """Return `numbers_of` a round in all processes, and the reasons of all `losses`.
+
+    `lengths` are the tokens of each rollout's prompt. Here what is only logged of a round begins.
+    """
+    numbers = {**numbers_of(groups, rewards), "prompts/mean_length": list(map(float, lengths))}
+    merged = defaultdict[str, list[float]](list)
+    for name, values in (pair for each in gather([numbers]) for pair in each.items()):
+        merged[name] += values
+    if reasons := gather(losses(groups, rewards)):
+        merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
+    return dict(merged), reasons
 
 
 def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -> dict[str, float]:

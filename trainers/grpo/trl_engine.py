@@ -23,6 +23,7 @@ from accelerate.utils import set_seed
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState
 
 from harness.errors import UsageError
+from harness.model import ChatRequest
 from harness.models.backends.inputs import messages_of
 from harness.models.backends.loading import no_bars
 from harness.models.backends.sampling import rollout_key
@@ -39,10 +40,9 @@ from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardCompone
 from harness.trainers.grpo.rewards import (
     ROLLOUTS,
     log_rollouts,
-    losses,
-    numbers_of,
     refuse_losses,
     reward_group,
+    statistics_of,
     summary_of,
 )
 from harness.trainers.grpo.settings import Settings
@@ -127,14 +127,8 @@ def train_by_trl(
         networks.memory_note(network, computes_bf16=computes_bf16, reference=reference)
     )
 
-    def rows(columns: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
-        requests = [rewards.examples[place].request for place in columns["place"]]
-        return {
-            "place": list(columns["place"]),
-            "prompt": [messages_of(chat.processor, request) for request in requests],
-            "images": [images_of(request) for request in requests],
-        }
-
+    prompts = Dataset.from_dict({"place": range(len(order))})
+    rows = Rows(chat.processor, [example.request for example in rewards.examples])
     run.progress.start("training", total, 0)
     with TemporaryDirectory() as folder, no_bars():
         trainer = trl.GRPOTrainer(
@@ -158,7 +152,7 @@ def train_by_trl(
                 generation_kwargs={"suppress_tokens": list(networks.media_tokens(network))},
                 **{name: getattr(settings, name) for name in SAME},
             ),
-            train_dataset=Dataset.from_dict({"place": range(len(order))}).with_transform(rows),
+            train_dataset=prompts.with_transform(rows),
             reward_funcs=[rewards.as_function()],
             processing_class=chat.processor,
             callbacks=[watch],
@@ -234,6 +228,27 @@ def _prompt_length(processor: "ProcessorMixin", example: Example) -> int:
                 fix="Leave engine out.",
             )
     return int(ours["input_ids"].shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """TRL's rows of prompts, made when they are asked for."""
+
+    processor: "ProcessorMixin"
+    requests: Sequence[ChatRequest]
+
+    def __call__(self, columns: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
+        """Return messages and images of the requests at these places."""
+        asked = [self.requests[place] for place in columns["place"]]
+        return {
+            "place": list(columns["place"]),
+            "prompt": [messages_of(self.processor, request) for request in asked],
+            "images": [images_of(request) for request in asked],
+        }
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Stand for all rows where `datasets` pickles them to make a fingerprint, unused here."""
+        return str, (type(self).__name__,)
 
 
 @dataclass(eq=False)
@@ -312,10 +327,7 @@ class Rewards:
         gains: Sequence[float],
         lengths: Sequence[int],
     ) -> None:
-        merged = numbers_of(groups, rewards)
-        merged["prompts/mean_length"] = [float(length) for length in lengths]
-        if reasons := losses(groups, rewards):
-            merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
+        merged, reasons = statistics_of(groups, rewards, lengths)
         self.numbers = {
             **summary_of(merged, gains),
             "step_tokens": sum(merged["completions/mean_length"]),
