@@ -97,12 +97,15 @@ def make_examples(
 
 
 def refuse_clips(request: ChatRequest, what: str) -> None:
-    """Raise UsageError if a request that TRL is to answer shows a clip; `what` names both."""
+    """Raise UsageError if a request shows a clip that TRL is to hand on.
+
+    `what` begins with the setting, as `NAME=…`, and names the request.
+    """
     longest = max((len(frames_shown(request, at)) for at in range(len(request.media))), default=0)
     if longest > 1:
         raise UsageError(
             what,
             expected="single images, since TRL hands on no videos",
             found=f"a clip of {longest} frames",
-            fix="Leave the setting out.",
+            fix=f"Leave {what.partition('=')[0]} out: our loop shows them to transformers.",
         )
