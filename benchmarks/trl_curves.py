@@ -1,6 +1,6 @@
 """Both engines of GRPO in one plot: our loop, and TRL's own trainer (`engine=trl`).
 
-    python benchmarks/trl_curves.py --out FOLDER [--seeds 5] [--steps 30] [--save]
+    python benchmarks/trl_curves.py --out FOLDER [--seeds 5] [--steps 15] [--save]
 
 VisionReasoner on `pocket`, the same prompts in the same step and the same settings for both; each
 draws its rollouts by its own generator. For each number of the curve the difference of a seed is
@@ -28,7 +28,7 @@ RESULT = RESULTS / "trl_curves.json"
 IMAGE = Path(__file__).resolve().parents[1] / "docs" / "images" / "engines.svg"
 ENGINES = {"harness": "our loop", "trl": "TRL's GRPOTrainer"}
 NUMBERS = ("reward", "rewards/accuracy", "kl", "entropy", "grad_norm", "completions/mean_length")
-RATE = 0.02
+RATE = 0.1
 SETTINGS = {
     "newline": False,  # as the shipped checkpoint was taught
     "num_generations": 4,
@@ -63,7 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the trainings")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--save", action="store_true", help=f"write {RESULT.name}, {IMAGE.name}")
     given = parser.parse_args()
 

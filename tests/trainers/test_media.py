@@ -256,6 +256,16 @@ def test_test_time_training_shows_its_network_what_evaluation_shows(
         assert (shown, seconds) == together([wanted] * times)[0]
 
 
+@pytest.mark.parametrize("trainer", [grpo(1), "sft"], ids=["grpo", "sft"])
+def test_places_without_an_image_are_dropped_and_named(trainer, model, tmp_path, told):
+    """So that one such row does not end the training of the others."""
+    if trainer == "sft":
+        trainer = plugins.build("trainers", parse(f"sft({SETTINGS[:-1]})"))
+    task = task_of([sample(name, AnswerForm.BOXES) for name in ("none", "one")], AnswerForm.BOXES)
+    train(trainer, [task], parse(model), tmp_path / "out", TrainingOptions(progress=told))
+    assert any("1 sample(s) dropped" in note and "set none" in note for note in told.notes)
+
+
 def test_pixels_that_differ_are_told_apart(model, monkeypatch):
     """Without this, the comparison above could be one of nothing with nothing."""
     samples = [sample(name, AnswerForm.NUMBER) for name in QUESTIONS]
