@@ -89,7 +89,10 @@ def main() -> int:
     is_equal = max(map(abs, found["reward"]["difference"])) <= limit
     print(f"reward {'equal' if is_equal else 'not shown to be equal'} within {RATE:.0%}")
     if given.save:
-        write(RESULT, {**vars(given), "out": "", "settings": SETTINGS, "numbers": found})
+        write(
+            RESULT,
+            {"seeds": given.seeds, "steps": given.steps, "settings": SETTINGS, "numbers": found},
+        )
         panels = [
             Panel(
                 name,
