@@ -142,7 +142,7 @@ def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(ins
     source = (installed / "bright_trainer.py").read_text("utf-8")
     assert len(source.splitlines()) <= 50
     process.path.append(installed)
-    settings = process("list", "trainers", "overlap").stdout
+    settings = process("list", "trainers", "overlap", "--all").stdout
     assert all(name in settings for name in ("words", "max_steps", "lora_r"))
 
 
