@@ -34,6 +34,7 @@ Kind: TypeAlias = Literal[
     "nodes",
     "judges",
     "text_sources",
+    "rewards",
     "boards",
     "presets",
 ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal, Protocol, Self, TypeAlias
 
-from harness.errors import ParseError
+from harness.errors import DataError, ParseError
 from harness.frames import FramePolicy
 from harness.media import Media
 from harness.model import (
@@ -360,6 +360,10 @@ class PromptedModel(ConversingModel[ChatResult]):
         )
 
     def _shown_frames(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
+        if located and not query.media:
+            raise DataError(
+                f"query {query.id}", expected="an image or a video to find places in", found="none"
+            )
         shown = [choose_frames(media, self.frames) for media in query.media]
         if located and self.keyframe != "named":
             shown[0] = (self._key_frame(query.media[0]),)

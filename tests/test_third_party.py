@@ -64,11 +64,12 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
         "bright_task.py",
         "bright_model.py",
         "bright_metric.py",
+        "bright_reward.py",
         "bright_trainer.py",
         "test_bright.py",
     }
     lines = [line for line in blocks["pyproject.toml"].splitlines() if '= "bright_' in line]
-    assert len(lines) == 4
+    assert len(lines) == 5
 
 
 COMMANDS = """
@@ -141,7 +142,7 @@ def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(ins
     source = (installed / "bright_trainer.py").read_text("utf-8")
     assert len(source.splitlines()) <= 50
     process.path.append(installed)
-    settings = process("list", "trainers", "overlap").stdout
+    settings = process("list", "trainers", "overlap", "--all").stdout
     assert all(name in settings for name in ("words", "max_steps", "lora_r"))
 
 
@@ -182,13 +183,20 @@ def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypat
 
 
 @pytest.mark.slow
-def test_the_reward_of_the_page_trains_a_step(installed, shapes, process):
+@pytest.mark.parametrize(
+    ("method", "parts", "chosen"),
+    [
+        ("overlap(words=20)", {"overlap", "brevity"}, {"words": 20}),
+        ("grpo(reward=count)", {"count", "brevity"}, {"reward": "count"}),
+    ],
+)
+def test_the_rewards_of_the_page_train_steps(installed, shapes, process, method, parts, chosen):
     pytest.importorskip("trl")
     process.path.append(installed)
     done = process(
         "train",
         "--method",
-        "overlap(words=20)",
+        method,
         "--model",
         "pocket",
         "--train-tasks",
@@ -198,7 +206,7 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, process):
         "--out",
         "DIR",
         "--set",
-        "num_generations=2,generation_batch_size=2,per_device_train_batch_size=2,max_steps=1,"
+        "num_generations=2,generation_batch_size=2,per_device_train_batch_size=2,max_steps=3,"
         "max_completion_length=48,report_to=none",
         "--quiet",
     )
@@ -206,9 +214,10 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, process):
     rows = [
         json.loads(line) for line in (process.folder / "DIR/curve.jsonl").read_text().splitlines()
     ]
-    assert {"rewards/overlap", "rewards/brevity", "rewards/total"} <= rows[0].keys()
+    assert {f"rewards/{part}" for part in {*parts, "total"}} <= rows[0].keys()
     manifest = json.loads((process.folder / "DIR" / "manifest.json").read_text())
-    assert manifest["result"]["steps"] == 1 and manifest["method"]["settings"]["words"] == 20
+    assert manifest["result"]["steps"] == 3
+    assert chosen.items() <= manifest["method"]["settings"].items()
     assert (process.folder / "DIR" / "checkpoint" / "config.json").is_file()
 
 

@@ -149,6 +149,12 @@ def types_of(chat: TransformersChat, settings: TrainingSettings) -> tuple[str, b
     return ("auto", True) if settings.deepspeed else ("float32", True)
 
 
+def media_tokens(network: Network) -> tuple[int, ...]:
+    """Return the tokens of images and videos: one that is written would want its patches."""
+    named = (getattr(network.config, f"{kind}_token_id", None) for kind in ("image", "video"))
+    return tuple(sorted({token for token in named if token is not None}))
+
+
 def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
     """Load a backend's network for training, its weights converted to `dtype`; `auto`: its own."""
     return load_network(

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from time import monotonic
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -209,32 +209,36 @@ def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
 
     A checkpoint without a template (PaliGemma) is given the marks of the media and the text alone.
     """
-    content: list[dict[str, str]] = []
-    messages: list[dict[str, object]] = []
-    for places, asked, response in conversation_of(
-        request, partial(without_special_tokens, processor)
-    ):
-        content = [
-            {"type": "image" if len(frames_shown(request, place)) == 1 else "video"}
-            for place in places
-        ]
-        content.append({"type": "text", "text": asked})
-        messages.append({"role": "user", "content": content})
-        if response is not None:
-            said = [{"type": "text", "text": response}]
-            messages.append({"role": "assistant", "content": said})
-    if request.system is not None:
-        system = [{"type": "text", "text": without_special_tokens(processor, request.system)}]
-        messages.insert(0, {"role": "system", "content": system})
+    messages = messages_of(processor, request)
     if not template_of(processor):
         if request.system is not None or request.earlier:
             what = "system=…" if request.system is not None else "a request of several turns"
             raise UsageError(what, expected="a checkpoint with a chat template", found="none")
         marks = {kind: getattr(processor, f"{kind}_token", "") for kind in ("image", "video")}
-        shown = "".join(marks[part["type"]] for part in content[:-1])
-        return f"{shown}{asked}{without_special_tokens(processor, request.prefix)}"
+        *media, asked = messages[-1]["content"]
+        shown = "".join(marks[part["type"]] for part in media)
+        return f"{shown}{asked['text']}{without_special_tokens(processor, request.prefix)}"
     text = apply_template(processor, messages, add_generation_prompt=True)
     return f"{text}{without_special_tokens(processor, request.prefix)}"
+
+
+def messages_of(processor: "ProcessorMixin", request: ChatRequest) -> list[dict[str, Any]]:
+    """The request as a chat template takes it: media before text, no special tokens in text."""
+    clean = partial(without_special_tokens, processor)
+    messages: list[dict[str, Any]] = []
+    if request.system is not None:
+        system = [{"type": "text", "text": clean(request.system)}]
+        messages.append({"role": "system", "content": system})
+    for places, asked, response in conversation_of(request, clean):
+        media = [
+            {"type": "image" if len(frames_shown(request, place)) == 1 else "video"}
+            for place in places
+        ]
+        messages.append({"role": "user", "content": [*media, {"type": "text", "text": asked}]})
+        if response is not None:
+            said = [{"type": "text", "text": response}]
+            messages.append({"role": "assistant", "content": said})
+    return messages
 
 
 def apply_template(

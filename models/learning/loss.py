@@ -20,15 +20,30 @@ def advantages(rewards: Tensor, num_generations: int, *, scale_rewards: Scale = 
     """Return how much better each rollout is than its group, whose rewards stand side by side.
 
     Exactly 0 where all earn the same: a mean of equal numbers may be off by rounding, and AdamW
-    would make a whole step of that. Standard deviations are the unbiased ones.
+    would make a whole step of that. Standard deviations are the unbiased ones. A reward of NaN has
+    no advantage (0), and its group is compared without it.
     """
     grouped = rewards.view(-1, num_generations)
+    scored = ~grouped.isnan()
+    if not scored.all():
+        return _advantages_of_scored(grouped, scored, scale_rewards)
     differ = (grouped != grouped[:, :1]).any(dim=1, keepdim=True)
     centred = ((grouped - grouped.mean(dim=1, keepdim=True)) * differ).view(-1)
     if scale_rewards is None:
         return centred
     of_groups = grouped.std(dim=1).repeat_interleave(num_generations)
     return centred / ((rewards.std() if scale_rewards == "batch" else of_groups) + STD_EPSILON)
+
+
+def _advantages_of_scored(grouped: Tensor, scored: Tensor, scale_rewards: Scale) -> Tensor:
+    """Return `advantages` of groups side by side, of which some rewards are NaN."""
+    result, every = torch.zeros_like(grouped), grouped[scored]
+    for index in range(len(grouped)):
+        own = grouped[index][scored[index]]
+        if len(own) > 1:
+            given = None if scale_rewards == "batch" else scale_rewards
+            result[index][scored[index]] = advantages(own, len(own), scale_rewards=given)
+    return (result / (every.std() + STD_EPSILON) if scale_rewards == "batch" else result).view(-1)
 
 
 def divergence(logp: Tensor, reference: Tensor) -> Tensor:

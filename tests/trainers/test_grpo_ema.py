@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.errors import UsageError  # noqa: E402
+from harness.errors import ModelError, UsageError  # noqa: E402
 from harness.trainers.grpo.ema import LEAST_STD, RewardMoments, ema_advantages  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 
@@ -55,3 +55,10 @@ def test_averages_come_back_from_a_state_to_the_bit(tmp_path):
 def test_a_decay_above_one_is_refused():
     with pytest.raises(UsageError, match="ema_decay"):
         Settings(ema_decay=1.5)
+
+
+def test_a_rollout_without_a_reward_is_refused_and_changes_no_average():
+    moments = RewardMoments(0.9)
+    with pytest.raises(ModelError, match=r"ema_decay=0\.9"):
+        found(moments, ["mask"], 0.0, float("nan"))
+    assert moments.moments == {}

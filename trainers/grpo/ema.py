@@ -15,6 +15,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from harness.errors import ModelError
 from harness.models.learning.loss import advantages
 
 FILE = "reward_moments.json"
@@ -72,7 +73,14 @@ def ema_advantages(
         num_generations: Rollouts of a group.
         tasks: Name of each group's task.
         moments: The averages so far.
+
+    Raises:
+        ModelError: a rollout has no reward (NaN), and an average would be lost.
     """
+    if rewards.isnan().any():
+        raise ModelError(
+            f"ema_decay={moments.decay}", expected="a total for each rollout", found="None"
+        )
     moments.update(rewards.tolist(), tasks)
     centred = advantages(rewards, num_generations, scale_rewards=None).view(-1, num_generations)
     stds = torch.tensor([moments.std(task) for task in tasks])[:, None]

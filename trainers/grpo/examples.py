@@ -48,6 +48,10 @@ def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Samp
     else:
         method.usable(sample)
     request = replace(method.request(model, sample), max_new_tokens=settings.max_completion_length)
+    if settings.images_only is not None:
+        refuse_clips(request, f"{settings.images_only}, sample {sample.id} of {task}")
+    if not request.media:
+        return Example(task, sample, request, (0, 0))
     canvas = model.canvas(request)
     if canvas.y_first and sample.query.form in LOCATED:
         raise UsageError(
@@ -55,8 +59,6 @@ def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Samp
             expected="x before y, which rewards read",
             found="y before x",
         )
-    if settings.vllm_mode is not None:
-        refuse_clips(request, f"sample {sample.id} of {task}")
     return Example(task, sample, request, canvas.extent)
 
 
@@ -95,12 +97,15 @@ def make_examples(
 
 
 def refuse_clips(request: ChatRequest, what: str) -> None:
-    """Raise UsageError if a request that vLLM is to answer shows a clip; `what` names it."""
+    """Raise UsageError if a request shows a clip that TRL is to hand on.
+
+    `what` begins with the setting, as `NAME=…`, and names the request.
+    """
     longest = max((len(frames_shown(request, at)) for at in range(len(request.media))), default=0)
     if longest > 1:
         raise UsageError(
-            f"vllm_mode=…, {what}",
-            expected="single images, since TRL hands vLLM no videos",
+            what,
+            expected="single images, since TRL hands on no videos",
             found=f"a clip of {longest} frames",
-            fix="Leave vllm_mode out: rollouts are then written by transformers.",
+            fix=f"Leave {what.partition('=')[0]} out: our loop shows them to transformers.",
         )

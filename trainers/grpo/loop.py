@@ -3,7 +3,6 @@
 The loop around it is `harness.trainers.learner.train`.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -29,16 +28,15 @@ from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.rewards import (
-    losses,
-    numbers_of,
     refuse_losses,
-    repetition,
     reward_group,
+    statistics_of,
     summary_of,
 )
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio, sampling_numbers
 from harness.trainers.learner import Counted, Learner, Round
+from harness.trainers.network import media_tokens
 from harness.trainers.policy import Policy, frozen_policy, zero_stage
 from harness.trainers.rows import Prompt, completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
@@ -113,10 +111,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 networks.load(chat, dtype=networks.types_of(chat, chosen)[0]), chosen.temperature
             )
             self.reference = frozen_policy(first, accelerator)
-        media = (f"{kind}_token_id" for kind in ("image", "video"))
-        named = {getattr(self.network.config, name, None) for name in media}
-        self.suppressed = tuple(sorted(token for token in named if token is not None))
-        """Tokens of media: one that is written would want its patches."""
+        self.suppressed = media_tokens(self.network)
         self.vllm = (
             None
             if chosen.vllm_mode is None
@@ -175,15 +170,9 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         groups = [self._group(some) for some in several]
         with self.stopwatch.part(REWARD):
             rewards = self._rewards(groups, several)
-        numbers = numbers_of(groups, rewards)
-        numbers["prompts/mean_length"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
-        written_tokens = (list(compress(one.tokens, one.mask)) for one in drafts)
-        numbers["completions/repetition"] = list(map(repetition, written_tokens))
-        merged = defaultdict[str, list[float]](list)
-        for name, values in (pair for each in gather([numbers]) for pair in each.items()):
-            merged[name] += values
-        if reasons := gather(losses(groups, rewards)):
-            merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
+        lengths = [draft.prompt["input_ids"].shape[1] for draft in drafts]
+        completions = [list(compress(draft.tokens, draft.mask)) for draft in drafts]
+        merged, reasons = statistics_of(groups, rewards, lengths, completions)
         written = sum(merged["completions/mean_length"])
         self.tokens += sum(merged["prompts/mean_length"]) + written
         all_gains = self._gains(merged[f"rewards/{TOTAL}"], groups)

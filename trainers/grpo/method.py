@@ -44,7 +44,8 @@ class Group:
     """Responses of the same policy to the second request of each rollout; empty: none was made."""
     canvas: tuple[int, int]
     """(width, height) of the frame that the numbers of responses are in: its pixels as the
-    VLM saw it, (1000, 1000), (100, 100), … (`harness.model.Coordinates`); x before y."""
+    VLM saw it, (1000, 1000), (100, 100), … (`harness.model.Coordinates`); x before y. (0, 0)
+    without media."""
     count_tokens: Callable[[str], int]
     """Counts the tokens of a text, without special ones."""
     frames: tuple[tuple[int, ...], ...] = ()

@@ -23,6 +23,8 @@ from harness.responses import storable
 from harness.thoughts import reasoning
 from harness.trainer import Curve
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
+from harness.trainers.grpo.settings import RANDOM
+from harness.trainers.session import gather
 
 ROLLOUTS = "rollouts.jsonl"
 INFRASTRUCTURE = "infrastructure"
@@ -51,7 +53,7 @@ def reward_group(
             what, expected=f"{len(group.rollouts)} rewards", found=f"{len(given)} of them"
         )
     found = [components_of(one, what) for one in given]
-    for one, key in zip(found, keys, strict=True) if method.settings.reward == "random" else ():
+    for one, key in zip(found, keys, strict=True) if method.settings.reward == RANDOM else ():
         drawn = float(uniforms(seed=seed, key=f"{key}/reward", block=0)[0])
         one[f"method_{TOTAL}"], one[TOTAL] = one[TOTAL], drawn
     return list(found)
@@ -61,15 +63,16 @@ def components_of(given: Any, what: str) -> dict[str, float]:
     """Return the components of a rollout's reward as plain numbers.
 
     A number is one of Python or NumPy, or a tensor of one element; a component of None does not
-    apply to the sample, as in TRL, and is left out.
+    apply to the sample, as in TRL, and is left out. A total of None is NaN: the rollout has no
+    advantage and does not count in its group.
 
     Raises:
         ModelError: there is no total, or a number is not finite or beyond LARGEST.
     """
     known = given if isinstance(given, Mapping) else {}
-    numbers = {name: _number(value) for name, value in known.items() if value is not None}
+    numbers = {name: plain_number(value) for name, value in known.items() if value is not None}
     wrong = [name for name, number in numbers.items() if not abs(number) <= LARGEST]
-    if TOTAL not in numbers or wrong:
+    if TOTAL not in known or wrong:
         shown = f"{wrong[0]}={known[wrong[0]]!r}" if wrong else repr(given)
         raise ModelError(
             what,
@@ -77,10 +80,10 @@ def components_of(given: Any, what: str) -> dict[str, float]:
             "them (None: a component that does not apply)",
             found=shown[:200],
         )
-    return numbers
+    return {TOTAL: math.nan, **numbers}
 
 
-def _number(value: Any) -> float:
+def plain_number(value: Any) -> float:
     """Return a component as a number; NaN if it is something else."""
     if getattr(value, "ndim", None) == 0 or getattr(value, "shape", None) == (1,):
         value = value.item()
@@ -131,8 +134,8 @@ def numbers_of(
     """Return what is logged of groups, one number a rollout or a group under each name."""
     found = defaultdict[str, list[float]](list)
     for group, several in zip(groups, rewards, strict=True):
-        totals = [one[TOTAL] for one in several]
-        found["frac_reward_zero_std"].append(float(max(totals) == min(totals)))
+        totals = [one[TOTAL] for one in several if not math.isnan(one[TOTAL])]
+        found["frac_reward_zero_std"].append(float(len(set(totals)) < 2))
         found["frac_groups_all_zero"].append(float(not any(totals)))
         for rollout, components in zip(group.rollouts, several, strict=True):
             found["completions/mean_length"].append(float(rollout.tokens))
@@ -144,20 +147,52 @@ def numbers_of(
     return {name: values for name, values in found.items() if values}
 
 
+def statistics_of(
+    groups: Sequence[Group],
+    rewards: Sequence[Sequence[RewardComponents]],
+    lengths: Sequence[int],
+    completions: Sequence[Sequence[int]],
+) -> tuple[dict[str, list[float]], list[str]]:
+    """Return `numbers_of` a round in all processes, and the reasons of all `losses`.
+
+    Here what is only logged of a round begins.
+
+    Args:
+        groups: The round's groups in this process.
+        rewards: Their rewards.
+        lengths: Number of tokens of each rollout's prompt.
+        completions: Tokens that the policy wrote in each rollout.
+    """
+    numbers = {
+        **numbers_of(groups, rewards),
+        "prompts/mean_length": list(map(float, lengths)),
+        "completions/repetition": list(map(repetition, completions)),
+    }
+    merged = defaultdict[str, list[float]](list)
+    for name, values in (pair for each in gather([numbers]) for pair in each.items()):
+        merged[name] += values
+    if reasons := gather(losses(groups, rewards)):
+        merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
+    return dict(merged), reasons
+
+
 def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -> dict[str, float]:
     """Return a round's numbers for the log, from those of all processes and all advantages.
 
     Names and meanings are TRL's where it has the number: deviations are of all rewards of the
     round, with Bessel's correction.
     """
-    totals, lengths = numbers[f"rewards/{TOTAL}"], numbers["completions/mean_length"]
+    numbers = {
+        name: [one for one in values if not math.isnan(one)] for name, values in numbers.items()
+    }
+    totals, lengths = numbers[f"rewards/{TOTAL}"] or [math.nan], numbers["completions/mean_length"]
     cut = numbers["completions/clipped_ratio"]
     ended = [length for length, is_cut in zip(lengths, cut, strict=True) if not is_cut] or [0.0]
     prompts = numbers["prompts/mean_length"]
     rewards = {name: values for name, values in numbers.items() if name.startswith("rewards/")}
     return {
-        **{name: fmean(values) for name, values in numbers.items()},
-        **{f"{name}/std": deviation(values) for name, values in rewards.items()},
+        **{name: fmean(values) for name, values in numbers.items() if values},
+        **{f"{name}/std": deviation(values) for name, values in rewards.items() if values},
         "prompts/min_length": min(prompts),
         "prompts/max_length": max(prompts),
         "completions/min_length": min(lengths),

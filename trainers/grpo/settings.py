@@ -11,6 +11,9 @@ from harness.options import Only
 from harness.trainers.alarms import OnAlarm
 from harness.trainers.settings import Range, TrainingSettings
 
+METHOD, RANDOM = "method", "random"
+"""Values of `reward` that are not names of plugins."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(TrainingSettings):
@@ -36,6 +39,9 @@ class Settings(TrainingSettings):
     )
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
+    engine: Literal["harness", "trl"] = "harness"
+    """`trl`: rollouts and steps by TRL's own trainer: one turn, images, one process; nothing to go
+    on from if it is stopped."""
     num_generations: int = 8
     """Number of rollouts of a prompt."""
     generation_batch_size: int = 128
@@ -55,8 +61,9 @@ class Settings(TrainingSettings):
     noise: Annotated[Literal["auto", "keyed", "torch"], Only(vllm_mode=None)] = "auto"
     """`keyed`: a token depends on seed, round, prompt, rollout and position alone; `torch`: drawn
     by PyTorch, which is faster on a GPU. `auto`: `keyed` on a CPU. Not with vLLM."""
-    reward: Literal["method", "random"] = "method"
-    """`random` is the control of an experiment: a uniform number takes the reward's place."""
+    reward: str = METHOD
+    """`method`: the method's own; `random`, the control of an experiment: a uniform number in its
+    place; else the name of a plugin (`harness list rewards`)."""
 
     loss_type: LossType = "bnpo"
     """Averaging of tokens."""
@@ -103,6 +110,13 @@ class Settings(TrainingSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.accumulation_steps(1)
+
+    @property
+    def images_only(self) -> str | None:
+        """The setting that lets no clips through; None: there is none."""
+        if self.vllm_mode is not None:
+            return f"vllm_mode={self.vllm_mode}"
+        return "engine=trl" if self.engine == "trl" else None
 
     @property
     def steps_per_round(self) -> int:

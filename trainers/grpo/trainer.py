@@ -6,16 +6,22 @@ Nothing here imports torch before a training begins.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
+from harness.options import with_options
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
-from harness.trainers.grpo.method import GrpoMethod
+from harness.trainers.grpo.functions import FunctionReward, named_reward
+from harness.trainers.grpo.method import TOTAL, GrpoMethod
+from harness.trainers.grpo.settings import METHOD, RANDOM, Settings
 from harness.trainers.loggers import check_loggers
 from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
+from harness.trainers.session import started
 
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
@@ -30,6 +36,19 @@ def request_key(model: PromptedModel) -> tuple[object, ...]:
 @dataclass(frozen=True, kw_only=True)
 class GrpoTrainer(GrpoMethod):
     """A method that trains."""
+
+    def __post_init__(self) -> None:
+        self.rewarded  # noqa: B018 - a reward that is not there is refused before any work
+        if self.settings.engine == "trl":
+            self._refuse_for_trl()
+
+    @cached_property
+    def rewarded(self) -> "GrpoTrainer":
+        """The method with the plain function that `settings.reward` names as its reward."""
+        name = self.settings.reward
+        if name in (METHOD, RANDOM) or isinstance(self.reward, FunctionReward):
+            return self
+        return replace(self, reward=named_reward(name, of_environment=self.environment is not None))
 
     def bound(self, model: PromptedModel) -> "GrpoTrainer":
         """Return the method with what it makes of the model, such as a second pass."""
@@ -53,7 +72,7 @@ class GrpoTrainer(GrpoMethod):
                 f'--eval-model "{self.name}(checkpoint={{checkpoint}})", so that it is evaluated '
                 "as it was trained"
             )
-        return self.bound(model)._train(run, model, chat)
+        return self.bound(model).rewarded._train(run, model, chat)
 
     def _train(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
@@ -66,6 +85,13 @@ class GrpoTrainer(GrpoMethod):
         from harness.trainers.session import Session, gather, last
 
         self._check(chat)
+        if self.settings.engine == "trl":
+            from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+            ensure_torchvision()  # which transformers' part of TRL's trainer imports
+            from harness.trainers.grpo.trl_engine import train_by_trl
+
+            return train_by_trl(self, run, model, chat)
         settings, accelerator = self.settings, accelerator_of(self.settings, chat)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = GrpoLearner(self, chat, accelerator, seed=run.seed)
@@ -119,13 +145,51 @@ class GrpoTrainer(GrpoMethod):
         """
         given, chat = trainable(self.name, run.model, self.model_kind)
         self._check(chat)
-        if self.settings.vllm_mode is not None:
+        if self.settings.images_only is not None:
             deque(make_examples(self, self.with_prompt(given), run), maxlen=0)
+
+    def _refuse_for_trl(self) -> None:
+        """Raise UsageError for what TRL's trainer, or our way of running it, does not do."""
+        chosen = self.settings
+        beyond = {
+            "rollouts of several turns (an environment)": self.environment is not None,
+            "a second response to each rollout": self.second is not None,
+            f"{started()} processes": started() > 1,
+            f"vllm_mode={chosen.vllm_mode}": chosen.vllm_mode is not None,
+            f"deepspeed={chosen.deepspeed}": chosen.deepspeed is not None,
+            f"ema_decay={chosen.ema_decay}": chosen.ema_decay is not None,
+            "noise=keyed": chosen.noise == "keyed",
+            "generation_micro_batch_size=…": chosen.generation_micro_batch_size is not None,
+        }
+        if asked := [name for name, is_asked in beyond.items() if is_asked]:
+            raise UsageError(
+                f"engine=trl, trainer {self.name}",
+                expected="one process, rollouts of one turn, and settings that TRL has",
+                found=", ".join(asked),
+                fix="Leave engine out, or these.",
+            )
 
     def _check(self, chat: TransformersChat) -> None:
         from harness.trainers.grpo import vllm
-        from harness.trainers.session import started
 
         self.settings.accumulation_steps(started())
         deepspeed_file(self.settings.deepspeed)
         vllm.check(self.settings, chat)
+
+
+@with_options(Settings)
+def grpo(settings: Settings) -> GrpoTrainer:
+    """GRPO with a reward of your own, a plain function: `reward=NAME` (docs/plugins.md).
+
+    The model keeps its prompt, so that `--model` is evaluated as it is trained. Every setting of
+    the GRPO engine can be given.
+    """
+    if settings.reward == METHOD:
+        raise UsageError(
+            "trainer grpo",
+            expected="reward=NAME, a plain function that is a plugin (harness list rewards)",
+            found="none",
+        )
+    return GrpoTrainer(
+        name="grpo", settings=settings, reward=lambda group: [{TOTAL: 0.0}] * len(group.rollouts)
+    )

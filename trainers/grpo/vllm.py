@@ -63,7 +63,7 @@ def images_of(request: ChatRequest) -> list[Image.Image]:
     Raises:
         UsageError: it shows a video.
     """
-    refuse_clips(request, f"request {request.key}")
+    refuse_clips(request, f"vllm_mode=…, request {request.key}")
     return [
         Image.fromarray(squashed(media.frame(frames_shown(request, at)[0]), request.squash(at)))
         for at, media in enumerate(request.media)
