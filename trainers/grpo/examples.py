@@ -8,6 +8,7 @@ from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown
 from harness.models.backends.positions import saved_positions
+from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import LOCATED, PromptedModel
 from harness.run.batching import samples_of
 from harness.trainer import TrainingRun
@@ -82,6 +83,7 @@ def prepare_examples(
         return prompt, example.request.max_new_tokens, prompt
 
     made, longest = make_examples(method, model, run), method.settings.max_prompt_length
+    assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
     positions = saved_positions(model.chat.folder)
     return keep_usable(made, length, longest, positions, lambda one: (one.task, one.sample.id), run)
 

@@ -59,7 +59,8 @@ class GrpoTrainer(GrpoMethod):
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
         from harness.trainers.grpo.completions import rows_of, table_of, write_completions
-        from harness.trainers.grpo.loop import GrpoLearner, RewardedRound
+        from harness.trainers.grpo.groups import RewardedRound
+        from harness.trainers.grpo.loop import GrpoLearner
         from harness.trainers.grpo.rewards import ROLLOUTS, log_rollouts
         from harness.trainers.learner import train
         from harness.trainers.policy import accelerator_of

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from harness.models.backends.inputs import without_special_tokens
 from harness.models.backends.positions import saved_positions
+from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.trainer import TrainingRun
 from harness.trainers.learner import Counted, Learner, Round
@@ -115,6 +116,7 @@ def prepare_examples(
         return prompt, response, prompt + response
 
     found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
+    assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
     positions = saved_positions(model.chat.folder)
     return keep_usable(
         found, length, max_length, positions, lambda one: (one.task, one.sample), run
