@@ -85,9 +85,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Moments before the round that is made."""
         self.clipped: list[Shares] = []
         """Of each batch of a step."""
-        self.prompts: PromptOrder | None = None
-        if chosen.dynamic_sampling:
-            self.prompts = PromptOrder(seed=seed, revisit=chosen.revisit_probability)
+        order = PromptOrder(seed=seed, revisit=chosen.revisit_probability)
+        self.prompts = order if chosen.dynamic_sampling else None
         self.prompts_before = self.prompts
         """The same before the round that is made."""
         self.tokens = 0.0
