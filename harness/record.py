@@ -267,8 +267,7 @@ def differences(old: object, new: object, name: str = "") -> list[str]:
         )
         return [line for part in parts for line in part]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        numbered = [dict(enumerate(values)) for values in (old, new)]
-        return differences(*numbered, name)
+        return differences(dict(enumerate(old)), dict(enumerate(new)), name)
     return [] if old == new else [f"{name}: {old!r} → {new!r}"]
 
 
