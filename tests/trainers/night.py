@@ -22,6 +22,8 @@ from pathlib import Path
 
 from harness.cli.main import main as harness
 from harness.rehearsal.stages import warm_up
+from harness.run.interrupts import terminable
+from harness.run.processes import die_with
 
 SAME = ("checkpoint/model.safetensors", "curve.jsonl", "rollouts.jsonl", "samples.jsonl")
 """Files that must not show that anything happened."""
@@ -78,8 +80,9 @@ class Night:
         """Run the command once, and let a fault happen to it; return exit code and last words."""
         log = self.out.with_suffix(".log")
         sys.stdout.flush()
-        began, pid = time.monotonic(), os.fork()
+        parent, began, pid = os.getpid(), time.monotonic(), os.fork()
         if not pid:
+            die_with(parent)
             self._train(fault, log)
         while self.done() < fault.at and not os.waitid(os.P_PID, pid, ASK):
             time.sleep(0.01)
@@ -268,7 +271,8 @@ def main() -> int:
         from harness.testing import make_shapes
 
         make_shapes(data, tasks=("shapes_referring",), size=given.size)
-    wrong = imitated(given.folder, data, given.steps, given.group)
+    with terminable():  # or the small disk would stay
+        wrong = imitated(given.folder, data, given.steps, given.group)
     print("\n".join(wrong) or "same bytes")
     return bool(wrong)
 

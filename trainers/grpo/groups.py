@@ -6,12 +6,14 @@ A sample's `Example` becomes a `Draft` for each rollout; a prompt's drafts with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from torch import Tensor
 
 from harness.models.rollout import Transcript
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.rewards import repetition
 from harness.trainers.learner import Round
 from harness.trainers.rows import Prompt
 
@@ -44,6 +46,16 @@ class Written:
     def is_dead(self) -> bool:
         """True if all rollouts earn the same, so that nothing is learned from them."""
         return len({one[TOTAL] for one in self.rewards}) == 1
+
+
+def numbers_of_drafts(written: Sequence[Written]) -> dict[str, list[float]]:
+    """Return what is logged of rollouts' tokens, one number a rollout under each name."""
+    drafts = [draft for one in written for draft in one.drafts]
+    own = (list(compress(draft.tokens, draft.mask)) for draft in drafts)
+    return {
+        "prompts/mean_length": [float(one.prompt["input_ids"].shape[1]) for one in drafts],
+        "completions/repetition": list(map(repetition, own)),
+    }
 
 
 @dataclass(eq=False)

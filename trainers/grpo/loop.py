@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from itertools import compress
 from pathlib import Path
 
 import torch
@@ -27,14 +26,13 @@ from harness.trainers import network as networks
 from harness.trainers.grpo.clipping import Shares, clipped, extremes
 from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example
-from harness.trainers.grpo.groups import Batch, Draft, RewardedRound, Written
+from harness.trainers.grpo.groups import Batch, Draft, RewardedRound, Written, numbers_of_drafts
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.prompts import PromptOrder
 from harness.trainers.grpo.rewards import (
     losses,
     numbers_of,
     refuse_losses,
-    repetition,
     reward_group,
     summary_of,
 )
@@ -141,11 +139,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             extra = (len(written) - len(learned)) * self.accelerator.num_processes
             more = {"extra_prompts": extra, "skipped_prompts": self.prompts.skipped}
         groups, rewards = [one.group for one in written], [one.rewards for one in written]
-        numbers = numbers_of(groups, rewards)
-        drafts = [draft for one in written for draft in one.drafts]
-        numbers["prompts/mean_length"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
-        written_tokens = (list(compress(one.tokens, one.mask)) for one in drafts)
-        numbers["completions/repetition"] = list(map(repetition, written_tokens))
+        numbers = numbers_of(groups, rewards) | numbers_of_drafts(written)
         merged = defaultdict[str, list[float]](list)
         for name, values in (pair for each in gather([numbers]) for pair in each.items()):
             merged[name] += values
@@ -157,7 +151,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         drafts = [draft for one in learned for draft in one.drafts]
         gains = all_gains[self.accelerator.process_index * len(drafts) :][: len(drafts)]
         each = self.settings.per_device_train_batch_size
-        parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
+        parts = [slice(at, at + each) for at in range(0, len(drafts), each)]
         made = RewardedRound(
             groups=[one.group for one in learned],
             prompts=[one.drafts[0].example.request.text for one in learned],
