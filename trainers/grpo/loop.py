@@ -85,8 +85,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Of each batch of a step."""
         order = PromptOrder(seed=seed, revisit=chosen.revisit_probability)
         self.prompts = order if chosen.dynamic_sampling else None
-        self.prompts_before = self.prompts
-        """The same before the round that is made."""
+        self.prompts_before = self.prompts  # as of before the round that is made
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
         self.log: Callable[[int, RewardedRound], object] = lambda number, made: None
