@@ -266,6 +266,8 @@ def differences(old: object, new: object, name: str = "") -> list[str]:
             for key in keys
         )
         return [line for part in parts for line in part]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return differences(dict(enumerate(old)), dict(enumerate(new)), name)
     return [] if old == new else [f"{name}: {old!r} → {new!r}"]
 
 

@@ -57,8 +57,9 @@ def advice(settings: Mapping[str, object]) -> str:
         if name in settings
     )
     return (
-        "Lower learning_rate, limit the gradient (max_grad_norm=1), or compute in float32 "
-        f"(dtype=float32, bf16=false); they are {now}. --resume goes on from the last state."
+        "Begin a training with a lower learning_rate, a limit of the gradient (max_grad_norm=1) or "
+        f"float32 (dtype=float32, bf16=false); they are {now}. It may start from a checkpoint of "
+        "this one (save_total_limit=2 keeps them)."
     )
 
 

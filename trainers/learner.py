@@ -73,9 +73,7 @@ def train(
         kept.catch_up(done, learner.export)
     learner.resumed(run.curve.read() if run.main else [])
     rounds = range(math.ceil(done / turns), math.ceil(total / turns))
-    order = islice(sample_order(run.seed, len(examples)), rounds.start * size, None)
-    drawn = (learner.share([examples[row] for row in islice(order, size)]) for _ in rounds)
-    coming = one_ahead(learner.prepare, drawn)
+    coming = learner.drawn(examples, rounds, size)
     for number in rounds:
         first, end = number * turns, min(total, (number + 1) * turns)
         with _saved_if_it_fails(learner, session, first):
@@ -85,7 +83,7 @@ def train(
                 numbers = batch.numbers if step == first else {}
                 with session.stopwatch.part(UPDATE):
                     numbers |= learner.update(batch, rate(step), step + 1)
-                numbers["epoch"] = (number + 1) * size / len(examples)
+                numbers["epoch"] = learner.shown((number + 1) * size) / len(examples)
                 numbers |= session.watch(step + 1, numbers)
                 if step + 1 < end:
                     session.log(step + 1, numbers)
@@ -106,7 +104,7 @@ def train(
     learner.export(run.checkpoint)
     if run.main and chosen.finetune == "lora" and not chosen.load_best_model_at_end:
         learner.network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
-    facts = {"steps": total, "epochs": rounds.stop * size / len(examples)}
+    facts = {"steps": total, "epochs": learner.shown(rounds.stop * size) / len(examples)}
     return {**facts, **kept.finish(run.checkpoint)}
 
 
@@ -123,13 +121,16 @@ def _saved_if_it_fails(
     try:
         yield
     except BaseException as error:
+        note = session.run.progress.note
         if not learner.changed and done > session.saved and not zero_stage(learner.accelerator):
             try:
                 learner.save_state(session, done, None, together=False)
             except HarnessError as second:
-                session.run.progress.note(f"the state after step {done} was not saved: {second}")
+                note(f"the state after step {done} was not saved: {second}")
         if isinstance(error, KeyboardInterrupt) or session.run.stopping():
             raise KeyboardInterrupt from error
+        if session.saved:
+            note(f"the state after step {session.saved} is saved; the same command goes on from it")
         raise
 
 
@@ -210,6 +211,16 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             torch.optim.AdamW(decayed(self.network, settings.weight_decay), lr=0.0),
         )
         self.policy.train()  # or no activations are computed twice, and nothing is dropped
+
+    def drawn(self, examples: Sequence[ExampleT], rounds: range, size: int) -> Iterator[ReadyT]:
+        """Yield this process's part of each round, of `size` samples in all, encoded one ahead."""
+        order = islice(sample_order(self.run.seed, len(examples)), rounds.start * size, None)
+        drawn = (self.share([examples[row] for row in islice(order, size)]) for _ in rounds)
+        return one_ahead(self.prepare, drawn)
+
+    def shown(self, samples: int) -> int:
+        """Return how many samples the rounds so far have passed, of which so many were learned."""
+        return samples
 
     @abstractmethod
     def prepare(self, examples: Sequence[ExampleT]) -> ReadyT:

@@ -11,6 +11,7 @@ from os import cpu_count
 from typing import TypeVar
 
 from harness.errors import DataError, HarnessError
+from harness.models.backends.positions import beyond
 from harness.trainer import TrainingRun
 from harness.trainers.session import gather, processes
 from harness.types import Sample
@@ -40,8 +41,9 @@ def with_extra(sample: Sample, more: Mapping[str, object]) -> Sample:
 
 def keep_usable(
     made: "Iterable[ExampleT | SkippedSample]",
-    length: Callable[[ExampleT], int],
+    length: Callable[[ExampleT], tuple[int, int, int]],
     max_length: int | None,
+    positions: int | None,
     key: Callable[[ExampleT], tuple[str, str]],
     run: TrainingRun,
 ) -> tuple[list[ExampleT], list[SkippedSample]]:
@@ -52,8 +54,10 @@ def keep_usable(
 
     Args:
         made: Examples, and samples of which none could be made.
-        length: Encodes an example as training will; returns how many tokens it has.
-        max_length: Most tokens of an example; None: no bound.
+        length: Encodes an example as training will; returns the tokens of its prompt, those of its
+            response at most, and those that `max_length` bounds.
+        max_length: Most tokens; None: no bound.
+        positions: Of the network; see `harness.models.backends.positions`.
         key: Task and id of an example's sample. All examples of a sample are kept, or none.
         run: Receives the notes and the progress.
 
@@ -68,13 +72,15 @@ def keep_usable(
 
     def check(example: ExampleT) -> SkippedSample | None:
         try:
-            tokens = length(example)
+            prompt, response, tokens = length(example)
         except (HarnessError, ValueError, OSError) as error:
             return SkippedSample(*key(example), "unreadable", str(error))
         if max_length is not None and tokens > max_length:
             return SkippedSample(
                 *key(example), f"longer than {max_length} tokens", f"{tokens} tokens"
             )
+        if why := beyond(prompt, response, positions):
+            return SkippedSample(*key(example), "beyond the network's positions", why)
         return None
 
     faults: list[tuple[int, SkippedSample]] = []

@@ -337,7 +337,7 @@ def _start_or_resume(
     old = Training.open(out).manifest
     if old["config_hash"] == manifest["config_hash"]:
         return old, "result" in old
-    changes = _allowed_changes(trainer, out, old, manifest)
+    changes = _allowed_changes(trainer, out, old, manifest, listed)
     is_larger = any(change["setting"] in LARGER_TOTALS for change in changes)
     if is_larger and "result" in old and not (out / STATE).is_dir():
         raise UsageError(
@@ -361,7 +361,11 @@ LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})
 
 
 def _allowed_changes(
-    trainer: Trainer, out: Path, old: Mapping[str, Any], new: Mapping[str, Any]
+    trainer: Trainer,
+    out: Path,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    listed: Sequence[Sequence[TrainedSample]],
 ) -> list[dict[str, object]]:
     """Return the settings that were changed, `{setting, from, to}`, if all of them may be.
 
@@ -377,6 +381,9 @@ def _allowed_changes(
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     refused = [name for name, pair in changed.items() if not trainer.may_change(name, *pair)]
     lines = differences(before, after)
+    if gone := _gone_samples(out, listed):
+        more = f" and {len(gone) - SHOWN} more" if gone[SHOWN:] else ""
+        lines.append(f"samples that are no longer there: {', '.join(gone[:SHOWN])}{more}")
     lines += [f"{name}: {changed[name][0]!r} → {changed[name][1]!r}" for name in refused]
     if lines:
         shown = "\n  ".join(lines)
@@ -385,6 +392,14 @@ def _allowed_changes(
             "Choose another --out, or give what it was begun with"
         )
     return [{"setting": name, "from": a, "to": b} for name, (a, b) in changed.items()]
+
+
+def _gone_samples(out: Path, listed: Sequence[Sequence[TrainedSample]]) -> list[str]:
+    """Return the samples of the training's tasks that are no longer there."""
+    there = {(row.task, row.id) for rows in listed for row in rows}
+    tasks = {task for task, _ in there}
+    rows = [row for row in Training(out).samples() if row.task in tasks]
+    return [f"{row.task} {row.id}" for row in rows if (row.task, row.id) not in there]
 
 
 def _run_training(

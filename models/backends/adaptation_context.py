@@ -122,6 +122,7 @@ class Context:
             for place in range(number)
         ]
         with measure(self._seconds, "rollouts"):
+            self.prompts.inputs(self._request)  # too long a prompt is refused before it is answered
             if not self.prompts.shares:
                 return self._chat.generate(requests)
             with memory():

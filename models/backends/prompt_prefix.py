@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
+from harness.errors import ModelError
 from harness.model import ChatRequest
 from harness.models.backends.continuous_batching import (
     positions_as_read,
@@ -22,6 +23,7 @@ from harness.models.backends.continuous_batching import (
     token_positions,
 )
 from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs, with_tokens
+from harness.models.backends.positions import beyond, positions_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -136,9 +138,21 @@ class PromptReader:
         self.shares = self.shares and supports_continuous_batching(self.network, kind)
 
     def inputs(self, request: ChatRequest) -> "BatchFeature":
-        """Return the processor's tensors, with positions of tokens if prompts are shared."""
+        """Return the processor's tensors, with positions of tokens if prompts are shared.
+
+        Raises:
+            ModelError: prompt and response may go beyond the network's positions.
+        """
         if request not in self._inputs:
             made = processor_inputs(self.processor, [request]).to(self.network.device)
+            length, positions = made["input_ids"].shape[1], positions_of(self.network.config)
+            if why := beyond(length, request.max_new_tokens, positions):
+                raise ModelError(
+                    f"adaptation to request {request.key}",
+                    expected="a prompt and a response within the network's positions",
+                    found=why,
+                    fix="Lower max_new_tokens, or show fewer frames or pixels.",
+                )
             if self.shares:
                 made[POSITIONS] = token_positions(self.network, made)
             self._inputs[request] = made

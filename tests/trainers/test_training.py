@@ -95,6 +95,18 @@ def test_a_stopped_training_goes_on(mine, task, tmp_path, told):
         train(mine(steps=4), [task], None, tmp_path, TrainingOptions(resume=True))
 
 
+def test_samples_that_are_lost_meanwhile_are_named(mine, task, tmp_path, told, died):
+    told.dies_at = 2
+    with pytest.raises(died):
+        train(mine(), [task], None, tmp_path, TrainingOptions(progress=told))
+    lost, *rest = task.samples()
+    fewer = replace(task, samples=lambda: iter(rest))
+    with pytest.raises(ResumeMismatch) as caught:
+        train(mine(), [fewer], None, tmp_path, TrainingOptions())
+    assert f"no longer there: reason_seg {lost.id}\n" in str(caught.value)
+    assert "tasks.0.ids" in str(caught.value) and "tasks.0.name" not in str(caught.value)
+
+
 def test_a_signal_is_noticed_and_a_second_one_interrupts():
     with interrupts() as stopping:
         assert not stopping()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown
+from harness.models.backends.positions import saved_positions
+from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import LOCATED, PromptedModel
 from harness.run.batching import samples_of
 from harness.trainer import TrainingRun
@@ -26,6 +28,11 @@ class Example:
     sample: Sample
     request: ChatRequest
     canvas: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        """Task and id of the sample."""
+        return f"{self.task} {self.sample.id}"
 
     @property
     def frames(self) -> tuple[tuple[int, ...], ...]:
@@ -73,11 +80,14 @@ def prepare_examples(
     """
     from harness.trainers.rows import encode_prompt  # with torch
 
-    def length(example: Example) -> int:
-        return int(encode_prompt(processor, example.request)["input_ids"].shape[1])
+    def length(example: Example) -> tuple[int, int, int]:
+        prompt = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
+        return prompt, example.request.max_new_tokens, prompt
 
     made, longest = make_examples(method, model, run), method.settings.max_prompt_length
-    return keep_usable(made, length, longest, lambda one: (one.task, one.sample.id), run)
+    assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
+    positions = saved_positions(model.chat.folder)
+    return keep_usable(made, length, longest, positions, lambda one: (one.task, one.sample.id), run)
 
 
 def make_examples(

@@ -5,7 +5,7 @@ The loop around it is `harness.trainers.learner.train`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 
@@ -20,13 +20,15 @@ from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning.loss import advantages, divergence, grpo_loss
 from harness.models.learning.rows import answer_span
-from harness.models.rollout import Transcript, write_rollout
+from harness.models.rollout import write_rollout
 from harness.plugins import plugin_errors
 from harness.trainers import network as networks
 from harness.trainers.grpo.clipping import Shares, clipped, extremes
 from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example
+from harness.trainers.grpo.groups import Batch, Draft, RewardedRound, Written
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
+from harness.trainers.grpo.prompts import PromptOrder
 from harness.trainers.grpo.rewards import (
     refuse_losses,
     reward_group,
@@ -38,58 +40,9 @@ from harness.trainers.grpo.vllm import VllmChat, sampler_ratio, sampling_numbers
 from harness.trainers.learner import Counted, Learner, Round
 from harness.trainers.network import media_tokens
 from harness.trainers.policy import Policy, frozen_policy, zero_stage
-from harness.trainers.rows import Prompt, completed, encoded_each, padded, shared_prompts
+from harness.trainers.rows import completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
 from harness.trainers.stopwatch import GENERATION, REWARD
-
-
-@dataclass(eq=False, kw_only=True)
-class Draft(Transcript):
-    """A rollout of a training, from its prompt to the policy's response to its second request."""
-
-    example: Example
-    prompt: Prompt
-    key: str
-    """Key of the random numbers that draw its tokens."""
-    second: Rollout | None = None
-
-    @property
-    def rollout(self) -> Rollout:
-        """Rollout as a reward sees it."""
-        return Rollout(text=self.text, tokens=sum(self.mask), cut=self.cut, facts=self.facts)
-
-
-@dataclass(eq=False)
-class Batch:
-    """Rollouts that gradients are computed for at once; B × T where nothing else is said."""
-
-    inputs: dict[str, Tensor]
-    """Inputs of the network: prompts padded on the left, completions on the right."""
-    prompts: dict[str, Tensor] | None
-    """The different prompts alone, if some rows share one and a network can go on from it."""
-    mask: Tensor
-    """1 for tokens that the policy wrote, 0 for others, which count in nothing."""
-    answers: Tensor
-    """1 for the policy's tokens between the answer's tags."""
-    advantage: Tensor
-    """Advantage of each rollout (B)."""
-    old: Tensor | None = None
-    reference: Tensor | None = None
-    drawn: Tensor | None = None
-    """Log-probabilities that vLLM drew the tokens with."""
-    ratio: Tensor | None = None
-    """Ratio of the network's probabilities to vLLM's; see `grpo_loss`."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RewardedRound(Round[Batch]):
-    """Rollouts of this process with their rewards, and the batches that are learned from."""
-
-    groups: Sequence[Group]
-    prompts: Sequence[str]
-    """Text of each group's request."""
-    rewards: Sequence[Sequence[RewardComponents]]
-    advantages: Sequence[float]
 
 
 class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
@@ -107,10 +60,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         self.reference = None
         """Policy that training begins with, if it is not the one without its adapter."""
         if chosen.beta and chosen.finetune == "full":
-            first = Policy(
-                networks.load(chat, dtype=networks.types_of(chat, chosen)[0]), chosen.temperature
-            )
-            self.reference = frozen_policy(first, accelerator)
+            first = networks.load(chat, dtype=networks.types_of(chat, chosen)[0])
+            self.reference = frozen_policy(Policy(first, chosen.temperature), accelerator)
         self.suppressed = media_tokens(self.network)
         self.vllm = (
             None
@@ -129,6 +80,9 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Moments before the round that is made."""
         self.clipped: list[Shares] = []
         """Of each batch of a step."""
+        order = PromptOrder(seed=seed, revisit=chosen.revisit_probability)
+        self.prompts = order if chosen.dynamic_sampling else None
+        self.prompts_before = self.prompts  # as of before the round that is made
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
         self.log: Callable[[int, RewardedRound], object] = lambda number, made: None
@@ -139,6 +93,22 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         self.tokens = max((row.get("num_tokens", 0.0) for row in rows), default=0.0)
 
     # -- rollouts ---------------------------------------------------------------------------------
+
+    def drawn(
+        self, examples: Sequence[Example], rounds: range, size: int
+    ) -> Iterator[Sequence[Example]]:
+        """Yield the prompts of each round; in `dynamic_sampling` they follow from those before."""
+        if self.prompts is None:
+            yield from super().drawn(examples, rounds, size)
+            return
+        self.prompts.examples = examples
+        for _ in rounds:
+            self.prompts_before = self.prompts.begin_round()
+            yield self.share(self.prompts.take(size))
+
+    def shown(self, samples: int) -> int:
+        """Return how many prompts the rounds so far have passed, of which so many were learned."""
+        return samples if self.prompts is None else self.prompts.drawn
 
     def prepare(self, examples: Sequence[Example]) -> Sequence[Example]:
         """Return the examples: their prompts are encoded when the policy is there to answer."""
@@ -154,55 +124,87 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         self.seed_round(number)
         if self.moments is not None:
             self.before = replace(self.moments, moments=dict(self.moments.moments))
-        size, first = self.settings.num_generations, self.accelerator.process_index * len(examples)
-        prompts = encoded_each(self.chat.processor, [one.request for one in examples])
-        several = [
-            [
-                Draft(example=one, prompt=prompt, key=rollout_key(key, place))
-                for place in range(size)
-            ]
-            for at, (one, prompt) in enumerate(zip(examples, prompts, strict=True), first)
-            for key in [f"{one.request.key}@{number}:{at}"]
-        ]
-        drafts = [draft for some in several for draft in some]
-        with self.stopwatch.part(GENERATION), self.answering() as chat:
-            chat.converse([self.conversation(draft) for draft in drafts])
-        groups = [self._group(some) for some in several]
-        with self.stopwatch.part(REWARD):
-            rewards = self._rewards(groups, several)
-        lengths = [draft.prompt["input_ids"].shape[1] for draft in drafts]
-        completions = [list(compress(draft.tokens, draft.mask)) for draft in drafts]
+        if self.vllm is not None:
+            self.vllm.begin_round()
+        written = self._written(examples, number)
+        learned, more = written, dict[str, float]()
+        if self.prompts is not None:
+            self._replace_dead(self.prompts, written, number)
+            # Those that teach something come first, and the rest fills up what was asked for.
+            learned = sorted(written, key=lambda one: one.is_dead)[: len(examples)]
+            extra = (len(written) - len(learned)) * self.accelerator.num_processes
+            more = {"extra_prompts": extra, "skipped_prompts": self.prompts.skipped}
+        groups, rewards = [one.group for one in written], [one.rewards for one in written]
+        every = [draft for one in written for draft in one.drafts]
+        lengths = [draft.prompt["input_ids"].shape[1] for draft in every]
+        completions = [list(compress(draft.tokens, draft.mask)) for draft in every]
         merged, reasons = statistics_of(groups, rewards, lengths, completions)
-        written = sum(merged["completions/mean_length"])
-        self.tokens += sum(merged["prompts/mean_length"]) + written
-        all_gains = self._gains(merged[f"rewards/{TOTAL}"], groups)
-        gains = all_gains[first * size :][: len(drafts)]
+        tokens = sum(merged["completions/mean_length"])
+        self.tokens += sum(merged["prompts/mean_length"]) + tokens
+        all_gains = self._gains(learned)
+        drafts = [draft for one in learned for draft in one.drafts]
+        gains = all_gains[self.accelerator.process_index * len(drafts) :][: len(drafts)]
         each = self.settings.per_device_train_batch_size
-        parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
+        parts = [slice(at, at + each) for at in range(0, len(drafts), each)]
         made = RewardedRound(
-            groups=groups,
-            prompts=[one.request.text for one in examples],
-            rewards=rewards,
+            groups=[one.group for one in learned],
+            prompts=[one.drafts[0].example.request.text for one in learned],
+            rewards=[one.rewards for one in learned],
             advantages=gains.tolist(),
             batches=[self._batch(drafts[part], gains[part]) for part in parts],
-            samples=[
-                [f"{one.example.task} {one.example.sample.id}" for one in drafts[part]]
-                for part in parts
-            ],
+            samples=[[one.example.name for one in drafts[part]] for part in parts],
             tokens=sum(gather([sum(map(sum, map(self.learned_tokens, drafts)))])),
             numbers={
                 **summary_of(merged, all_gains.tolist()),
                 "num_tokens": self.tokens,
-                "step_tokens": written,
+                "step_tokens": tokens,
+                **more,
             },
         )
         if self.vllm is not None:
             compared = [(one.old, one.drawn, one.mask, one.ratio) for one in made.batches]
             made.numbers.update(sampling_numbers(compared))  # type: ignore[arg-type]
         self.log(number, made)
-        limit = self.settings.infrastructure_limit
-        refuse_losses(reasons, limit=limit, rollouts=len(all_gains), number=number)
+        limit, rollouts = self.settings.infrastructure_limit, len(merged[f"rewards/{TOTAL}"])
+        refuse_losses(reasons, limit=limit, rollouts=rollouts, number=number)
         return made
+
+    def _written(self, examples: Sequence[Example], number: int, before: int = 0) -> list[Written]:
+        """Write and reward this process's groups; `before` are those that a round has already."""
+        first = before * self.accelerator.num_processes
+        first += self.accelerator.process_index * len(examples)
+        prompts = encoded_each(self.chat.processor, [one.request for one in examples])
+        several = [
+            [
+                Draft(example=one, prompt=prompt, key=rollout_key(key, place))
+                for place in range(self.settings.num_generations)
+            ]
+            for at, (one, prompt) in enumerate(zip(examples, prompts, strict=True), first)
+            for key in [f"{one.request.key}@{number}:{at}"]
+        ]
+        with self.stopwatch.part(GENERATION), self.answering() as chat:
+            chat.converse([self.conversation(draft) for some in several for draft in some])
+        groups = [self._group(some) for some in several]
+        with self.stopwatch.part(REWARD):
+            rewards = self._rewards(groups, several)
+        return [
+            Written(drafts=some, group=group, rewards=own)
+            for some, group, own in zip(several, groups, rewards, strict=True)
+        ]
+
+    def _replace_dead(self, prompts: PromptOrder, written: list[Written], number: int) -> None:
+        """Add groups of further prompts until enough teach something, and count the dead ones.
+
+        All processes write equally many, so that each has enough.
+        """
+        share, processes = len(written), self.accelerator.num_processes
+        for _ in range(1, self.settings.max_num_gen_batches):
+            missing = max(gather([share - sum(not one.is_dead for one in written)]))
+            if missing <= 0:
+                break
+            further = self.share(prompts.take(missing * processes))
+            written += self._written(further, number, len(written))
+        prompts.record(gather([(one.drafts[0].example.name, one.is_dead) for one in written]))
 
     def _rewards(
         self, groups: Sequence[Group], several: Sequence[Sequence[Draft]]
@@ -223,7 +225,6 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
     def answering(self) -> "Iterator[TransformersChat | VllmChat]":
         """Yield a chat by which the policy answers as it is now, without gradients."""
         if self.vllm is not None:
-            self.vllm.begin_round()
             yield self.vllm
             return
         whole: AbstractContextManager[Policy]
@@ -271,12 +272,13 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft
 
-    def _gains(self, totals: Sequence[float], own: Sequence[Group]) -> Tensor:
-        """Return the advantages of a round's rollouts in all processes, whose rewards are given."""
+    def _gains(self, own: Sequence[Written]) -> Tensor:
+        """Return the advantages of a round's rollouts in all processes, of which `own` are here."""
+        totals = gather([reward[TOTAL] for one in own for reward in one.rewards])
         rewards, size = torch.tensor(totals), self.settings.num_generations
         if self.moments is not None:
             # OneThinker's kinds of problems part segmentation of images from that of videos too.
-            tasks = gather(["+".join(one.sample.query.forms) for one in own])
+            tasks = gather(["+".join(one.group.sample.query.forms) for one in own])
             return ema_advantages(rewards, size, tasks=tasks, moments=self.moments)
         return advantages(rewards, size, scale_rewards=self.settings.scale_rewards)
 
@@ -377,6 +379,9 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         moments = self.moments if self.changed else self.before
         if moments is not None and self.accelerator.is_main_process:
             moments.save(folder)
+        prompts = self.prompts if self.changed else self.prompts_before
+        if prompts is not None and self.accelerator.is_main_process:
+            prompts.save(folder)
         super().save(folder)
 
     def load(self, folder: Path) -> None:
@@ -384,4 +389,6 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         if self.moments is not None:
             self.moments.load(folder)
             self.before = self.moments
+        if self.prompts is not None:
+            self.prompts.load(folder)
         super().load(folder)

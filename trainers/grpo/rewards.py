@@ -124,7 +124,7 @@ def refuse_losses(reasons: Sequence[str], *, limit: float, rollouts: int, number
             expected=f"at most {limit:.1%} of its rollouts lost to nodes, sandboxes, servers and "
             "judges (infrastructure_limit)",
             found=f"{lost.total()} of {rollouts}, {times} of them because of: {reason[:300]}",
-            fix="Nothing was learned from it. Mend that and go on with --resume.",
+            fix="Nothing was learned from it. Mend that; the same command goes on.",
         )
 
 
@@ -190,6 +190,8 @@ def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -
     ended = [length for length, is_cut in zip(lengths, cut, strict=True) if not is_cut] or [0.0]
     prompts = numbers["prompts/mean_length"]
     rewards = {name: values for name, values in numbers.items() if name.startswith("rewards/")}
+    dead = numbers["frac_reward_zero_std"]
+    size = len(lengths) // len(dead)
     return {
         **{name: fmean(values) for name, values in numbers.items() if values},
         **{f"{name}/std": deviation(values) for name, values in rewards.items() if values},
@@ -200,6 +202,7 @@ def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -
         "completions/mean_terminated_length": fmean(ended),
         "completions/min_terminated_length": min(ended),
         "completions/max_terminated_length": max(ended),
+        "dead_tokens": sum(length for at, length in enumerate(lengths) if dead[at // size]),
         "reward": fmean(totals),
         "reward_std": deviation(totals),
         "reward/min": min(totals),

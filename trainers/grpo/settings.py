@@ -26,6 +26,7 @@ class Settings(TrainingSettings):
     RANGES: ClassVar[Mapping[str, Range]] = {
         **TrainingSettings.RANGES,
         **{"num_generations": (2, inf), "keep_rollouts": (0, inf)},
+        "revisit_probability": (1e-6, 1),
         **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
         "infrastructure_limit": (0, 1),
     }
@@ -61,6 +62,14 @@ class Settings(TrainingSettings):
     noise: Annotated[Literal["auto", "keyed", "torch"], Only(vllm_mode=None)] = "auto"
     """`keyed`: a token depends on seed, round, prompt, rollout and position alone; `torch`: drawn
     by PyTorch, which is faster on a GPU. `auto`: `keyed` on a CPU. Not with vLLM."""
+    dynamic_sampling: bool = False
+    """Write groups of further prompts in the place of those whose rewards are all equal, from which
+    nothing is learned (DAPO)."""
+    max_num_gen_batches: Annotated[int, Only(dynamic_sampling=True)] = 4
+    """Times that a round writes at most, the first included; then dead groups fill it up."""
+    revisit_probability: Annotated[float, Only(dynamic_sampling=True)] = 0.5
+    """Chance that a prompt is shown again for each group in a row whose rewards were all equal
+    (GRESO); 1: no prompt is skipped."""
     reward: str = METHOD
     """`method`: the method's own; `random`, the control of an experiment: a uniform number in its
     place; else the name of a plugin (`harness list rewards`)."""

@@ -78,7 +78,8 @@ class GrpoTrainer(GrpoMethod):
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
         from harness.trainers.grpo.completions import rows_of, table_of, write_completions
-        from harness.trainers.grpo.loop import GrpoLearner, RewardedRound
+        from harness.trainers.grpo.groups import RewardedRound
+        from harness.trainers.grpo.loop import GrpoLearner
         from harness.trainers.grpo.rewards import ROLLOUTS, log_rollouts
         from harness.trainers.learner import train
         from harness.trainers.policy import accelerator_of
@@ -160,6 +161,9 @@ class GrpoTrainer(GrpoMethod):
             f"ema_decay={chosen.ema_decay}": chosen.ema_decay is not None,
             "noise=keyed": chosen.noise == "keyed",
             "generation_micro_batch_size=…": chosen.generation_micro_batch_size is not None,
+            "dynamic_sampling": chosen.dynamic_sampling,
+            "log_completions": chosen.log_completions,
+            "alarms=stop": chosen.alarms == "stop",
         }
         if asked := [name for name, is_asked in beyond.items() if is_asked]:
             raise UsageError(

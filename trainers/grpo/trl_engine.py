@@ -116,7 +116,13 @@ def train_by_trl(
     def export(folder: Path) -> None:
         networks.export(network, chat.folder, folder, tensors=None)
 
-    session = Session(run, export, report_to=settings.report_to, settings=method.describe())
+    session = Session(
+        run,
+        export,
+        report_to=settings.report_to,
+        settings=method.describe(),
+        on_alarm=settings.alarms,
+    )
     rewards = Rewards(method, run, model, chat, [examples[row] for row in order])
     rewards.lengths = [lengths[row] for row in order]
     kept = KeptCheckpoints(run, settings)

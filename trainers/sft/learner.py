@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from harness.models.backends.inputs import without_special_tokens
+from harness.models.backends.positions import saved_positions
+from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.trainer import TrainingRun
 from harness.trainers.learner import Counted, Learner, Round
@@ -108,9 +110,14 @@ def prepare_examples(
     Every example is encoded once as a check, and again in its batch; see `keep_usable`.
     """
 
-    def length(example: Example) -> int:
-        prompt = encode_prompt(processor, example.request)["input_ids"]
-        return prompt.shape[1] + len(response_tokens(processor, example.response))
+    def length(example: Example) -> tuple[int, int, int]:
+        prompt = encode_prompt(processor, example.request)["input_ids"].shape[1]
+        response = len(response_tokens(processor, example.response))
+        return prompt, response, prompt + response
 
     found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
-    return keep_usable(found, length, max_length, lambda one: (one.task, one.sample), run)
+    assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
+    positions = saved_positions(model.chat.folder)
+    return keep_usable(
+        found, length, max_length, positions, lambda one: (one.task, one.sample), run
+    )

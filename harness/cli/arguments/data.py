@@ -44,9 +44,7 @@ def _add_tasks(action: Options) -> None:
 
 def add_doctor(commands: Commands) -> None:
     """`harness doctor`."""
-    parser = command(
-        commands, "doctor", "check this machine: packages, devices, sandboxes"
-    )
+    parser = command(commands, "doctor", "check this machine: packages, devices, sandboxes")
     about = "test the sandbox for code that models write, tier by tier, and nothing else"
     parser.flag("--sandbox", about)
     about = "look at a checkpoint alone, a folder or a name in the hub's cache: what it lacks"

@@ -1,0 +1,137 @@
+"""What does not fit a network's positions: trainings drop it, test-time training refuses it."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("torch")
+
+from harness import plugins
+from harness.errors import DataError, ModelError
+from harness.models.backends.positions import (
+    beyond,
+    positions_of,
+    saved_positions,
+)
+from harness.run.batching import samples_of
+from harness.spec import parse
+from harness.trainer import TrainingRun
+from harness.trainers.grpo import examples as grpo
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
+from harness.trainers.rows import encode_prompt
+from harness.trainers.sft import learner as sft
+
+
+def config(**text):
+    return SimpleNamespace(get_text_config=lambda: SimpleNamespace(**text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ({"max_position_embeddings": 2048}, 2048),
+        ({"max_position_embeddings": 2048, "sliding_window": 64}, 2048),
+        ({}, None),
+        ({"max_position_embeddings": -1}, None),
+        # Qwen2.5's YaRN, as its page says to set it, and as a file that states the whole.
+        (
+            {
+                "max_position_embeddings": 32768,
+                "rope_parameters": {"factor": 4.0, "original_max_position_embeddings": 32768},
+            },
+            131072,
+        ),
+        (
+            {
+                "max_position_embeddings": 131072,
+                "rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 32768},
+            },
+            131072,
+        ),
+        ({"max_position_embeddings": 2048, "rope_parameters": {"mrope_section": [1]}}, 2048),
+    ],
+)
+def test_positions_are_those_stated_or_reached_by_scaling(text, expected):
+    assert positions_of(config(**text)) == expected
+
+
+def test_the_last_position_may_be_used():
+    assert beyond(90, 10, 100) == beyond(90, 10, None) == ""
+    assert "91" in beyond(91, 10, 100)
+
+
+@pytest.fixture
+def limited(tiny_qwen, tmp_path):
+    """Return a function that saves the tiny network with fewer positions."""
+
+    def limited(positions):
+        folder = tmp_path / f"positions-{positions}"
+        shutil.copytree(tiny_qwen, folder)
+        settings = json.loads((folder / "config.json").read_text())
+        settings["text_config"]["max_position_embeddings"] = positions
+        (folder / "config.json").write_text(json.dumps(settings))
+        assert saved_positions(folder) == positions
+        return f"qwen_vl(checkpoint={folder})"
+
+    return limited
+
+
+@pytest.fixture
+def task(examples):
+    return plugins.build("tasks", "reason_seg", examples)
+
+
+def prompts(spec, task):
+    """Tokens of each sample's prompt, the shortest first."""
+    model = plugins.build("models", parse(spec))
+    requests = (model.requests(one.query)[0] for one in samples_of(task))
+    return sorted(
+        encode_prompt(model.chat.processor, request)["input_ids"].shape[1] for request in requests
+    )
+
+
+def prepared(spec, task, run, way, response=8):
+    model = plugins.build("models", parse(spec))
+    if way == "sft":
+        return sft.prepare_examples(
+            model, model.chat.processor, run, reasoning="none", max_length=None
+        )
+    settings = Settings(max_completion_length=response, report_to=None)
+    method = GrpoTrainer(name="x", settings=settings, reward=lambda group: [])
+    return grpo.prepare_examples(method, model, model.chat.processor, run)
+
+
+def test_a_prompt_whose_longest_rollout_does_not_fit_is_left_out_by_name(
+    limited, tiny_qwen, task, told, tmp_path
+):
+    lengths = prompts(f"qwen_vl(checkpoint={tiny_qwen})", task)
+    assert lengths[0] < lengths[-1]
+    run = TrainingRun(out=tmp_path, tasks=(task,), progress=told)
+    kept, dropped = prepared(limited(lengths[-1] + 8), task, run, "grpo")
+    assert len(kept) == len(lengths) and not dropped, "the last position may be used"
+    kept, dropped = prepared(limited(lengths[-1] + 7), task, run, "grpo")
+    assert len(kept) + len(dropped) == len(lengths) and dropped
+    assert {one.why for one in dropped} == {"beyond the network's positions"}
+    (note,) = told.notes
+    assert dropped[0].sample in note and f"{lengths[-1]} tokens of prompt and up to 8" in note
+
+
+def test_an_example_that_does_not_fit_is_left_out_of_fine_tuning(
+    limited, tiny_qwen, task, told, tmp_path
+):
+    run = TrainingRun(out=tmp_path, tasks=(task,), progress=told)
+    assert prepared(f"qwen_vl(checkpoint={tiny_qwen})", task, run, "sft")[1] == []
+    with pytest.raises(DataError, match="beyond the network's positions"):
+        prepared(limited(16), task, run, "sft")
+
+
+def test_a_network_is_not_adapted_to_a_prompt_that_does_not_fit(limited, tiny_qwen, task):
+    (shortest, *_) = prompts(f"qwen_vl(checkpoint={tiny_qwen})", task)
+    base = limited(shortest + 3).removesuffix(")")
+    method = "vr_ttrl(base={},max_new_tokens=4,prompt=visionreasoner,segmenter=box),steps=1)"
+    model = plugins.build("models", parse(method.format(base)))
+    with pytest.raises(ModelError, match="within the network's positions"):
+        model.generate([next(samples_of(task)).query])
