@@ -6,6 +6,7 @@ The commands, their options and examples are those of `--help`, the pages those 
 """
 
 import argparse
+import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,10 +102,15 @@ def skill() -> str:
 def index() -> str:
     """llms.txt: what harness is, its pages, and its commands in a line each."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    contents = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     summary = " ".join(readme.split("\n\n")[1].split())
-    pages = re.search(r"^## Pages\n\n(.*?)\n\n", readme, re.DOTALL | re.MULTILINE)
-    assert pages is not None, "README.md lists the pages"
-    linked = re.sub(r"\]\((?!https?:)", f"]({SOURCE}/", pages[1])
+    pages = re.search(r"^## Pages\n\n(.*?)\n\n", contents, re.DOTALL | re.MULTILINE)
+    assert pages is not None, "docs/README.md lists the pages"
+    linked = re.sub(
+        r"\]\((?!https?:)([^)]+)",
+        lambda link: f"]({SOURCE}/{posixpath.normpath(f'docs/{link[1]}')}",
+        pages[1],
+    )
     parts = ["# harness", f"> {summary}", WRITTEN, "## Pages", linked, "## Commands"]
     parts.append(f"With their arguments: [SKILL.md]({SOURCE}/skills/harness/SKILL.md).")
     for title, commands in described():
