@@ -102,7 +102,7 @@ export function Overview() {
       {list.length === 0 && <p class="empty">{board.tables.length ? "No model fits the filter." : "No run stands on this board."}</p>}
       <p class="hint">
         Bold: rank 1 in its table, shared where no difference is shown. Columns are different quantities and are not averaged. A bar
-        under a number is its place between 0 and the greatest of its column.
+        shows a number as a share of the largest in its column.
       </p>
       {board.grid && <GridView grid={board.grid} />}
       {shown.map(({ table, site }) => (
