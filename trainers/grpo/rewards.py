@@ -80,7 +80,7 @@ def components_of(given: Any, what: str) -> dict[str, float]:
             "them (None: a component that does not apply)",
             found=shown[:200],
         )
-    return {TOTAL: math.nan, **numbers}
+    return {**numbers, TOTAL: numbers.get(TOTAL, math.nan)}
 
 
 def plain_number(value: Any) -> float:
