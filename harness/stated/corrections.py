@@ -33,11 +33,8 @@ _PROMPT = re.compile(
     re.DOTALL,
 )
 """The prompt, where a program decodes it together with the response."""
-_NEXT_QUESTION = re.compile(
-    r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:"
-    r"(?=.{0,2000}?\n[*_#]{0,9}(?:Answer|ANSWER|A)[*_]{0,3}:)",
-    re.DOTALL,
-)
+_NEXT_QUESTION = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:")
+_ITS_ANSWER = re.compile(r"\n[*_#]{0,9}(?:Answer|ANSWER|A)[*_]{0,3}:")
 """Another question, or the one that was asked, said again: the answer may be before or after it."""
 
 
@@ -47,11 +44,12 @@ def own_turn(text: str) -> str:
     Raises:
         ParseError: it goes on with a question and its answer, as examples of a prompt do.
 
-    >>> own_turn("A dog.\\nHuman: How many legs has it?\\nAssistant: 4")
+    >>> own_turn("A dog.\nHuman: How many legs has it?\nAssistant: 4")
     'A dog.'
     """
     own = _NEXT_TURN.split(_PROMPT.sub("", text), maxsplit=1)[0]
-    if _NEXT_QUESTION.search(own[:LONGEST]):
+    question = _NEXT_QUESTION.search(own)
+    if question and _ITS_ANSWER.search(own, question.end()):
         raise ParseError("response", expected="one answer", found="another question after it")
     return own
 
