@@ -203,6 +203,8 @@ def test_a_turn_that_a_network_makes_up_changes_no_answer(turn):
         for text, other in zip(filter(None, table), reversed(table), strict=False):
             after = value_of(reader, text + turn.format("Which one?") + other)
             assert after == value_of(reader, text), text
+    tagged = "<answer>A</answer>" + turn.format("Which one?") + "<answer>B</answer>"
+    assert answer_part(tagged, which="first") == answer_part(tagged, which="last") == "A"
     text = SPELLINGS.FENCED.format("10, 20, 30, 40")
     for name, model in LOCATORS.items():
         after = READING.places(model, text + turn.format("Where?") + text, FORM.BOXES)
