@@ -8,6 +8,7 @@ from harness.errors import HarnessError, ParseError
 from harness.models.grammar import Item, ParseResult, frame_tag, take_apart
 from harness.plugins import describe_error
 from harness.responses import tag_text
+from harness.stated.corrections import own_turn
 from harness.stated.refusals import denied_after, refuse_tool_call, says_unable
 
 Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
@@ -41,6 +42,7 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
     try:
         if think and not said.strip():
             raise ParseError("response", expected="an answer", found="a thought alone")
+        said = own_turn(said)
         answer = tag_text(said, "answer")
         if answer is None and "<answer>" not in said:
             refuse_tool_call(said)

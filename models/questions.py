@@ -17,6 +17,7 @@ from typing import ClassVar
 from harness.errors import ParseError, UsageError
 from harness.models.prompts import fill
 from harness.responses import Which, tag_text
+from harness.stated.corrections import own_turn
 from harness.stated.intervals import stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.numbers import stated_number
@@ -103,7 +104,7 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
 
     Raises:
         ParseError: there is a thought, and nothing after it; an answer within an answer; a last
-            answer that is not closed; or a call of a tool.
+            answer that is not closed, or that follows another question; or a call of a tool.
 
     >>> answer_part("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
     'B'
@@ -111,6 +112,8 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
     thought, said = split_thought(response)
     if thought and not said.strip():
         raise ParseError("response", expected="an answer", found="a thought alone")
+    if which == "last":  # the first is before any turn that a network makes up
+        said = own_turn(said)
     answer = tag_text(said, "answer", which=which)
     if answer is not None:
         tags = "".join(tag[0] for tag in _ANSWER_TAG.findall(said))

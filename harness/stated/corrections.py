@@ -1,4 +1,4 @@
-"""Find the text after the last correction of a response."""
+"""Find the text of a response that counts: of its own turn, after its last correction."""
 
 import re
 
@@ -20,9 +20,42 @@ _TAKES_BACK = re.compile(
     r"|等等|等一下|不对|更正"
 )
 
+_NEXT_TURN = re.compile(
+    r"(?:\A|\n)\s{0,4}(?:#{1,4}\s{0,2}|\*\*)?(?:Human|User|HUMAN|USER)\s?:|\sUSER:\s"
+    r"|<\|im_start\|>\s?user\b|<start_of_turn>\s?user\b|<\|start_header_id\|>\s?user\b"
+    r"|\[INST\]|<\|user\|>"
+)
+"""Where a network goes on with a question of its own, whose answer is not the response's."""
+
+_PROMPT = re.compile(
+    r"\A\s{0,9}(?:<\|im_start\|>\s?)?(?i:user|human)\s?[:\n].{0,9000}?"
+    r"(?:<\|im_start\|>\s?|\b)(?i:assistant)\s?[:\n]",
+    re.DOTALL,
+)
+"""The prompt, where a program decodes it together with the response."""
+_NEXT_QUESTION = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:")
+_ITS_ANSWER = re.compile(r"\n[*_#]{0,9}(?:Answer|ANSWER|A)[*_]{0,3}:")
+"""Another question, or the one that was asked, said again: the answer may be before or after it."""
+
+
+def own_turn(text: str) -> str:
+    r"""Return a text without the prompt before its answer, and the turns made up after it.
+
+    Raises:
+        ParseError: it goes on with a question and its answer, as examples of a prompt do.
+
+    >>> own_turn("A dog.\nHuman: How many legs has it?\nAssistant: 4")
+    'A dog.'
+    """
+    own = _NEXT_TURN.split(_PROMPT.sub("", text), maxsplit=1)[0]
+    question = _NEXT_QUESTION.search(own)
+    if question and _ITS_ANSWER.search(own, question.end()):
+        raise ParseError("response", expected="one answer", found="another question after it")
+    return own
+
 
 def after_correction(text: str) -> str:
-    """Return the text after its last correction; all of it where nothing is taken back.
+    """Return the text after its last correction; all of its own turn where none is taken back.
 
     Raises:
         ParseError: it is longer than any answer in words, or calls a tool.
@@ -34,6 +67,7 @@ def after_correction(text: str) -> str:
         raise ParseError(
             "response", expected=f"an answer of at most {LONGEST} characters", found=str(len(text))
         )
+    text = own_turn(text)
     refuse_tool_call(text)
     end = 0
     for found in _TAKES_BACK.finditer(text):

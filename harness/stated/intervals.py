@@ -28,6 +28,7 @@ _COMPOUND = re.compile(
     r"|(\d{1,3})[分분]\s?([0-5]?\d(?:\.\d{1,9})?)[秒초]"
 )
 _UNIT = re.compile(rf"(?<=\d){_SECONDS}")
+_ANGLED = re.compile(rf"<(\d[\d.]{{0,12}}){_SECONDS}>")  # as Qwen3-VL's prompt writes times
 _COMMA = re.compile(r"(?<=\d:[0-5]\d:[0-5]\d),(?=\d{3}\b)")  # of subtitles
 _ORDINAL = re.compile(r"第(?=\s?\d)")
 _ARROW = re.compile(r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～→至到]|から|부터)\s?(?=\.?\d)")
@@ -83,6 +84,13 @@ _NOT_WITHIN = re.compile(
 )
 
 
+_SUBJECT = re.compile(r"(\w+)\s+(?:is|are)\s*\Z")
+_SUBJECTS = frozenset(
+    "action answer clip event interval it moment part period portion query range section segment"  # noqa: SIM905
+    " span stretch that this time times timestamp timestamps window".split()
+)
+
+
 def stated_interval(response: str) -> tuple[float, float]:
     """Return (start, end) in seconds: the two times that a response states.
 
@@ -119,7 +127,7 @@ def _times(text: str) -> tuple[float, float]:
 
 def _seconds_alone(text: str) -> str:
     """Return a text with clocks for compound times, and numbers without their seconds."""
-    text = _LIST_MARK.sub("", _LENGTH.sub(" ", text))
+    text = _LIST_MARK.sub("", _LENGTH.sub(" ", _ANGLED.sub(r"<\1>", text)))
     text = _COMPOUND.sub(_clock, _COMMA.sub(".", text))
     text = _UP_TO.sub(" ", _UNIT.sub(" ", _ORDINAL.sub("", text)))
     return _ARROW.sub(" to ", text)
@@ -139,8 +147,10 @@ def _is_outside(text: str, found: Sequence[Numeral]) -> bool:
     parted = _BETWEEN.fullmatch(gap) and gap.strip()
     if _AND.search(gap) and not (_ENDS.search(gap) or _BETWIXT.search(before)):
         parted = None
+    subject = _SUBJECT.search(before)
     return bool(
         not parted
+        or (subject and subject[1].casefold() not in _SUBJECTS)
         or says_unable(text)
         or denies(before)
         or denied_after(_NOT_BEYOND.sub("", after), whole=True)

@@ -40,13 +40,20 @@ _HEDGE = re.compile(
 """Words before a letter that is all the rest of a response."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
-    r"|initially|neither)\b|n['’]t\b|不)"
+    r"|initially|neither|almost|nearly|was going to)\b|n['’]t\b|不)"
 )
 _LEADS = re.compile(r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?)")
 _GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
-_OR = re.compile(r"\W{0,4}(?i:or|maybe|perhaps|possibly)\b")
+_OR = re.compile(
+    r"\W{0,4}(?i:or|maybe|perhaps|possibly|if|unless|assuming|provided)\b"
+    r"|\s?[-–—+/>→]\s?[A-Z]\W{0,4}\Z"
+)
+"""Words or a sign after a letter that leave it open."""
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
 _CONDITION = re.compile(r"\s*(?i:if|unless)\b")
+_NOT_SO = re.compile(
+    r"\s(?i:(?:is|are|was|were|does|do|did|has|have|can|could)(?:\s+not\b|n['’]t\b)|cannot\b)"
+)
 _SMALL = re.compile(
     r"(?i:\b(?:answer|option|choice|choose|select|pick)\b(?: is|:)?)\s*(?:\(([a-z])\)|([b-z]))\W*\Z"
     r"|\A\W*?\(?([b-z])\)\s"
@@ -72,7 +79,8 @@ _BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
 _KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
 _WRONG = (
     r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:wrong|incorrect|false|not\b|out\b"
-    r"|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too\b|inaccurate))"
+    r"|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too\b|inaccurate"
+    r"|(?:the )?(?:least|worst)\b))"
 )
 _IS_NOT = (
     r"(?i:(?:(?:isn|aren|wasn|weren|can|doesn|don|won|couldn|wouldn)['’]t|cannot|does not|do not)\b"
@@ -91,7 +99,9 @@ _IS_REJECTED = (
     r"|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
 )
 _SAYS = (
-    r"(?:(?i:(?<![a-z])(?:ans|answer|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
+    r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
+    r"(?=\s(?:is|would|should)\b))?"
+    r"|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
     r"|best\s+\w+|letter(?=\s*(?:is|[:=]))|antwort|réponse|respuesta(?: correcta)?"
     r"|resposta(?: correta)?|risposta(?: corretta)?|ответ)\b[*_`]{0,3}"
     r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|=|:)){0,2}"
@@ -241,7 +251,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             return set()
         found |= letter
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
-    if opening and _OR.match(text, opening.end()):
+    if opening and (_OR.match(text, opening.end()) or _is_denied(text[opening.end() :], options)):
         return set()
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
@@ -252,6 +262,12 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     if opening and (len(listed) < 2 or not found):
         found |= listed | set(by.letter.findall(opening["letters"]))
     return found
+
+
+def _is_denied(rest: str, options: Sequence[str]) -> bool:
+    """Return True if a text begins with that of an option, and says that it is not so."""
+    begins = next((name for name in options if name and rest.strip().startswith(name)), None)
+    return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
 
 
 def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:

@@ -62,9 +62,21 @@ _OF_INPUT = re.compile(
     r"(?:\s+\w+)?\s*(?i:is|lasts|was|[=:])"
 )
 _MAXIMUM = re.compile(r"(?i:\b(?:max|min)(?:imum)?[.:=\s]*)\Z")
-_NAME = re.compile(
-    r"(?i:\b(?:frames?|images?|rooms?|videos?|views?|steps?|figures?|scenes?|cameras?|shots?)"
-    r"\s#?)\Z"
+_NAMED = (
+    r"(?:frames?|images?|rooms?|videos?|views?|steps?|figures?|scenes?|cameras?|shots?|pages?"
+    r"|ids?|ind(?:ex|ices)|idx|questions?|labels?|turns?|rounds?|lines?|timestamps?|fps|seed)"
+)
+_NAME = re.compile(rf"(?i:\b{_NAMED}(?:\s#?|\s?[:=]\s?))\Z")
+_KEY = re.compile(r"[\"']([^\"'\n]{1,60})[\"']\s?:[\s\"']{0,9}\Z")
+_ANY_KEY = re.compile(r"[\"']\s?:")
+_OF_INPUT_KEY = re.compile(
+    rf"(?i:(?:\w{{0,20}}_)?{_NAMED}(?:_(?:id|idx|index|number|no))?|year|time|scores?|rank|class(?:_id)?"
+    r"|category(?:_id)?|[xy](?:[12]|_?m(?:in|ax))?)"
+)
+_OF_ANSWER_KEY = re.compile(
+    r"(?i:(?:\w{0,40}[_ ])?(?:answer|result|count|number|total|value|sum|estimate|prediction|output"
+    r"|response|distance|length|height|width|depth|size|area|volume|speed)(?:_\w{1,40})?"
+    r"|num_\w{1,40})"
 )
 _TIME = re.compile(r"(?i:\b(?:at|around|by)\s)\Z")
 _OPTION = re.compile(r"\A\W*[A-Z][.:)]\s*\Z")  # C. 3
@@ -87,6 +99,23 @@ _TOTAL_AFTER = re.compile(
 _PARTS_FOLLOW = re.compile(r"[:(（—]|(?i:\b(?:because|since|as)\b)")
 _SUBSET = re.compile(r"(?i:\s*of\s+(?:which|them|these|those|whom)\b)")
 _OF_WHICH = re.compile(r"(?i:\b(?:of (?:which|whom|them)|including)\s*)\Z")
+_CHANGED = re.compile(
+    r"(?i:\s?(?:more|fewer|less|o['’]clock)\b|\s(?:by one|another|after (?:an)?other)\b"
+    r"|\s?times (?:as|more|fewer|less|larger|bigger|smaller|taller|longer|wider|faster)\b"
+    r"|[^.;\n]{0,60}\b(?:excluding|not (?:counting|including)|plus|aside from|apart from|besides"
+    r"|except|and (?:another|one more|one other))\b)"
+)
+"""Words after a number that make it another, or a part."""
+_AGAIN = re.compile(
+    r"[(=]\s?\Z|(?i:\b(?:so|thus|hence|therefore|total|altogether|overall|answer|namely|that is"
+    r"|in (?:short|summary|conclusion))\b|\bi\.e\.)"
+)
+"""What stands between a number and the same number said again: a conclusion or a bracket."""
+_ALONE = re.compile(
+    r"\W{0,3}(?i:[cmk]?m[²2]?|ft|feet|foot|inch(?:es)?|(?:square |sq\.? )?met(?:er|re)s?|s"
+    r"|sec(?:ond)?s?|minutes?|degrees?)?\W{0,3}(?:[.!]\s|\n)"
+)
+"""What follows a number that is the first sentence of a response by itself."""
 _EXCEPT = re.compile(
     r"(?i:\b(?:but|except|without|excluding|though|although|however|only|minus)\b)"
 )
@@ -107,7 +136,7 @@ def stated_number(response: str) -> float:
 
     Where it says which number is the answer ("the answer is", `\boxed{}`), that one counts, and the
     last such statement has to be a number; otherwise it has to be the only one. The same number
-    twice is one.
+    twice is one where the second is a conclusion, or says the first again in brackets.
 
     Raises:
         ParseError: it states none, several, or one in a spelling that is not known.
@@ -174,7 +203,12 @@ def _numbers(text: str) -> list[_Found]:
         before = text[max(0, start - 40) : start]
         if _NAME.search(before) or (is_clock and _TIME.search(before)):
             continue
-        if is_clock or _OPTION.match(text[:start]) or _is_denied(text, start, end):
+        if (
+            is_clock
+            or _CHANGED.match(text, end)
+            or _OPTION.match(text[:start])
+            or _is_denied(text, start, end)
+        ):
             value = math.nan
         found.append(_Found(one._replace(value=value), _states(text, start, end)))
     return found
@@ -211,10 +245,12 @@ def _is_subset(text: str, first: Numeral | None, one: Numeral) -> bool:
 
 
 def _is_list(text: str, found: Sequence[_Found]) -> bool:
-    """Return True if numbers stand side by side, such as "3, 3"."""
+    """Return True if numbers count one thing each, such as "3 on the left and 3 on the right"."""
     places = [one.numeral for one in found]
-    gaps = (text[left.end : right.start] for left, right in pairwise(places))
-    return any(re.fullmatch(r"[\s,;]+", gap) for gap in gaps)
+    gaps = [text[left.end : right.start] for left, right in pairwise(places)]
+    if gaps and not re.search(r"\w", text[: places[0].start]) and _ALONE.match(gaps[0]):
+        gaps = gaps[1:]
+    return any(not _AGAIN.search(gap) for gap in gaps)
 
 
 def _says_total(text: str, one: Numeral) -> bool:
@@ -246,12 +282,23 @@ def _states(text: str, start: int, end: int) -> bool:
     sentence = _sentence_before(text, start)
     if _MAXIMUM.search(sentence) or not _LEADS.search(sentence):
         return False
-    if _OF_INPUT.match(sentence):
+    if _OF_INPUT.match(sentence) or _is_of_another_key(text, start):
         return False
     about = _ABOUT_INPUT.match(text, end)
     return about is None or not (
         re.search(r"\w", sentence) or re.search(r"\w", text[about.end() :])
     )
+
+
+def _is_of_another_key(text: str, start: int) -> bool:
+    """Return True if a number stands under a key of JSON that is not one of an answer.
+
+    A key alone, such as `{"chairs": 3}`, says what is counted.
+    """
+    key = _KEY.search(text[max(0, start - 80) : start])
+    if key is None or _OF_INPUT_KEY.fullmatch(key[1]):
+        return key is not None
+    return _OF_ANSWER_KEY.fullmatch(key[1]) is None and len(_ANY_KEY.findall(text)) > 1
 
 
 def _sentence_before(text: str, start: int) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from harness.errors import ParseError
+from harness.models.box_corners import boxes_of_corners
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
     Item,
@@ -35,10 +36,13 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
     what follows the thought. A note says where there are more fences; after words that take the
     first back, the next one counts.
     Boxes stand under `bbox_2d` or `bbox`; points and labels are not read, as in the official
-    baseline.
+    baseline. Unless `strict`, two corners are a box as well (`harness.models.box_corners`).
     """
 
     def read_list(rest: str) -> Read:
+        corners = () if strict else boxes_of_corners(rest)
+        if corners:
+            return corners, ()
         value, repairs = _value(rest, strict=strict)
         items, notes = read_items(value, keys=("bbox_2d", "bbox"), strict=strict)
         fences = several_answers(rest.count("```") // 2, "first")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.models.box_corners import boxes_of_corners
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
     Item,
@@ -75,7 +76,11 @@ def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
     """
 
     def read_boxes(rest: str) -> Read:
-        value, repairs = loads(answer_part(rest, aid=aid), strict=strict)
+        answer = answer_part(rest, aid=aid)
+        corners = () if strict else boxes_of_corners(answer)
+        if corners:
+            return corners, ()
+        value, repairs = loads(answer, strict=strict)
         items, notes = read_items(_rows(value), keys=("bbox_2d",), strict=strict)
         return items, (*repairs, *notes)
 

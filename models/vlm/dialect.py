@@ -13,7 +13,8 @@ r"""Dialects: requests and answers of a family of VLMs about places, from a TOML
     empty = "[]"                        and as it is written
     whole, each, between                how `write` puts an answer together; {n} counts
 
-In a pattern {N} is a number and {,} a comma between blanks.
+In a pattern {N} is a number and {,} a comma between blanks. Where an object is a box that begins
+with x, two corners are one as well (`harness.models.box_corners`).
 """
 
 import re
@@ -26,6 +27,7 @@ from typing import get_args
 
 from harness.errors import ParseError, UsageError
 from harness.model import Coordinates
+from harness.models.box_corners import boxes_of_corners
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
     LABELS,
@@ -115,6 +117,10 @@ class Dialect:
     def _read(self, answer: str) -> Read:
         if self.none is not None and self.none.fullmatch(answer.strip()):
             return (), ()
+        if self.object.groups == BOX and not self.coordinates.endswith("_yx"):
+            corners = boxes_of_corners(answer)
+            if corners:
+                return corners, ()
         labels = iter(self._labels(answer))
         items: list[Item] = []
         within = self.within

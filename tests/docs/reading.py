@@ -53,6 +53,8 @@ How a response becomes an answer, by model and by protocol.
 3. **The value or a failure.** A spelling that a reader of ours does not know, or that can be read
    in two ways, fails; it never becomes another value. Negations and corrections are understood, or
    fail. Units are passed over, not converted.
+4. **One turn is read.** A prompt that was decoded with the response, and what follows it as the
+   user's next turn, are left out. `Question: …` and `Answer: …` after other text are a failure.
 
 The tables show, for a spelling, what it says, what every reader of ours gives, and beside it what
 official readers give, which are another rule each. – is a failure. **Bold** is another value.
@@ -68,8 +70,9 @@ NUMBERS = """
 One reader, of `…/strict` protocols and of the models
 {models}.
 Two numbers, ranges, bounds and fractions fail, but for a sum that is right and says that it is the
-total. `1,500` is one thousand and five hundred, `1,5` is
-one and a half.
+total. So does a number that counts two things ("3 on the left and 3 on the right"), and one under a
+key of JSON that is not an answer's, beside other keys. `1,500` is one thousand and five hundred,
+`1,5` is one and a half.
 
 | response | says | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
 | --- | --- | --- | --- | --- | --- |"""
@@ -93,7 +96,8 @@ PLACES = """
 ## Boxes and points
 
 The question is "Where is the dog?". Numbers are read in the model's own coordinates. Each grammar
-has its own form; one wrong object makes the whole response wrong. Failures are also:
+has its own form; grammars of boxes that begin with x read two corners too, `(x1,y1),(x2,y2)`, with
+or without Qwen's marks. One wrong object makes the whole response wrong. Failures are also:
 
 - numbers of another scale: from 0 to 1 where a side has more steps, percent, sizes in pixels where
   numbers are shares, numbers beyond the canvas by more than 5% of a side (less is clipped);

@@ -25,6 +25,38 @@ def reader():
     return qwen_vl(**CLASSICAL, backend=parse_spec("stored"))
 
 
+corners = st.integers(0, 499), st.integers(0, 499), st.integers(500, 999), st.integers(500, 999)
+
+
+@given(*corners, st.sampled_from(["", "a dog", "羊"]))
+def test_two_corners_are_a_box_as_qwen_vl_writes_it(left, top, right, bottom, name):
+    box = f"({left},{top}),({right},{bottom})"
+    old, new = f"<box>{box}</box>", f"<|box_start|>{box}<|box_end|>"
+    if name:
+        old = f"<ref>{name}</ref>{old}"
+        new = f"<|object_ref_start|>{name}<|object_ref_end|>{new}"
+    for text in (old, new, f"{new}<|im_end|>", f"{name}{box}", f"<answer>{new}</answer>"):
+        (item,) = locate.parse(text).items
+        assert item.box == Box(left, top, right, bottom) and item.label == name
+        assert locate.parse(text, strict=True).error is not None
+    assert len(locate.parse(new + new).items) == 2
+
+
+def test_two_corners_are_in_the_coordinates_of_the_network(ask):
+    text, boxes = "<|box_start|>(100,200),(500,1000)<|box_end|>", {}
+    for meaning in ("pixels", "normalized_1000"):
+        spec = f"qwen_vl(backend=stored(coordinates={meaning}),prompt=locate,segmenter=box)"
+        model = plugins.build("models", parse_spec(spec))
+        query = ask(FORM.BOXES)
+        answer = model.read(query, [text]).answer
+        boxes[meaning] = answer and answer.boxes[0]
+    width, height = query.media[0].size
+    assert boxes["normalized_1000"] == pytest.approx(
+        Box(width / 10, height / 5, width / 2, height), abs=0.5
+    )
+    assert boxes["pixels"] != boxes["normalized_1000"]
+
+
 def test_the_request_to_locate_is_the_official_one():
     assert locate.Locate().render("the LEFT dog?") == (
         'Locate "the LEFT dog?", report the bboxes coordinates in JSON format.'

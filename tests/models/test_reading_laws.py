@@ -104,6 +104,11 @@ def test_a_letter_with_the_text_of_another_option_is_a_failure(text):
     assert stated_letter(text.replace("cow", "dog"), "ABCD", OPTIONS) == "B"
 
 
+def test_a_letter_whose_text_is_denied_is_a_failure():
+    with pytest.raises(ParseError):
+        stated_letter("A. the cat is not in the video", "ABCD", OPTIONS)
+
+
 def test_the_last_answer_counts_even_if_it_is_cut_off():
     text = "<answer>A</answer> <answer>B"
     assert answer_part(text, which="first") == "A"
@@ -185,6 +190,25 @@ def test_a_thought_changes_nothing_for_the_other_readers(thought):
         answer_text(Prediction(query_id="q", answer=Answer(choice="B"), responses=(f"{thought}B",)))
         == "B"
     )
+
+
+@pytest.mark.parametrize("turn", ["\nHuman: {}\nAssistant: ", "<|im_end|>\n<|im_start|>user\n{}\n"])
+def test_a_turn_that_a_network_makes_up_changes_no_answer(turn):
+    read = (
+        (stated_number, SPELLINGS.NUMBERS),
+        (lambda text: stated_letter(text, "ABCD", OPTIONS), SPELLINGS.LETTERS),
+        (stated_interval, SPELLINGS.TIMES),
+    )
+    for reader, table in read:
+        for text, other in zip(filter(None, table), reversed(table), strict=False):
+            after = value_of(reader, text + turn.format("Which one?") + other)
+            assert after == value_of(reader, text), text
+    tagged = "<answer>A</answer>" + turn.format("Which one?") + "<answer>B</answer>"
+    assert answer_part(tagged, which="first") == answer_part(tagged, which="last") == "A"
+    text = SPELLINGS.FENCED.format("10, 20, 30, 40")
+    for name, model in LOCATORS.items():
+        after = READING.places(model, text + turn.format("Where?") + text, FORM.BOXES)
+        assert after == READING.places(model, text, FORM.BOXES), name
 
 
 def value_of(read, text):
