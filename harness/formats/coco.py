@@ -37,6 +37,12 @@ LEAST_SIDE = 2**-20
 THRESHOLD = 0.5
 OTHER_SCORES = ("scores", "confidence", "conf", "prob", "probability", "predicted_iou")
 """Names that other files have for a score, which would not be read."""
+DATA_SET = (
+    "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
+    '($i.file_name | split("/") | last))) as $n | .annotations[] '
+    "| .image_id = $n[.image_id // ($n | keys[0]) | tostring]]"
+)
+"""jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name."""
 MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
@@ -103,12 +109,14 @@ def _refuse_object(path: Path) -> None:
     """Raise DataError for an object in the place of the list: annotations, or one a line."""
     with suppress(OSError), open_regular(path) as file:
         if file.read(HEAD).removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{"):
+            name = quote(path.name)
             raise DataError(
                 f"predictions {path}",
                 expected="a list of results",
                 found="an object",
-                fix=f"`jq .annotations {quote(path.name)} > NEW` takes the list out of COCO's or "
-                f"SA-1B's annotations, `jq -s . {quote(path.name)} > NEW` makes one of JSON lines.",
+                fix=f"Of JSON lines `jq -s . {name} > NEW` makes one. A data set in COCO's form, "
+                "as CVAT and FiftyOne export it, numbers its images itself: "
+                f"`jq '{DATA_SET}' {name} > NEW` lists its annotations by their images' names.",
             )
 
 
@@ -137,6 +145,14 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def _identity(record: Record, where: str) -> str:
+    if "video_id" not in record and "image_id" not in record:
+        raise DataError(
+            where,
+            expected="'image_id', as COCO's results have it",
+            found=", ".join(record)[:60] or "none",
+            fix="Write a record for each box or mask: its image's id, 'category_id', 'bbox' as "
+            "[left, top, width, height] in pixels or 'segmentation', and 'score'.",
+        )
     value = field(record, "video_id" if "video_id" in record else "image_id", object, where)
     if isinstance(value, float) and value.is_integer():  # of a numpy array
         value = int(value)

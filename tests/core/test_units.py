@@ -1,6 +1,10 @@
 """Files of predictions in other units, or another order, are refused or counted: kind by kind."""
 
 import json
+import re
+import shlex
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -194,7 +198,42 @@ def test_boxes_that_all_lie_in_one_quarter_are_said(tmp_path, scale):
 def test_an_object_in_the_place_of_the_list_has_a_way_out(tmp_path, text):
     path = tmp_path / "results.json"
     path.write_text(text)
-    with pytest.raises(DataError, match=r"jq \.annotations .*jq -s"):
+    with pytest.raises(DataError, match=r"jq -s \. .*\.annotations"):
+        read_format("coco", path, [sample("1")])
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+@pytest.mark.parametrize(
+    "data_set",
+    [
+        {  # CVAT, FiftyOne and supervision number images from 1, whatever the benchmark calls them
+            "images": [{"id": 1, "file_name": "train/0.png"}, {"id": 2, "file_name": "1.png"}],
+            "annotations": [{"id": 7, "image_id": 2, "bbox": [1, 2, 3, 4]}],
+        },
+        {  # SA-1B: one image a file, which its annotations do not name
+            "image": {"image_id": 5, "file_name": "1.png"},
+            "annotations": [{"id": 7, "bbox": [1, 2, 3, 4]}],
+        },
+    ],
+)
+def test_a_data_set_is_listed_by_the_names_of_its_images(tmp_path, data_set):
+    path = tmp_path / "exported.json"
+    path.write_text(json.dumps(data_set))
+    with pytest.raises(DataError) as refused:
+        read_format("coco", path, [sample("1")])
+    command = re.search(r"`(jq '.*?' exported\.json) > NEW`", str(refused.value))[1]
+    done = subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True)
+    path.write_bytes(done.stdout)
+    found = read_format("coco", path, [sample("0"), sample("1")])
+    assert not found.unmatched
+    assert [found.rows[name].value for name in "01"] == [[], [[1, 2, 4, 6]]]
+
+
+@pytest.mark.parametrize("record", [{"name": "cat", "box": {"x1": 1}}, {"bbox": [1, 2, 3, 4]}])
+def test_a_record_without_an_image_has_a_way_out(tmp_path, record):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([record]))
+    with pytest.raises(DataError, match=r"'image_id'.*\[left, top, width, height\]"):
         read_format("coco", path, [sample("1")])
 
 
