@@ -62,7 +62,7 @@ def coco_results(
 
     A record is a sample's whose id is the `image_id` (or `video_id`), or it and the `category_id`
     with a slash between them. Where one mask is asked, records whose score is above `threshold` are
-    united.
+    united; where a count is asked, they are counted.
 
     Raises:
         DataError: the file is no such list, or a record is malformed.
@@ -194,10 +194,10 @@ def _row(
         raise DataError(where, expected="a score of each record or of none", found="both")
     if records and not told and (sample.query.form in BOXES or sample.query.instances):
         notes["records without a score, which count as 1"] += len(records)
-    if sample.query.form in BOXES:
+    if sample.query.form is AnswerForm.BOXES:
         boxes = [_box(record, sample, place, notes) for place, record in records]
         return Row(sample.id, "boxes", boxes, told or None, where)
-    if sample.query.form not in MASKS:
+    if sample.query.form not in MASKS | BOXES:
         raise DataError(
             where, expected="questions that ask for boxes or masks", found=sample.query.form
         )
@@ -214,8 +214,12 @@ def _row(
         )
     sure = [score is None or score > limit for score in scores]
     if left := sure.count(False):
-        notes[f"records whose score is not above {limit:g}, left out of the mask"] += left
+        of = "count" if sample.query.form is AnswerForm.COUNT else "mask"
+        notes[f"records whose score is not above {limit:g}, left out of the {of}"] += left
     kept = [one for one, is_sure in zip(records, sure, strict=True) if is_sure]
+    if sample.query.form is AnswerForm.COUNT:
+        boxes = [_box(record, sample, place, notes) for place, record in kept]
+        return Row(sample.id, "boxes", boxes, None, where)
     tracks = [_track(record, sample, place) for place, record in kept]
     frames = [[mask for mask in masks if mask] for masks in zip(*tracks, strict=True)]
     empty: list[list[Rle]] = [[] for _ in range(len(sample.query.media[0]))]

@@ -187,6 +187,23 @@ def test_scores_under_another_name_are_not_lost(tmp_path):
         notes(tmp_path, "coco", json.dumps([{**box, "confidence": 0.3}]), AnswerForm.BOXES, 1)
 
 
+def test_a_detectors_unsure_boxes_are_not_counted(tmp_path):
+    path = tmp_path / "results.json"
+    scored = [0.9, 0.51, 0.5, 0.01]
+    records = [{"image_id": 1, "bbox": [n, 2, 3, 4], "score": one} for n, one in enumerate(scored)]
+    path.write_text(json.dumps(records))
+    for limit, count in ((None, 2), (0.7, 1), (0.0, 4)):
+        found = read_format("coco", path, [sample("1", AnswerForm.COUNT)], threshold=limit)
+        assert len(found.rows["1"].value) == count
+        assert bool(found.notes) == (count < 4)
+    path.write_text(json.dumps([{**records[0], "score": 90}]))
+    with pytest.raises(DataError, match="from 0 to 1"):
+        read_format("coco", path, [sample("1", AnswerForm.COUNT)])
+    boxes = [[n, 2, n + 3, 6] for n in range(4)]
+    said = lines(tmp_path, "boxes", [boxes], AnswerForm.COUNT, box_scores=scored)
+    assert said == ["2 boxes of counts have a score of 0.5 or less: each counts"]
+
+
 @pytest.mark.parametrize("scale", [1, 0.5])
 def test_boxes_that_all_lie_in_one_quarter_are_said(tmp_path, scale):
     boxes = [[scale * side for side in ORDERS["sizes"](*box)] for box in BOXES * 5]
