@@ -102,6 +102,8 @@ def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
         if (content := hash(entry.text)) in seen:
             notes["records that come again, each of which counts, as in COCO's code"] += 1
         seen.add(content)
+        if "iscrowd" in plain:
+            notes["records with 'iscrowd', as annotations: is image_id the benchmark's?"] += 1
         yield where, plain
 
 

@@ -246,6 +246,11 @@ def test_a_data_set_is_listed_by_the_names_of_its_images(tmp_path, data_set):
     assert [found.rows[name].value for name in "01"] == [[], [[1, 2, 4, 6]]]
 
 
+def test_annotations_without_their_images_are_noted(tmp_path):
+    found = coco(tmp_path, [(5, 5, 9, 9)], iscrowd=0, id=1)
+    assert [text for text in found if text.startswith("1 records with 'iscrowd'")]
+
+
 @pytest.mark.parametrize("record", [{"name": "cat", "box": {"x1": 1}}, {"bbox": [1, 2, 3, 4]}])
 def test_a_record_without_an_image_has_a_way_out(tmp_path, record):
     path = tmp_path / "results.json"
