@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
 from harness.files import lines_of, open_regular
-from harness.foreign import refuse_foreign, refuse_list, refuse_zeros
+from harness.foreign import refuse_foreign, refuse_list, refuse_zeros, way_out
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
 from harness.responses import STRICT, finite_numbers, storable
@@ -56,6 +56,11 @@ FITTING = {
     AnswerForm.TEXT: ("answer",),
 }
 """Kinds of rows that can answer a question, by the question's form of answer."""
+
+NO_LINES = (
+    "Each line is an object: `jq -c .` writes one of several lines in a line, pandas a table by "
+    "`read_csv(FILE, dtype={'id': str}).to_json(NEW, orient='records', lines=True)`."
+)
 
 USAGE = tuple(one.name for one in fields(Usage))
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
@@ -176,11 +181,17 @@ def _row(line: bytes, where: str) -> Row:
             fix="Give masks as compressed run-lengths.",
         )
     refuse_zeros(line, where)
-    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
+    fix = "" if line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" else NO_LINES
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError, fix=fix):
         text = line.decode("utf-8")
         plain = json.loads(text, **STRICT)
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
-        raise DataError(where, expected='an object with a text "id"', found=repr(plain)[:60])
+        raise DataError(
+            where,
+            expected='an object with a text "id"',
+            found=repr(plain)[:60],
+            fix=way_out(plain, where.rpartition(", line ")[0].rpartition("/")[2]),
+        )
     if plain["id"] != storable(plain["id"]):
         raise DataError(where, expected='an "id" of whole characters', found=repr(plain["id"])[:60])
     given = [kind for kind in KINDS if kind in plain]

@@ -37,6 +37,12 @@ LEAST_SIDE = 2**-20
 THRESHOLD = 0.5
 OTHER_SCORES = ("scores", "confidence", "conf", "prob", "probability", "predicted_iou")
 """Names that other files have for a score, which would not be read."""
+DATA_SET = (
+    "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
+    '($i.file_name | split("/") | last))) as $n | .annotations[] '
+    "| .image_id = $n[.image_id // ($n | keys[0]) | tostring]]"
+)
+"""jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name."""
 MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
@@ -56,7 +62,7 @@ def coco_results(
 
     A record is a sample's whose id is the `image_id` (or `video_id`), or it and the `category_id`
     with a slash between them. Where one mask is asked, records whose score is above `threshold` are
-    united.
+    united; where a count is asked, they are counted.
 
     Raises:
         DataError: the file is no such list, or a record is malformed.
@@ -96,6 +102,8 @@ def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
         if (content := hash(entry.text)) in seen:
             notes["records that come again, each of which counts, as in COCO's code"] += 1
         seen.add(content)
+        if "iscrowd" in plain:
+            notes["records with 'iscrowd', as annotations: is image_id the benchmark's?"] += 1
         yield where, plain
 
 
@@ -103,12 +111,14 @@ def _refuse_object(path: Path) -> None:
     """Raise DataError for an object in the place of the list: annotations, or one a line."""
     with suppress(OSError), open_regular(path) as file:
         if file.read(HEAD).removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{"):
+            name = quote(path.name)
             raise DataError(
                 f"predictions {path}",
                 expected="a list of results",
                 found="an object",
-                fix=f"`jq .annotations {quote(path.name)} > NEW` takes the list out of COCO's or "
-                f"SA-1B's annotations, `jq -s . {quote(path.name)} > NEW` makes one of JSON lines.",
+                fix=f"Of JSON lines `jq -s . {name} > NEW` makes one. A data set in COCO's form, "
+                "as CVAT and FiftyOne export it, numbers its images itself: "
+                f"`jq '{DATA_SET}' {name} > NEW` lists its annotations by their images' names.",
             )
 
 
@@ -137,6 +147,14 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def _identity(record: Record, where: str) -> str:
+    if "video_id" not in record and "image_id" not in record:
+        raise DataError(
+            where,
+            expected="'image_id', as COCO's results have it",
+            found=", ".join(record)[:60] or "none",
+            fix="Write a record for each box or mask: its image's id, 'category_id', 'bbox' as "
+            "[left, top, width, height] in pixels or 'segmentation', and 'score'.",
+        )
     value = field(record, "video_id" if "video_id" in record else "image_id", object, where)
     if isinstance(value, float) and value.is_integer():  # of a numpy array
         value = int(value)
@@ -178,10 +196,10 @@ def _row(
         raise DataError(where, expected="a score of each record or of none", found="both")
     if records and not told and (sample.query.form in BOXES or sample.query.instances):
         notes["records without a score, which count as 1"] += len(records)
-    if sample.query.form in BOXES:
+    if sample.query.form is AnswerForm.BOXES:
         boxes = [_box(record, sample, place, notes) for place, record in records]
         return Row(sample.id, "boxes", boxes, told or None, where)
-    if sample.query.form not in MASKS:
+    if sample.query.form not in MASKS | BOXES:
         raise DataError(
             where, expected="questions that ask for boxes or masks", found=sample.query.form
         )
@@ -198,8 +216,12 @@ def _row(
         )
     sure = [score is None or score > limit for score in scores]
     if left := sure.count(False):
-        notes[f"records whose score is not above {limit:g}, left out of the mask"] += left
+        of = "count" if sample.query.form is AnswerForm.COUNT else "mask"
+        notes[f"records whose score is not above {limit:g}, left out of the {of}"] += left
     kept = [one for one, is_sure in zip(records, sure, strict=True) if is_sure]
+    if sample.query.form is AnswerForm.COUNT:
+        boxes = [_box(record, sample, place, notes) for place, record in kept]
+        return Row(sample.id, "boxes", boxes, None, where)
     tracks = [_track(record, sample, place) for place, record in kept]
     frames = [[mask for mask in masks if mask] for masks in zip(*tracks, strict=True)]
     empty: list[list[Rle]] = [[] for _ in range(len(sample.query.media[0]))]

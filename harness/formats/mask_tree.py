@@ -128,7 +128,8 @@ def mask_tree(
             f"predictions {root}",
             expected=f"a file a sample, such as {wanted} or .npy",
             found=next((f"{one.name}, of no sample" for one in sorted(root.rglob("*.*"))), "none"),
-            fix="`harness list tasks` says how a task names its samples.",
+            fix="`harness list tasks` says how a task names its samples. Run-lengths in JSON need "
+            "another --format; of an .npz save each array by itself.",
         )
     if vanished and not is_foreground:
         raise DataError(
@@ -196,7 +197,9 @@ def _mask(path: Path, sample: Sample, threshold: float) -> tuple[BoolArray, bool
             what,
             expected=f"{height} × {width} (height × width), as the image is",
             found=" × ".join(map(str, values.shape)) or "a single number",
-            fix="Masks are never resized here: write them at full size.",
+            fix="Save `mask.squeeze()`."
+            if values.squeeze().shape == (height, width)
+            else "Masks are never resized here: write them at full size.",
         )
     if values.dtype.kind == "f":
         low, high = float(np.min(values)), float(np.max(values))

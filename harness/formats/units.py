@@ -46,6 +46,8 @@ PLACES: Orders = {"[y, x]": lambda p: (p[1], p[0])}
 
 ROUNDED = 1e-3
 """Part by which a probability of 16 bits may lie beyond 0 or 1; pixels that are none."""
+SURE = 0.5
+"""Score up to which a detector does not claim a box: a count of boxes takes them all."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
 MANY = 20
@@ -69,12 +71,14 @@ def check_units(
     boxes: list[tuple[Numbers, Size]] = []
     points: list[tuple[Numbers, Size]] = []
     times: list[tuple[Numbers, float]] = []
-    odd = 0
+    odd = unsure = 0
     for sample in samples:
         query = sample.query
         if not _is_looked_at(query) or (row := rows.get(sample.id)) is None:
             continue
         odd += _odd_scores(row, query)
+        if query.form is AnswerForm.COUNT:
+            unsure += sum(score <= SURE for score in row.box_scores or ())
         if row.kind not in ("boxes", "points", "answer"):
             continue
         try:
@@ -92,6 +96,11 @@ def check_units(
         *_shapes(points, thing, "points", PLACES),
         *_times(times, f"{thing}: intervals"),
         *([f"{odd} scores outside 0 to 1, of which only the order counts"] if odd else []),
+        *(
+            [f"{unsure} boxes of counts have a score of {SURE} or less: each counts"]
+            if unsure
+            else ()
+        ),
     )
 
 

@@ -106,7 +106,8 @@ def score_file(
             f"predictions {submission.path}",
             found=kind if submission.path.exists() else "none",
             expected=expected,
-            fix="Masks in a folder need --format mask-tree, png-tree or label-tree."
+            fix="Masks in a folder need --format mask-tree, png-tree or label-tree; other files "
+            "have to be joined into one of JSON lines, or of COCO's results."
             if folder_found
             else "",
         )

@@ -63,13 +63,22 @@ def png_tree(
         )
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not found:
-        raise DataError(
-            f"predictions {place}",
-            expected="folders <video>/<expression>",
-            found="none of these samples'",
-        )
+        raise _no_folder(place, "<video>/<expression>")
     if not allow_extra:
         _refuse_extra(place, seen)
+
+
+def _no_folder(root: Path, pattern: str) -> DataError:
+    """Return the error that no sample has a folder, with the first that is there."""
+    images = (path for path in sorted(root.rglob("*")) if not path.is_dir())
+    first = next((str(path.relative_to(root)) for path in images), "no file")
+    return DataError(
+        f"predictions {root}",
+        expected=f"{pattern}/<frame>.png, called as the benchmark calls them",
+        found=f"none of these samples, but {first}",
+        fix="Is it the right split? Expressions have the benchmark's numbers, such as 0 and not "
+        "000; an image with all objects of a video does not tell which expression means which.",
+    )
 
 
 def label_tree(
@@ -103,11 +112,7 @@ def label_tree(
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not found:
-        raise DataError(
-            f"predictions {root}",
-            expected="folders anno_<annotator>/<video>",
-            found="none of these samples'",
-        )
+        raise _no_folder(root, "anno_<annotator>/<video>")
     if several > 1 and below == several:
         raise DataError(
             f"predictions {root}",

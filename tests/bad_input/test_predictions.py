@@ -281,6 +281,30 @@ def test_other_forms_are_refused(harness, counting, form):
     harness.score(raw, tasks="counting").says("said.jsonl", words)
 
 
+@case("lines of other programs, a table", "refused; says how to make lines of them", code=3)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"id": 0, "answer": 1}', "jq -c '.id |= tostring' said.jsonl"),
+        # LLaVA's model_vqa.py
+        (
+            '{"question_id": 0, "prompt": "?", "text": "2", "model_id": "m"}',
+            "jq -c '{id: (.question_id | tostring), response: .text}' said.jsonl",
+        ),
+        # an answer may be the ground truth: no command takes it for what the model wrote
+        ('{"question_id": 0, "answer": "2"}', "logs of other programs need --format"),
+        # EvalScope numbers the rows of what was evaluated
+        ('{"index": 0, "model_output": {}}', "logs of other programs need --format"),
+        # MVBench's notebook
+        ('{"acc_dict": {}, "res_list": [{"pred": "(A)"}]}', "jq -c '.res_list[]' said.jsonl"),
+        ("id,answer\n0,2\n", "dtype={'id': str}"),
+        ('{\n    "id": "0",\n    "answer": 2\n}\n', "jq -c ."),
+    ],
+)
+def test_other_lines_have_a_way_out(harness, counting, text, words):
+    harness.score(text.encode(), tasks="counting").says("said.jsonl, line 1", words)
+
+
 @case("a line of 100 MB", "refused after 64 MiB; the rest is not read", code=3)
 def test_an_endless_line_is_not_read_whole(harness, counting):
     path = harness.folder / "said.jsonl"

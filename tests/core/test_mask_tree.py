@@ -131,7 +131,7 @@ def test_a_file_that_tells_no_mask_is_refused_by_name(tmp_path):
         ((RAMP * 7).astype(np.int32), ("a.npy", "one value besides 0")),
         (RAMP.astype(complex), ("a.npy", "complex")),
         (np.full(MASK.shape, "x"), ("a.npy", "U1")),
-        (MASK[None], ("a.npy", "1 × 4 × 6")),
+        (MASK[None], ("a.npy", "1 × 4 × 6", "mask.squeeze()")),
         (MASK[:2], ("a.npy", "2 × 6")),
         (np.float64(1), ("a.npy", "4 × 6")),
     ]:

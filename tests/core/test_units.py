@@ -1,6 +1,10 @@
 """Files of predictions in other units, or another order, are refused or counted: kind by kind."""
 
 import json
+import re
+import shlex
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -183,6 +187,23 @@ def test_scores_under_another_name_are_not_lost(tmp_path):
         notes(tmp_path, "coco", json.dumps([{**box, "confidence": 0.3}]), AnswerForm.BOXES, 1)
 
 
+def test_a_detectors_unsure_boxes_are_not_counted(tmp_path):
+    path = tmp_path / "results.json"
+    scored = [0.9, 0.51, 0.5, 0.01]
+    records = [{"image_id": 1, "bbox": [n, 2, 3, 4], "score": one} for n, one in enumerate(scored)]
+    path.write_text(json.dumps(records))
+    for limit, count in ((None, 2), (0.7, 1), (0.0, 4)):
+        found = read_format("coco", path, [sample("1", AnswerForm.COUNT)], threshold=limit)
+        assert len(found.rows["1"].value) == count
+        assert bool(found.notes) == (count < 4)
+    path.write_text(json.dumps([{**records[0], "score": 90}]))
+    with pytest.raises(DataError, match="from 0 to 1"):
+        read_format("coco", path, [sample("1", AnswerForm.COUNT)])
+    boxes = [[n, 2, n + 3, 6] for n in range(4)]
+    said = lines(tmp_path, "boxes", [boxes], AnswerForm.COUNT, box_scores=scored)
+    assert said == ["2 boxes of counts have a score of 0.5 or less: each counts"]
+
+
 @pytest.mark.parametrize("scale", [1, 0.5])
 def test_boxes_that_all_lie_in_one_quarter_are_said(tmp_path, scale):
     boxes = [[scale * side for side in ORDERS["sizes"](*box)] for box in BOXES * 5]
@@ -194,7 +215,47 @@ def test_boxes_that_all_lie_in_one_quarter_are_said(tmp_path, scale):
 def test_an_object_in_the_place_of_the_list_has_a_way_out(tmp_path, text):
     path = tmp_path / "results.json"
     path.write_text(text)
-    with pytest.raises(DataError, match=r"jq \.annotations .*jq -s"):
+    with pytest.raises(DataError, match=r"jq -s \. .*\.annotations"):
+        read_format("coco", path, [sample("1")])
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+@pytest.mark.parametrize(
+    "data_set",
+    [
+        {  # CVAT, FiftyOne and supervision number images from 1, whatever the benchmark calls them
+            "images": [{"id": 1, "file_name": "train/0.png"}, {"id": 2, "file_name": "1.png"}],
+            "annotations": [{"id": 7, "image_id": 2, "bbox": [1, 2, 3, 4]}],
+        },
+        {  # SA-1B: one image a file, which its annotations do not name
+            "image": {"image_id": 5, "file_name": "1.png"},
+            "annotations": [{"id": 7, "bbox": [1, 2, 3, 4]}],
+        },
+    ],
+)
+def test_a_data_set_is_listed_by_the_names_of_its_images(tmp_path, data_set):
+    path = tmp_path / "exported.json"
+    path.write_text(json.dumps(data_set))
+    with pytest.raises(DataError) as refused:
+        read_format("coco", path, [sample("1")])
+    command = re.search(r"`(jq '.*?' exported\.json) > NEW`", str(refused.value))[1]
+    done = subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True)
+    path.write_bytes(done.stdout)
+    found = read_format("coco", path, [sample("0"), sample("1")])
+    assert not found.unmatched
+    assert [found.rows[name].value for name in "01"] == [[], [[1, 2, 4, 6]]]
+
+
+def test_annotations_without_their_images_are_noted(tmp_path):
+    found = coco(tmp_path, [(5, 5, 9, 9)], iscrowd=0, id=1)
+    assert [text for text in found if text.startswith("1 records with 'iscrowd'")]
+
+
+@pytest.mark.parametrize("record", [{"name": "cat", "box": {"x1": 1}}, {"bbox": [1, 2, 3, 4]}])
+def test_a_record_without_an_image_has_a_way_out(tmp_path, record):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([record]))
+    with pytest.raises(DataError, match=r"'image_id'.*\[left, top, width, height\]"):
         read_format("coco", path, [sample("1")])
 
 

@@ -279,7 +279,10 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
 
     refused("/said: .*none")
     (tmp_path / "said").mkdir()
-    refused("folders <video>/<expression>")
+    refused("<video>/<expression>/<frame>.*but no file")
+    tree(tmp_path / "sam2", "b/000")  # as vos_inference.py numbers objects
+    with pytest.raises(DataError, match=r"but b/000/00000\.png.* 0 and not 000"):
+        list(png_tree(tmp_path / "sam2", samples))
     tree(tmp_path / "said", "b/0", frames=("00000",))
     refused(r"b/0.*2 images.*missing: 00005\.png")
     saved(tmp_path / "said/b/0/00005.png", np.zeros((3, 6)))

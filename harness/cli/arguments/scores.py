@@ -134,7 +134,7 @@ def add_score(commands: Commands) -> None:
     parser.option("--format NAME", about, default="jsonl", choices=FORMATS)
     about = (
         "of --format mask-tree: a probability above it is foreground; of --format coco: where one "
-        "mask is asked, detections with a score above it make it (default 0.5)"
+        "mask or a count is asked, detections with a score above it make it (default 0.5)"
     )
     parser.option("--threshold P", about)
     about = 'reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)'
