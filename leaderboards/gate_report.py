@@ -318,7 +318,7 @@ def power(report: GateReport) -> str:
     limits = _limits(report.verdicts)
     rate = report.false_alarms
     return (
-        (f"{sizes} or more with 80 % power. " if sizes else "")
+        (f"{sizes} or more with about 80 % power. " if sizes else "")
         + f"Limit: --max-drop {limits}, --level {report.level:g}."
         + (f" Unchanged models fail {rate * 100:.1f} % of gates like this." if rate else "")
     )
