@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from forked import Forked
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tests" / "commands"))  # of the processes that start there, too
 REAL = REPOSITORY.parent / "shared" / "real"
+
+# Tests have to pass on a busy machine, where a fast example may take a second.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # Before anything loads torch, and for all processes that tests start: several threads wait for each
 # other where others want the same cores, many times as long as they compute.

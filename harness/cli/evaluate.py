@@ -40,7 +40,7 @@ SHOWN = 6
 """Maximum number of run folders that are listed at the end."""
 CLASSICAL = {"segmenter": "grabcut", "propagator": "flow"}
 """Parts that need no weights, for a SPEC that lacks one."""
-NO_SCORES = {"refused", "lost", "decision", "shard"}
+NO_SCORES = {"refused", "lost", "failed", "decision", "shard"}
 """Keys of outcomes without scores: of a pair that was not run, of a run that the infrastructure
 failed, and of one that was stopped."""
 
@@ -83,7 +83,8 @@ def evaluate(arguments: Namespace) -> int:
         shown = _evaluate_models(arguments, folders, models, requested, options, launch)
     outcomes = [one for results in shown.values() for one in results.values()]
     lost = [one["lost"] for one in outcomes if "lost" in one]
-    if (launch is None or launch.leads) and len(lost) < len(outcomes):
+    failed = [one["failed"] for one in outcomes if "failed" in one]
+    if (launch is None or launch.leads) and len(lost) + len(failed) < len(outcomes):
         scored = [
             folder
             for (model, key), folder in folders.items()
@@ -94,15 +95,8 @@ def evaluate(arguments: Namespace) -> int:
         return UnsupportedAnswerForm.exit_code
     if lost:
         raise Unavailable("; ".join(lost))
-    for model, results in shown.items():
-        for task, outcome in results.items():
-            if 0 < outcome.get("n_total", 0) == outcome["failures"][FailureKind.MODEL]:
-                raise ModelError(
-                    f"{model} on {task}",
-                    expected="an answer to at least one sample",
-                    found=f"{outcome['n_total']} failures of the model itself",
-                    fix="Mend it, and run the command again with --retry-failed.",
-                )
+    if failed:
+        raise ModelError("; ".join(failed))
     return int(any(one.get("decision") == "worse" for one in outcomes))
 
 
@@ -189,7 +183,8 @@ def _evaluate_models(
                     outcome = _outcome(task, run, overlaps[folder])
                     if decider is not None:
                         outcome |= _against(decider, run)
-                    shown[str(spec)][key] = outcome
+                    reason = _nothing_worked(run)
+                    shown[str(spec)][key] = {"failed": reason} if reason else outcome
     return shown
 
 
@@ -237,6 +232,21 @@ def _options(arguments: Namespace) -> Options:
     known = {one.name for one in fields(Options)}
     typed = {name: value for name, value in vars(arguments).items() if name in known}
     return Options(**typed, data_root=str(arguments.data.resolve()), checked=True)
+
+
+def _nothing_worked(run: Run) -> str:
+    """Return what to say of a run in which the model failed on every sample; else nothing.
+
+    Its results are kept, and are not shown as a score.
+    """
+    results = run.results
+    total = results.get("n_total", 0)
+    if not total or results["failures"][FailureKind.MODEL] < total:
+        return ""
+    return (
+        f"run {run.folder}: expected an answer to at least one sample, found {total} failures of "
+        "the model itself. Mend it, and run the command again with --retry-failed"
+    )
 
 
 def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, object]:

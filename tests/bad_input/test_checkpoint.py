@@ -63,8 +63,8 @@ def named(held, part):
 
 @case(
     "logits that are NaN",
-    "a failed sample (model); after 20 in a row the run ends with code 4",
-    code=0,
+    "a failed sample (model); after 20 in a row, or if all fail, the code is 4",
+    code=4,
 )
 def test_logits_that_are_no_numbers_fail_the_sample(harness, checkpoint, ask):
     def spoil(held):
@@ -167,8 +167,8 @@ def test_code_of_a_checkpoint_never_runs(harness, checkpoint, ask, edit, name, n
 
 @case(
     "a chat template that reaches for Python",
-    "stopped by the template's sandbox: failed samples",
-    code=0,
+    "stopped by the template's sandbox: failed samples; if all fail, the code is 4",
+    code=4,
 )
 def test_a_chat_template_cannot_reach_python(harness, checkpoint, ask):
     path = checkpoint / "chat_template.jinja"

@@ -15,7 +15,6 @@ case = pytest.mark.case
     [
         ("whole_frmae", "counting", " whole_frame?"),
         ("whole_frame", "countnig", " counting, "),
-        ("runs/nothing", "counting", "the folder of a training, found neither"),
         ("random(sead=1)", "counting", " seed?"),
         ("whole_frame", "counting(splt=pixmo_val)", " split?"),
         ("qwen_vl(backend=stord)", "counting", " stored?"),

@@ -95,8 +95,8 @@ def test_a_model_that_only_raises_is_given_up(harness, plugin, shapes):
 
 @case(
     "a model that raises, exits, recurses, or answers nonsense",
-    "failed samples (model)",
-    code=0,
+    "failed samples (model); if all fail, the code is 4",
+    code=4,
 )
 @pytest.mark.parametrize(
     ("body", "words"),

@@ -59,6 +59,14 @@ def shifted(monkeypatch):
         return build
 
     monkeypatch.setattr(plugins, "load", with_shift)
+    installed = plugins.installed_plugins
+
+    def with_name(kind):
+        entries = installed(kind)
+        named = {"shifted": entries["visionreasoner"]} if kind == "models" else {}
+        return {**entries, **named}
+
+    monkeypatch.setattr(plugins, "installed_plugins", with_name)
 
 
 @pytest.fixture

@@ -500,11 +500,14 @@ def answers_lost(modules: Modules) -> Iterator[str]:
     yield from differ("nothing right", nothing, 0.0)
     sure = modules.detection.shown({(1, 1): 1.0}, groups=9, lost=1.0, level=0.95)
     yield from differ("all lost", sure, 1.0)
-    many = modules.detection.RightAnswers({(1, 1): 0.5, (0, 1): 0.25, (1, 0): 0.25}, 80, 160)
+    groups = 2 * modules.detection.FEW
+    pairs = {(1, 1): 0.5, (0, 1): 0.25, (1, 0): 0.25}
+    many = modules.detection.RightAnswers(pairs, groups, 2 * groups)
     size = many.detectable(level=0.95, power=0.8)
-    lost = size * 160 / (0.75 * 80)
-    got = modules.detection.shown(many.pairs, groups=80, lost=lost, level=0.95)
-    yield from differ("power of the detectable loss", got, 0.8, within=1e-6)
+    lost = size * 2 / 0.75
+    got = modules.detection.shown(many.pairs, groups=groups, lost=lost, level=0.95)
+    wanted = 0.8 + modules.detection.SCATTER / groups
+    yield from differ("power of the detectable loss", got, wanted, within=1e-6)
     few = modules.detection.RightAnswers({(1, 0): 0.5, (0, 1): 0.5}, 5, 5)
     yield from differ("no loss of few", few.detectable(level=0.95, power=0.8), None)
     full = [unit(k, 0, n=Mean(1.0)) for k in range(201)]

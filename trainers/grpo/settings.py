@@ -70,7 +70,7 @@ class Settings(TrainingSettings):
     revisit_probability: Annotated[float, Only(dynamic_sampling=True)] = 0.5
     """Chance that a prompt is shown again for each group in a row whose rewards were all equal
     (GRESO); 1: no prompt is skipped."""
-    reward: str = METHOD
+    reward: str = "method"
     """`method`: the method's own; `random`, the control of an experiment: a uniform number in its
     place; else the name of a plugin (`harness list rewards`)."""
 

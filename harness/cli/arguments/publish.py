@@ -30,7 +30,7 @@ FORMATS = (
 def add_runs(commands: Commands) -> None:
     """`harness runs`."""
     actions = actions_of(
-        commands, "runs", "index, query, export and clear run folders; average repeated runs"
+        commands, "runs", "index, query, export and clear run folders; average repeats"
     )
     index = command(actions, "index", "write runs into the index")
     index.option("runs DIR", "folders with runs below them", nargs="+")
