@@ -104,6 +104,7 @@ def curve(root: Path, arm: str, seed: int) -> Iterator[dict[str, float]]:
             if mark == PARTS:
                 return
             mark = next(marks)
+        learner.begin_round()
         made = learner.round(next(rounds), number)
         learner.update(made, rate, number + 1)
         spent += made.numbers["step_tokens"]

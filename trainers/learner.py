@@ -117,7 +117,7 @@ def _saved_if_it_fails(
     The first process writes it alone: the others may not have failed, or be gone. With DeepSpeed,
     whose states are of all processes, nothing is written.
     """
-    learner.changed = False
+    learner.begin_round()
     try:
         yield
     except BaseException as error:
@@ -246,6 +246,10 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         """Return this process's part of a round."""
         own, rank = len(examples) // self.accelerator.num_processes, self.accelerator.process_index
         return examples[rank * own : (rank + 1) * own]
+
+    def begin_round(self) -> None:
+        """Note what a state before the round holds; called before its samples are drawn."""
+        self.changed = False
 
     def seed_round(self, number: int) -> None:
         """Begin the generators anew: seed and number of a round decide every draw in it."""

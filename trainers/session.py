@@ -157,7 +157,7 @@ class Session:
             if not gather([logged])[0]:
                 rows.append({"step": self.done, **json.loads(path.read_text(encoding="utf-8"))})
                 self.log(self.done, {k: v for k, v in rows[-1].items() if k != "step"})
-        for row in rows:
+        for row in rows if self._on_alarm != "off" else ():
             self.alarms.see(row["step"], row)
 
     def stopping(self) -> bool:

@@ -1,5 +1,7 @@
 """Groups that teach nothing: other prompts take their place, and theirs are skipped later."""
 
+import os
+import signal
 from itertools import islice
 from types import SimpleNamespace
 
@@ -171,3 +173,26 @@ def test_a_training_that_died_goes_on_with_the_same_prompts(begin, told, died):
         assert (whole.folder / name).read_bytes() == (resumed.folder / name).read_bytes(), name
     states = [newest_state(one.folder / "state") / "prompts.json" for one in (whole, resumed)]
     assert states[0].read_bytes() == states[1].read_bytes()
+
+
+def test_a_signal_while_a_step_is_logged_loses_nothing_of_what_the_next_round_goes_on_from(
+    begin, told, monkeypatch
+):
+    """It comes after the loop has asked for signals, and ends the next round before its prompts."""
+    given = {"save_steps": 100, "ema_decay": 0.9}
+    whole, _ = begin("whole", **given)
+    step = told.step
+
+    def logged(done, numbers):
+        step(done, numbers)
+        if done == 2 and "loss" in numbers:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(told, "step", logged)
+        with pytest.raises(KeyboardInterrupt):
+            begin("cut", **given)
+    resumed, _ = begin("cut", **given)
+    assert any("goes on after step 2" in note for note in told.notes)
+    for name in ("curve.jsonl", "rollouts.jsonl", "checkpoint/model.safetensors"):
+        assert (whole.folder / name).read_bytes() == (resumed.folder / name).read_bytes(), name

@@ -477,8 +477,13 @@ def test_an_alarm_may_stop_a_training_that_the_same_command_goes_on_with(begin, 
     assert_same_training(begin("whole", constant, **LONG), resumed)
 
 
-def test_nothing_is_said_where_alarms_are_off(begin, told):
-    training = begin("off", constant, alarms="off", **LONG)
+def test_nothing_is_said_where_alarms_are_off(begin, told, died):
+    given = LONG | {"alarms": "off", "save_steps": WINDOW + 1}
+    told.dies_at = WINDOW + 2
+    with pytest.raises(died):
+        begin("off", constant, **given)
+    told.dies_at = None
+    training = begin("off", constant, **given)
     assert not any(note.startswith("alarm") for note in told.notes)
     assert not any("alarms/" in name for row in training.curve.read() for name in row)
     assert training.manifest["result"]["alarms"] == []

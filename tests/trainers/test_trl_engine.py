@@ -175,6 +175,7 @@ def both(trained, monkeypatch, tiny_qwen):
         {"loss_type": "grpo", "importance_sampling_level": "sequence", "scale_rewards": None},
         {"finetune": "lora", "lora_r": 4, "beta": 0.04, "warmup_steps": 2},
         {"samples": [question("none"), question("nothing")]},
+        {"loss_type": "cispo"},
     ],
     ids=lambda one: "-".join(one),
 )
@@ -196,6 +197,7 @@ def test_on_the_same_rollouts_both_engines_make_the_same_steps(both, settings, t
         assert one["advantage"] == pytest.approx(other["advantage"], abs=1e-6)
     compared = {"loss", "grad_norm", "learning_rate", "reward", "reward_std", "num_tokens", "epoch"}
     compared |= {"kl"} if "beta" in settings else set()
+    compared |= {"cispo_clip_ratio"} if "cispo" in settings.values() else set()
     for one, other in zip(ours.curve, theirs.curve, strict=True):
         assert compared - one.keys() == compared - other.keys()
         for name in sorted(compared & one.keys() - {"learning_rate"}):
@@ -231,6 +233,14 @@ def test_steps_are_evaluated_and_their_checkpoints_kept(trained, monkeypatch):
     assert done.manifest["result"]["best_step"] == 3
 
 
+def test_alarms_are_raised_by_what_trl_trains_too(trained, told):
+    done = trained("trl", reward="method", max_steps=9)
+    assert [row["step"] for row in done.curve if "alarms/no_variance" in row] == [8, 9]
+    raised = [one["name"] for one in done.manifest["result"]["alarms"]]
+    assert raised == ["no_variance", "all_cut"], "a random network never ends by itself"
+    assert sum("alarm no_variance at step 8" in note for note in told.notes) == 1
+
+
 def test_the_checkpoint_of_trl_is_evaluated_as_ours(trained):
     done = trained("trl", max_steps=1)
     model = plugins.build("models", parse(f"qwen_vl(checkpoint={done.folder},max_new_tokens=4)"))
@@ -252,6 +262,9 @@ def episode(query):
         ({}, {"deepspeed": "zero2"}, "deepspeed=zero2"),
         ({}, {"noise": "keyed"}, "noise=keyed"),
         ({}, {"generation_micro_batch_size": 2}, "generation_micro_batch_size"),
+        ({}, {"dynamic_sampling": True}, "dynamic_sampling"),
+        ({}, {"log_completions": True}, "log_completions"),
+        ({}, {"alarms": "stop"}, "alarms=stop"),
     ],
 )
 def test_what_trl_cannot_do_is_refused_by_name_when_it_is_asked_for(more, settings, named):

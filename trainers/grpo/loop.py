@@ -82,7 +82,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Of each batch of a step."""
         order = PromptOrder(seed=seed, revisit=chosen.revisit_probability)
         self.prompts = order if chosen.dynamic_sampling else None
-        self.prompts_before = self.prompts  # as of before the round that is made
+        self.prompts_before = self.prompts
+        """Prompts before the round that is made."""
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
         self.log: Callable[[int, RewardedRound], object] = lambda number, made: None
@@ -103,7 +104,6 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             return
         self.prompts.examples = examples
         for _ in rounds:
-            self.prompts_before = self.prompts.begin_round()
             yield self.share(self.prompts.take(size))
 
     def shown(self, samples: int) -> int:
@@ -122,8 +122,6 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             Unavailable: more rollouts than `infrastructure_limit` were lost.
         """
         self.seed_round(number)
-        if self.moments is not None:
-            self.before = replace(self.moments, moments=dict(self.moments.moments))
         if self.vllm is not None:
             self.vllm.begin_round()
         written = self._written(examples, number)
@@ -374,6 +372,14 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
 
     # -- states -----------------------------------------------------------------------------------
 
+    def begin_round(self) -> None:
+        """Note moments and prompts too, which the round changes before the weights."""
+        super().begin_round()
+        if self.moments is not None:
+            self.before = replace(self.moments, moments=dict(self.moments.moments))
+        if self.prompts is not None:
+            self.prompts_before = self.prompts.begin_round()
+
     def save(self, folder: Path) -> None:
         """Write a state; called in every process."""
         moments = self.moments if self.changed else self.before
@@ -388,7 +394,6 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Go on from a state."""
         if self.moments is not None:
             self.moments.load(folder)
-            self.before = self.moments
         if self.prompts is not None:
             self.prompts.load(folder)
         super().load(folder)

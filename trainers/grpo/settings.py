@@ -111,8 +111,8 @@ class Settings(TrainingSettings):
     alarms: OnAlarm = "note"
     """What is done where a training goes nowhere: nothing, a note, or `stop` with a saved state."""
     log_completions: bool = False
-    """Keep every round's prompts, completions, rewards and advantages as a table: in
-    `completions/*.parquet`, and in W&B if it is told."""
+    """Keep the prompts, completions, rewards and advantages that a round learns from as a table: in
+    `completions/*.parquet`, and in W&B if `report_to` names it."""
     keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
 

@@ -77,7 +77,15 @@ SAME = (
     "gradient_checkpointing",
 )
 """Settings that TRL's `GRPOConfig` names and means as ours."""
-LOGGED = ("loss", "grad_norm", "learning_rate", "entropy", "kl", "num_tokens")
+LOGGED = (
+    "loss",
+    "grad_norm",
+    "learning_rate",
+    "entropy",
+    "kl",
+    "num_tokens",
+    "cispo_clip_ratio",
+)
 """Numbers of TRL's log for the curve, and all that begin with `clip_ratio/`; the others are ours,
 or have a clock.
 """
@@ -177,6 +185,7 @@ def train_by_trl(
         "epochs": rounds * size / len(examples),
         **kept.finish(run.checkpoint),
         "reward": last(run, "reward"),
+        "alarms": [alarm.describe() for alarm in session.alarms.raised],
         **networks.training_facts(examples, dropped, network),
     }
 
@@ -391,7 +400,8 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         guards.check_weights(model, settings.describe())
         rounds = (step - 1) // settings.num_iterations + 1
         epoch = rounds * settings.samples_per_round() / self.samples
-        self.session.log(step, {**self.rewards.numbers, **known, "epoch": epoch})
+        numbers = {**self.rewards.numbers, **known, "epoch": epoch}
+        self.session.log(step, numbers | self.session.watch(step, numbers))
         self.rewards.numbers = {}
         if step == self.total or step % settings.save_steps == 0:
             self.kept.add(step, self.export)
