@@ -81,9 +81,15 @@ class Column:
 
 @cache
 def _usual(task: str) -> tuple[str, str]:
-    """Return a task's default split and protocol; empty texts where it has no card."""
+    """Return a task's default split and protocol; without a card the split of its signature."""
     card = plugins.find_card(task)
-    return (card.default_split, card.protocol) if card else ("", "")
+    if card:
+        return card.default_split, card.protocol
+    with suppress(HarnessError):  # an average, or a task that is not installed
+        split = inspect.signature(plugins.load("tasks", task)).parameters.get("split")
+        if split and isinstance(split.default, str):
+            return split.default, ""
+    return "", ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

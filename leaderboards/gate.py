@@ -274,8 +274,8 @@ def _unknown_cuts(before: Row, after: Row) -> list[str]:
         return []
     side = "candidate" if before.cut is None else "baseline"
     return [
-        f"{known[0]} samples of the {side} were cut off; of the other that is not known, so that "
-        "--max-cut was not applied"
+        f"--max-cut was not applied: {known[0]} responses of the {side} were cut off, and the "
+        "other run has no record of it"
     ]
 
 

@@ -201,8 +201,10 @@ def sentence(report: GateReport) -> str:
     if not failed:
         shown.insert(0, ("got worse", 0))
     (words, count), *others = shown
-    tasks = f"{len(report.verdicts)} task{'s' * (len(report.verdicts) != 1)}"
-    first = f"{count or 'none'} of {tasks} {words}"
+    single = len(report.verdicts) == 1
+    n_tasks = f"{count or 'none'} of {len(report.verdicts)} tasks"
+    subject = ("the task" if count else "no task") if single else n_tasks
+    first = f"{subject} {words}"
     told = ", ".join([first, *(f"{count} {words}" for words, count in others)])
     limits = {one.task: one.max_drop for one in report.verdicts}
     unseen = [size for task, size in detected(report).items() if size > limits[task]]
@@ -281,7 +283,10 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     if made is not None and made.swaps is not None and made.by_formula and made.n_groups < least:
         yield "note: with so few groups, a drop that is nearly the same in all of them fails"
     elif verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
-        yield f"note: a drop beyond --max-drop, which chance can explain ({made.n_groups} groups)"
+        yield (
+            "note: the drop is larger than --max-drop, but chance can explain it "
+            f"({made.n_groups} groups)"
+        )
     if verdict.is_passed or changes is None or not changes.worst:
         return
     shown = [f"{one.sample} {one.before:.2f} → {one.after:.2f}" for one in changes.worst[:WORST]]

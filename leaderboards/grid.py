@@ -80,7 +80,9 @@ class LeftOff:
         columns = [one for one in definition.columns if _is_of(one, made)]
         protocols = {one.protocol for one in columns}
         if not columns:
-            reason = "no column is of this task, split and subset"
+            places = [(one.name, one.split, one.subset) for one in definition.columns if one.task]
+            named = dict.fromkeys(" ".join(filter(None, place)) for place in places)
+            reason = f"no column has this task, split and subset; columns: {', '.join(named)}"
         elif not protocols & {"", made.protocol}:
             reason = (
                 f"protocol {made.protocol}, where a column has {' or '.join(sorted(protocols))}"

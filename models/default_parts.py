@@ -88,7 +88,7 @@ def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object
         if one.setting == part and all(where.get(k) == v for k, v in (one.where or {}).items())
     ]
     values = [str(value) for one in declared for value in one.paper]
-    none = f"{part} of {method}: none is chosen, and "
+    none = f"no {part} is chosen for {method}, and "
     other = CLASSICAL[part] + (" and is not the paper's" if paper else "")
     if not values:
         said = next((one.published for one in declared if one.published), "")
@@ -98,4 +98,4 @@ def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object
         return plugins.build(KINDS[part], parse(values[0])), ""
     except HarnessError as error:
         paper_part = f"the paper's, {part}={values[0]}, is not here ({str(error).rstrip('.')})"
-        return None, f"{none}{paper_part}. Have it here, or choose {other}."
+        return None, f"{none}{paper_part}. Fetch it, or choose {other}."

@@ -133,4 +133,4 @@ def _tell_adapter(text: str, spec: str) -> None:
     why = " ".join(architectures_of(folder))
     others = [preset.name for preset in presets.of_checkpoint(text)]
     more = f"; presets with this checkpoint: {', '.join(others)}" if others else ""
-    note(f"{text} is a {why}, which {spec} asks{more}")
+    note(f"{text} is a {why}; harness runs it as {spec}{more}")

@@ -16,7 +16,7 @@ def test_the_same_run_passes(make_run):
     verdict = report.verdicts[0]
     assert verdict.change == 0
     assert verdict.comparison.interval == (0, 0)
-    assert report.text().startswith("PASSED  none of 1 task got worse: one @0123456 against one @0")
+    assert report.text().startswith("PASSED  no task got worse: one @0123456 against one @0")
     assert "no difference: the same result on 40 samples" in report.text()
     assert "changed: nothing on record" in report.text()
 
@@ -27,7 +27,7 @@ def test_a_small_but_shown_loss_fails(make_run, rescore):
     (reason,) = report.verdicts[0].failures
     assert "significant" in reason and "0.0100" in reason
     first, _, line, *others = report.text().splitlines()
-    assert first.startswith("FAILED  1 of 1 task got worse: ") and "✗ disc_seg val" in line
+    assert first.startswith("FAILED  the task got worse: ") and "✗ disc_seg val" in line
     assert reason in [other.strip() for other in others]
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from harness.cli.main import main
 from harness.errors import DataError
+from harness.leaderboards import definitions as board_definitions
 from harness.leaderboards import published_results as published
 from harness.leaderboards.board import build
-from harness.leaderboards.definitions import definitions, find, methods
+from harness.leaderboards.definitions import Column, definitions, find, methods
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.row import row
@@ -75,6 +76,16 @@ def test_they_stand_below_the_measured_rows(package, world, monkeypatch):
     assert shown["source"]["title"] == "Zebra (2026)"
     for page in (markdown.render(board), start_page(board).decode()):
         assert "Zebra-7B" in page and "Zebra (2026), Table 2" in page
+
+
+def test_a_column_without_a_split_has_the_default_split_of_a_task_without_a_card(monkeypatch):
+    monkeypatch.setattr("harness.plugins.find_card", lambda task: None)
+    monkeypatch.setattr(board_definitions, "_usual", board_definitions._usual.__wrapped__)
+    splits = {
+        name: Column(task=name, metrics=("gIoU",)).split
+        for name in ("reason_seg", "reason_seg(split=test)", "not_installed")
+    }
+    assert splits == {"reason_seg": "val", "reason_seg(split=test)": "test", "not_installed": ""}
 
 
 def test_a_board_of_the_package_has_them_in_its_cells(package):
