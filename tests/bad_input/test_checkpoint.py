@@ -42,7 +42,7 @@ def ask(harness, counting, checkpoint):
     def asked(**options):
         model = f"qwen_vl(checkpoint={checkpoint},segmenter=box,max_new_tokens=2)"
         done = harness.eval("--subset", "first2", model=model, tasks="counting", **options)
-        if done.code:
+        if done.code and "failures of the model itself" not in done.err:
             assert not list((harness.folder / "runs").rglob("results.json"))
         return done
 
