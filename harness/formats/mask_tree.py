@@ -34,6 +34,8 @@ from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, 
 
 ENDS = (".png", ".npy")
 NUMBERED = re.compile(r"(.+)_mask_\d{1,9}")
+TRUTH = re.compile(r"(?:^|[^a-z])(?:gt|ground[ _-]?truth)(?:$|[^a-z])", re.IGNORECASE)
+"""What scripts call the ground truth that they save beside a prediction."""
 ALL_ENDS = (*ENDS, ".PNG", ".NPY", ".jpg", ".jpeg", ".JPG", ".JPEG")
 RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 """Characters that file names of some systems cannot hold, and the sign before their code."""
@@ -172,6 +174,7 @@ def _files(root: Path, sample: Sample, numbered: Mapping[str, list[Path]]) -> li
         found = [path for end in ALL_ENDS if (path := stem.with_name(stem.name + end)).is_file()]
         if not found:
             inside = list(stem.iterdir()) if stem.is_dir() else []
+            _refuse_truth(inside)
             inside += numbered.get(str(stem), [])
             found = [path for path in inside if path.is_file() and not _is_beside(path, root)]
     lossy = [path for path in found if path.suffix.lower() in JPEGS]
@@ -186,6 +189,17 @@ def _files(root: Path, sample: Sample, numbered: Mapping[str, list[Path]]) -> li
             found=f"{twice[1].name} beside it",
         )
     return found
+
+
+def _refuse_truth(objects: Iterable[Path]) -> None:
+    """Raise DataError if the file of an object is called ground truth: it would join the union."""
+    if truth := sorted(path for path in objects if TRUTH.search(path.stem)):
+        raise DataError(
+            f"predictions {truth[0]}",
+            expected="predicted masks alone, whose union is scored",
+            found="a file that is called ground truth",
+            fix="Put the predicted mask alone in `<id>.png`; an object of that name needs another.",
+        )
 
 
 def _mask(path: Path, sample: Sample, threshold: float) -> tuple[BoolArray, bool]:

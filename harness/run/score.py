@@ -164,12 +164,15 @@ def _match_rows(
         )
     if matched.unmatched and not submission.allow_extra:
         shown = "; ".join(matched.unmatched[:SHOWN])
+        from_one = "0" in known_ids and "0" not in matched.rows and len(matched.unmatched) == 1
         raise DataError(
             f"predictions {submission.path}",
             expected=f"ids of {task.name}, split {task.split}"
             + (f", subset {submission.subset}" if submission.subset else ""),
             found=f"{len(matched.unmatched)} others, such as {shown}",
-            fix="Is it the right split? --allow-extra ignores such lines.",
+            fix="There is none of id 0: if they count from 1, subtract 1 from each."
+            if from_one
+            else "Is it the right split? --allow-extra ignores such lines.",
         )
     notes = check_units(
         matched.rows,

@@ -356,6 +356,12 @@ def test_an_empty_file_is_refused(harness, counting, raw):
     harness.score(raw, tasks="counting").says("said.jsonl", "none")
 
 
+@case("ids from 1 where the benchmark's are from 0", "refused; says to subtract 1", code=3)
+def test_ids_that_count_from_1_have_a_way_out(harness, counting):
+    rows = [{"id": str(number), "answer": 3} for number in range(1, 9)]
+    harness.score(rows, tasks="counting").says("subtract 1")
+
+
 @case("a sample without a line", "a failure of the infrastructure, counted in the score", code=0)
 def test_a_sample_without_a_line_fails(harness, counting):
     found = harness.score([{"id": "0", "answer": 3}], tasks="counting").task("counting")

@@ -144,6 +144,21 @@ class Canary:
         return (pytest.fail, ("code in a prediction was run",))
 
 
+@pytest.mark.parametrize("name", ["gt_mask", "val_GT", "gt", "ground_truth", "groundTruth-0"])
+def test_ground_truth_beside_a_prediction_does_not_join_it(tmp_path, name):
+    saved(tmp_path / "a" / "pred_mask.png", ~MASK)
+    saved(tmp_path / "a" / f"{name}.png", MASK)
+    refused(tmp_path, "a", says=(name, "ground truth"))
+
+
+def test_an_id_may_be_called_as_ground_truth_is(tmp_path):
+    saved(tmp_path / "gt.png", MASK)
+    saved(tmp_path / "x_gt_mask_0.png", MASK)
+    saved(tmp_path / "a" / "length.png", MASK)
+    found = read(tmp_path, "gt", "x_gt", "a")
+    assert all(same(mask, MASK) for mask in found.values())
+
+
 def test_an_array_is_never_unpickled(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, np.full(MASK.shape, Canary(), dtype=object), allow_pickle=True)
