@@ -112,6 +112,12 @@ def test_tensors_of_one_element_are_numbers_and_none_does_not_apply():
     assert set(score(lambda group: [given] * 2)[0][0]) == {"total", "hit"}
 
 
+def test_a_group_without_rewards_teaches_nothing_but_did_not_earn_zero():
+    numbers = numbers_of(GROUPS, score(lambda group: [{"total": None}] * 2))
+    assert numbers["frac_reward_zero_std"] == [1, 1]
+    assert numbers["frac_groups_all_zero"] == [0, 0]
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool])
 @pytest.mark.parametrize("source", ["method", "random"])
 def test_numbers_of_numpy_are_numbers(kind, source):

@@ -136,7 +136,7 @@ def numbers_of(
     for group, several in zip(groups, rewards, strict=True):
         totals = [one[TOTAL] for one in several if not math.isnan(one[TOTAL])]
         found["frac_reward_zero_std"].append(float(len(set(totals)) < 2))
-        found["frac_groups_all_zero"].append(float(not any(totals)))
+        found["frac_groups_all_zero"].append(float(set(totals) == {0.0}))
         for rollout, components in zip(group.rollouts, several, strict=True):
             found["completions/mean_length"].append(float(rollout.tokens))
             found["completions/clipped_ratio"].append(float(rollout.cut))
