@@ -190,8 +190,8 @@ def _evaluate_models(
 
 def _with_classical_parts(spec: Spec, error: UnsupportedAnswerForm) -> str:
     """Return what to type for a model that lacks its segmenter or propagator; else nothing."""
-    part = str(error).partition(" of ")[0]
-    if part not in CLASSICAL or part in spec.arguments:
+    part = next((name for name in CLASSICAL if f"no {name} is chosen" in str(error)), "")
+    if not part or part in spec.arguments:
         return ""
     whole = Spec(spec.name, {**CLASSICAL, **spec.arguments})
     return f". Without weights: --model {shlex.quote(str(whole))}"
