@@ -111,7 +111,7 @@ def train(arguments: Namespace) -> int:
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
     """Return the folder of a command's data, beside its output: one for a set of tasks."""
     out = Path(arguments.out or OUT).resolve()
-    return out.with_name(f"{out.name}-data") / slug(",".join(tasks))
+    return out.with_name(f"{out.name}-data") / slug("-".join(tasks))
 
 
 def _typed(arguments: Namespace) -> list[str]:
