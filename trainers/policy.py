@@ -11,6 +11,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import (
     DeepSpeedPlugin,
     DistributedDataParallelKwargs,
+    GradientAccumulationPlugin,
     InitProcessGroupKwargs,
 )
 from torch import Tensor, nn
@@ -48,7 +49,11 @@ def accelerator_of(settings: TrainingSettings, chat: TransformersChat) -> Accele
         # Without CUDA it has to be said, or several processes do not find each other.
         cpu=chat.device == "cpu" or not torch.cuda.is_available(),
         mixed_precision="bf16" if networks.types_of(chat, settings)[1] else "no",
-        gradient_accumulation_steps=accumulated,
+        # Rounds come from no data loader; one that a training before has left at its end would make
+        # every batch a step.
+        gradient_accumulation_plugin=GradientAccumulationPlugin(
+            num_steps=accumulated, sync_with_dataloader=False
+        ),
         deepspeed_plugin=plugin,
         # A prompt without images leaves the vision tower without gradients.
         kwargs_handlers=[waiting, DistributedDataParallelKwargs(find_unused_parameters=True)],

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
+accelerate = pytest.importorskip("accelerate")
 trl = pytest.importorskip("trl")
 
 from harness.errors import StoreError  # noqa: E402
@@ -311,3 +312,20 @@ def test_processes_wait_for_each_other_as_long_as_an_evaluation_takes():
         ).init_handler.timeout.days
         == 7
     )
+
+
+def test_gradients_are_accumulated_whatever_a_training_before_in_the_process_has_left():
+    """TRL's trainer may leave a data loader at its end, after which accelerate ends each batch."""
+    left = torch.utils.data.DataLoader([1])
+    before = accelerate.Accelerator(cpu=True)
+    coming = iter(before.prepare(left))
+    next(coming)
+    assert before.gradient_state.end_of_dataloader
+    settings = SftSettings(gradient_accumulation_steps=3, report_to=None, dtype="float32")
+    accelerator = accelerator_of(settings, SimpleNamespace(device="cpu"))
+    ends = []
+    for _ in range(6):
+        with accelerator.accumulate(torch.nn.Linear(1, 1)):
+            ends.append(accelerator.sync_gradients)
+    assert ends == [False, False, True] * 2
+    list(coming)
