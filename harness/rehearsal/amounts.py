@@ -29,12 +29,13 @@ COMPLETION = 4096
 
 
 def make_world(root: Path, tasks: Sequence[str] | None = None) -> str:
-    """Write the generated world for tasks, or all of them, unless it is there; return what it is.
+    """Write the generated world for tasks, unless it is there; return what it is.
 
-    Tasks without a writer are left to their readers, which say what is missing.
+    All of it is written for None, and for tasks without a writer of their own, which are mixtures
+    of others.
     """
     known = writers()
-    names = None if tasks is None else sorted({*tasks} & known.keys())
+    names = sorted(set(tasks)) if tasks is not None and known.keys() >= {*tasks} else None
     if not (root / "shapes.json").is_file() and names != []:
         make_shapes(root, tasks=names, size=SIZE)
     return (

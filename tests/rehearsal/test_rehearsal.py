@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.leaderboards.definitions import definitions
 from harness.leaderboards.published_results import PAPERS
 from harness.presets import presets, resolve
-from harness.rehearsal import report, standins
+from harness.rehearsal import amounts, report, standins
 from harness.rehearsal.command import TablePlan
 from harness.spec import parse
 
@@ -125,6 +125,11 @@ def test_every_row_of_the_papers_is_run_or_left_out_with_a_reason(tmp_path):
             plan.add(definition)
     lines = [report.left_out(d, row) for d, row, stages in plan.rows if not stages]
     assert [line for line in lines if line.state != "left out"] == []
+
+
+def test_a_mixture_has_the_data_of_its_sets(tmp_path):
+    amounts.make_world(tmp_path, ["videoseg_r1_15k"])
+    assert (tmp_path / "ref_youtube_vos" / "train").is_dir()
 
 
 def test_models_of_servers_in_tables_are_served(tmp_path):
