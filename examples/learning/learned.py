@@ -172,7 +172,7 @@ def stand_ins(measure: Measure, run: Run, kept: Callable[[UnitScore], bool]) -> 
 
 
 def chosen(measure: Measure, run: Run) -> Callable[[UnitScore], bool]:
-    """Which units a measure speaks of."""
+    """Return a function that tells the units that a measure counts."""
     if measure.level:
         levels = difficulty(run)
         return lambda unit: levels[unit.samples[0]] == measure.level

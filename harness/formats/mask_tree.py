@@ -35,7 +35,7 @@ from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, 
 ENDS = (".png", ".npy")
 NUMBERED = re.compile(r"(.+)_mask_\d{1,9}")
 TRUTH = re.compile(r"(?:^|[^a-z])(?:gt|ground[ _-]?truth)(?:$|[^a-z])", re.IGNORECASE)
-"""What scripts call the ground truth that they save beside a prediction."""
+"""File names of ground truth that scripts save beside a prediction."""
 ALL_ENDS = (*ENDS, ".PNG", ".NPY", ".jpg", ".jpeg", ".JPG", ".JPEG")
 RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 """Characters that file names of some systems cannot hold, and the sign before their code."""

@@ -27,7 +27,7 @@ Numbers: TypeAlias = Sequence[float]
 """A box, a point or an interval."""
 Size: TypeAlias = tuple[float, float]
 Orders: TypeAlias = Mapping[str, Callable[[Numbers], Numbers]]
-"""What numbers mean in another order, by the name of the order."""
+"""Functions that turn numbers in another order into ours, by the name of that order."""
 CENTRE = "[centre x, centre y, width, height]"
 CORNERS: Orders = {
     "[left, top, width, height]": lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]),
@@ -109,9 +109,11 @@ class MaskCount:
     """Numbers of predicted masks by how much of their image they cover."""
 
     answers: int = 0
+    """Number of answers with masks."""
     empty: int = 0
+    """Number of those whose masks have no pixel."""
     most: int = 0
-    """Of more than half of the pixels."""
+    """Number of those whose masks have more than half of the pixels."""
 
     def add(self, predictions: Iterable[Prediction]) -> None:
         """Count the answers with masks."""

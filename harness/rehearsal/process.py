@@ -19,7 +19,7 @@ from harness.provenance import REHEARSAL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacements:
-    """Where the stand-ins and the server are."""
+    """Addresses of the stand-ins and of the server."""
 
     cache: Path
     """Cache of the hub, with stand-ins."""

@@ -79,7 +79,7 @@ class CeilingCheck:
     worst: tuple[str, ...]
     """Ids of units below the ceiling, if the whole is below it."""
     reasons: tuple[str, ...]
-    """What was written and read of a sample of each of these units."""
+    """Response and parsed answer of one sample of each of these units."""
     others: Mapping[str, float | None]
     """Other numbers of a corpus that perfect answers do not bring to 1: CIDEr has another scale,
     BLEU-4 is about 0 where no text has four tokens."""

@@ -25,7 +25,7 @@ _NEXT_TURN = re.compile(
     r"|<\|im_start\|>\s?user\b|<start_of_turn>\s?user\b|<\|start_header_id\|>\s?user\b"
     r"|\[INST\]|<\|user\|>"
 )
-"""Where a network goes on with a question of its own, whose answer is not the response's."""
+"""Beginnings of a next turn that a network makes up, whose answer is not the response's."""
 
 _PROMPT = re.compile(
     r"\A\s{0,9}(?:<\|im_start\|>\s?)?(?i:user|human)\s?[:\n].{0,9000}?"

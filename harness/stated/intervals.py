@@ -61,7 +61,7 @@ _BEFORE = re.compile(
     r"|probably|think|guess"
     r"|de|von|vom|entre|zwischen|от|с)|[从自在为是]|t_start)\s*\Z"
 )
-"""What stands before the first time; another word may count something else."""
+"""Words that may stand before the first time; a time after any other may be of something else."""
 _AFTER = re.compile(
     r"\s*(?:\Z|[^\w\s%°+/-]|\n|(?i:in|of|on|during|when|where|while|as|the|a|an|he|she|they|it|is"
     r"|marks?|inclusive|with|and|approximately|respectively)\b|[之间内时為为結结开]|ほど|です|입니다)"
