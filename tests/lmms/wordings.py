@@ -33,7 +33,7 @@ CHOICES: dict[str, Callable[[str, str], str]] = {
     "the option alone": lambda letter, option: option,
     "`The answer is B.`": lambda letter, option: f"The answer is {letter}.",
     "`Not A, but B.`": lambda letter, option: f"Not {'BA'[letter == 'B']}, but {letter}.",
-    "`B`; to some, `I do not know.`": lambda letter, option: (
+    "`B`; to some questions `I do not know.`": lambda letter, option: (
         letter if option < "m" else "I do not know."
     ),
     "`<think>A?</think>B`": lambda letter, option: f"<think>A?</think>{letter}",
