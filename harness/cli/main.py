@@ -23,14 +23,14 @@ INTERRUPTED = 130
 EXIT_CODES = f"""exit codes:
   0  done
   1  the gate, a verification or a data check did not pass
-  2  what was typed cannot be done
+  2  the command, an option or a combination of them is invalid
   3  a benchmark's file is missing or damaged
   4  a model cannot be loaded, or keeps failing
-  5  a run folder or the output cannot be written; a folder is another process's or run's
-  6  something needed is not installed, does not answer, or memory is too small
+  5  a run folder or the output cannot be written; a run folder belongs to another process or run
+  6  a dependency or server is missing, or memory is too small
   7  the gate's baseline is missing
-  {HarnessError.exit_code}  a fault of harness or of a plugin
-  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command
+  {HarnessError.exit_code}  a bug in harness or in a plugin
+  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); finished work is kept; repeat the command to resume
 """
 """Codes from 2 to 70 are those of the classes in `harness.errors`."""
 
@@ -106,7 +106,7 @@ def _run(typed: Sequence[str]) -> int:
         return int(getattr(import_module(f"harness.{room}"), name)(parsed))
     except KeyboardInterrupt:
         print(
-            "harness: interrupted; what was finished is kept, repeat the command to go on",
+            "harness: interrupted; finished work is kept; repeat the command to resume to go on",
             file=sys.stderr,
         )
         return INTERRUPTED

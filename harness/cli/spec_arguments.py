@@ -28,7 +28,7 @@ NEEDED = {
     "vary": "SETTING=VALUE,VALUE,…",
     "predictions": "a file, or in its place a RUN",
     "tasks": "NAME or NAME(split=…,protocol=…), see `harness list tasks`",
-    "data": "the folder that holds one folder a benchmark",
+    "data": "the folder with one folder per benchmark",
     "out": "a folder for the runs",
 }
 """Purpose of each option, by its name."""

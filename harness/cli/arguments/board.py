@@ -14,39 +14,39 @@ def add_board(commands: Commands) -> None:
     """`harness board`."""
     actions = actions_of(commands, "board", "build leaderboards and sites, and gate a change")
     build = command(actions, "build", "write a board as Markdown, JSON and Parquet")
-    _add_board(build, "where the files go")
+    _add_board(build, "the folder for the files")
     _add_table(build.group("one table, models × tasks"))
-    about = "the board, its runs and every sample as a folder of pages, which opens from disk"
+    about = "write the board, its runs and every sample as pages that open from disk"
     site = command(actions, "site", about)
-    _add_board(site, "a new folder, or an earlier site, which is replaced")
+    _add_board(site, "a new folder, or an earlier site to replace")
     site.flag("--no-images", "leave images out")
     about = "save a small baseline (scores and metadata only) to commit to your repository"
     keep = command(actions, "keep", about)
-    keep.option("--runs DIR", "a folder with runs below it", required=True)
+    keep.option("--runs DIR", "a folder with runs", required=True)
     keep.option("--out DIR", "a new folder", required=True)
     _add_check(actions)
-    about = "gains, regressions, cost and curves by step of models that adapt to each sample"
+    about = "report gains, regressions, cost and curves of test-time training"
     adaptation = command(actions, "adaptation", about)
-    about = "folders with runs below them, those of the models as they are too"
+    about = "folders with runs, including those of the base models"
     adaptation.option("--runs DIR", about, required=True, repeated=True)
-    about = "where adaptation.md, adaptation.json and the figures go"
+    about = "the folder for adaptation.md, adaptation.json and the figures"
     adaptation.option("--out DIR", about, required=True)
     adaptation.data(WHERE_READ)
     about = "compare by this metric of the runs (default: each task's headline)"
     adaptation.option("--metric NAME", about)
-    adaptation.flag("--texts", "read and score pseudo-labels, and the answers of trace=true, too")
+    adaptation.flag("--texts", "also parse and score pseudo-labels, and the answers of trace=true")
     adaptation.json()
 
 
 def _add_table(table: Options) -> None:
-    about = f"write the table too: {', '.join(TABLE_FORMATS)}; may be repeated"
+    about = f"also write the table as {', '.join(TABLE_FORMATS)}; may be repeated"
     table.option("--format NAME", about, repeated=True, choices=TABLE_FORMATS)
-    about = "columns of each task: headline (default), all, or names with commas"
+    about = "columns of each task: headline (default), all, or names separated by commas"
     table.option("--metrics NAMES", about, default="headline")
     about = "pm: ± the larger distance to an end of the 95 %% interval (default); interval; none"
     table.option("--spread HOW", about, default="pm", choices=("pm", "interval", "none"))
-    table.flag("--fractions", "numbers from 0 to 1 as they are, not as percent")
-    table.option("--digits N", "behind the point (default: 1 of percent, 3 of other numbers)", int)
+    table.flag("--fractions", "print scores as fractions instead of percent")
+    table.option("--digits N", "decimal places (default: 1 for percent, 3 for other numbers)", int)
 
 
 def _add_check(actions: Commands) -> None:
@@ -57,9 +57,11 @@ def _add_check(actions: Commands) -> None:
         "example: harness board check --baseline baseline --candidate runs/pocket "
         "--max-drop reason_seg=0.05\nSee docs/ci.md.",
     )
-    check.option("--baseline DIR", "runs to compare with", required=True)
-    check.option("--candidate DIR", "runs of the change", required=True)
-    about = "compare only these, several with commas or repeated (default: all of the baseline)"
+    check.option("--baseline DIR", "the runs to compare with", required=True)
+    check.option("--candidate DIR", "the runs of the change", required=True)
+    about = (
+        "compare only these tasks, separated by commas or repeated (default: all of the baseline)"
+    )
     check.option("--tasks NAMES", about, repeated=True)
     about = (
         "fail if the score, or the share of answered samples, drops by more than X, even if the "
@@ -68,8 +70,8 @@ def _add_check(actions: Commands) -> None:
     )
     check.option("--max-drop [TASK=]X", about, repeated=True)
     about = (
-        "refuse to compare runs whose shares of samples cut off by the limit of new tokens "
-        "differ by more than X, and by more than one sample (default %(default)s)"
+        "refuse to compare runs if their shares of truncated responses differ by more than X, "
+        "and by more than one sample (default %(default)s)"
     )
     check.option("--max-cut X", about, default=CUT)
     about = (
@@ -83,7 +85,7 @@ def _add_check(actions: Commands) -> None:
         "what shields.io reads"
     )
     check.option("--format NAME[=FILE]", about, repeated=True)
-    about = "link worsened samples to a site of both, which `board site --runs … --runs …` wrote"
+    about = "link worsened samples to a site of both runs, made with `board site --runs … --runs …`"
     check.option("--site DIR|URL", about, default="")
     about = "replace the baseline's runs by copies of the candidate's; exit code 0"
     check.flag("--update-baseline", about)
@@ -92,14 +94,14 @@ def _add_check(actions: Commands) -> None:
 
 
 def _add_board(parser: Options, out: str) -> None:
-    about = "a folder with runs below it; may be repeated"
+    about = "a folder with runs; may be repeated"
     parser.option("--runs DIR", about, required=True, repeated=True)
     parser.option("--out DIR", out, required=True)
     parser.data(WHERE_READ)
-    about = "the table of a paper, or a board's TOML file: only its runs"
+    about = "only the runs of a paper's table, or of a board's TOML file"
     parser.option("--board PAPER/TABLE|FILE", about)
     parser.option("--title", "the board's heading", default="Leaderboard")
-    parser.flag("--no-published", "leave the numbers of papers out")
+    parser.flag("--no-published", "leave out published numbers")
     parser.json()
 
 
@@ -107,7 +109,7 @@ def add_reproduce(commands: Commands) -> None:
     """`harness reproduce`."""
     about = "make a paper's table: train, evaluate, build the board; finished parts are kept"
     parser = command(commands, "reproduce", about, "example: harness reproduce dr2seg 3 --dry-run")
-    about = "such as dr2seg or shapes, or a folder of boards; a wrong name lists what there is"
+    about = "a paper, such as dr2seg, or a folder of boards; an unknown name lists the papers"
     parser.option("paper PAPER", about, nargs="?")
     parser.option("table TABLE", "the table's number", nargs="?")
     parser.flag("--dry-run", "print the commands, hours and memory; run nothing")
@@ -116,7 +118,7 @@ def add_reproduce(commands: Commands) -> None:
     about = "rehearse only rows called NAME, or PAPER/TABLE: NAME; may be repeated"
     parser.option("--rows NAME", about, repeated=True)
     parser.data()
-    about = "for trainings, runs and boards, which tables share (default %(default)s)"
+    about = "the folder for trainings, runs and boards, which tables share (default %(default)s)"
     parser.option("--out DIR", about, default=Path("reproduce"))
-    about = "to estimate for, such as H100 (default: this machine's)"
+    about = "the device for estimates, such as H100 (default: this machine's)"
     parser.option("--device NAME", about)

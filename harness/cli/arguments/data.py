@@ -7,10 +7,10 @@ def add_data(commands: Commands) -> None:
     """`harness data`."""
     actions = actions_of(commands, "data", "make, check and describe benchmarks' files")
     make = command(actions, "make", "write a generated world in official layouts")
-    make.option("world", "which world", choices=["shapes"])
+    make.option("world", "the name of the world", choices=["shapes"])
     make.option("--out DIR", "a new folder", required=True)
-    make.option("--seed", "of the world (default 0)", default=0)
-    make.option("--size N", "samples a split and benchmark (default 24)", default=24)
+    make.option("--seed", "seed of the world (default 0)", default=0)
+    make.option("--size N", "samples per split and benchmark (default 24)", default=24)
     about = "only these benchmarks, by name (default: all)"
     make.option("--tasks LIST", about, repeated=True)
     make.json()
@@ -18,18 +18,18 @@ def add_data(commands: Commands) -> None:
     fetch = command(actions, "fetch", about, function="fetch:fetch")
     fetch.option("task TASK", "see `harness list tasks`")
     fetch.data()
-    about = "a commit or branch (default: what was fetched before, or else what the card says)"
+    about = "a commit or branch (default: the one fetched before, or else the card's)"
     fetch.option("--revision NAME", about)
-    about = "the one that goes there; may be repeated (`harness list tasks TASK`)"
-    fetch.option("--only FOLDER", f"of several repositories, {about}", repeated=True)
-    fetch.flag("--quiet", "no progress")
+    about = "fetch only this one of several repositories; may be repeated"
+    fetch.option("--only FOLDER", f"{about} (`harness list tasks TASK`)", repeated=True)
+    fetch.flag("--quiet", "print no progress")
     fetch.json()
-    check = command(actions, "check", "look at every file of a benchmark")
+    check = command(actions, "check", "check every file of a benchmark")
     _add_tasks(check)
-    about = "other numbers of samples or videos than the published ones are an error"
+    about = "treat other numbers of samples or videos than the published ones as an error"
     check.flag("--strict", about)
     about = "the first and the last (default), all of them and of images too, or none"
-    about = f"frames of videos that are decoded: {about}"
+    about = f"frames to decode: {about}"
     check.option("--decode", about, default="ends", choices=("ends", "all", "none"))
     check.json()
     info = command(actions, "info", "sizes, splits, licence and one example")
@@ -45,9 +45,9 @@ def _add_tasks(action: Options) -> None:
 def add_doctor(commands: Commands) -> None:
     """`harness doctor`."""
     parser = command(commands, "doctor", "check this machine: packages, devices, sandboxes")
-    about = "test the sandbox for code that models write, tier by tier, and nothing else"
+    about = "only test the sandbox for code that models write, tier by tier"
     parser.flag("--sandbox", about)
-    about = "look at a checkpoint alone, a folder or a name in the hub's cache: what it lacks"
+    about = "only check a checkpoint (a folder, or a name in the hub's cache) for missing parts"
     parser.option("--checkpoint FOLDER", about)
     parser.json()
 

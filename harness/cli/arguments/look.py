@@ -12,7 +12,7 @@ def add_list(commands: Commands) -> None:
     parser = command(commands, "list", about, function="show:list_plugins")
     about = f"{', '.join(KINDS)}; without, how many there are of each"
     parser.option("kind KIND", about, nargs="?", choices=KINDS)
-    parser.option("name", "show this one: what it is, and its main settings", nargs="?")
+    parser.option("name", "show this plugin with its main settings", nargs="?")
     parser.flag("--all", "every setting of NAME")
     parser.json()
 
@@ -21,10 +21,10 @@ def add_view(commands: Commands) -> None:
     """`harness view`."""
     about = "show every sample of runs in a browser, also while they run; on this machine only"
     parser = command(commands, "view", about)
-    parser.option("runs RUN|DIR", "a run, or a folder with runs below", Path, nargs="+")
+    parser.option("runs RUN|DIR", "a run, or a folder with runs", Path, nargs="+")
     parser.data(WHERE_READ)
     parser.option("--title", "the heading", default="Runs")
-    parser.option("--port N", "default: any that is free", default=0)
+    parser.option("--port N", "the port (default: any free port)", default=0)
 
 
 def add_explain(commands: Commands) -> None:
@@ -38,12 +38,12 @@ def add_explain(commands: Commands) -> None:
         "          harness explain TRAINING --out rollouts.html",
     )
     parser.option("run RUN", "a run folder, or a training's")
-    about = "its official id; of a training, only this one's rollouts"
+    about = "its official id; for a training: show only this sample's rollouts"
     parser.option("sample SAMPLE", about, nargs="?")
-    parser.data("default: where the run read them")
-    parser.option("--image FILE.png", "write ground truth and prediction over the image")
-    parser.option("--out FILE.html", "of a training: its page (default: RUN/rollouts.html)")
-    about = "of a training: prompts that are shown, spread over its steps (default 24)"
+    parser.data("the data root (default: that of the run)")
+    parser.option("--image FILE.png", "draw the ground truth and the prediction on the image")
+    parser.option("--out FILE.html", "for a training: the page (default: RUN/rollouts.html)")
+    about = "for a training: number of prompts shown, spread over its steps (default 24)"
     parser.option("--groups N", about)
     parser.json()
 
@@ -54,11 +54,11 @@ def add_samples(commands: Commands) -> None:
     example = "example: harness samples runs/pocket/reason_seg --limit 5"
     parser = command(commands, "samples", about, example)
     parser.option("run RUN", "a run folder")
-    parser.data("default: where the run read them")
+    parser.data("the data root (default: that of the run)")
     about = "worst first, best first, or by id (default %(default)s)"
     parser.option("--sort", about, default="score", choices=("score", "-score", "id"))
-    parser.option("--metric NAME", "default: the headline")
-    parser.option("--limit N", "at most N samples", count)
+    parser.option("--metric NAME", "the metric (default: the headline)")
+    parser.option("--limit N", "print at most N samples", count)
     parser.flag("--failed", "only samples without an answer")
     parser.json()
 
@@ -68,14 +68,14 @@ def add_curves(commands: Commands) -> None:
     parser = command(
         commands,
         "curves",
-        "draw the curves of trainings; seeds of one recipe are a line with its range",
+        "draw training curves; seeds of one recipe are one line with its range",
         "example: harness curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
         "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
     )
     parser.option("runs RUN", "training folders", nargs="+")
-    about = "several with commas or repeated; without, those that were logged are listed"
+    about = "separated by commas or repeated; without it the logged numbers are listed"
     parser.option("--y NAMES", f"numbers of curve.jsonl, {about}", repeated=True)
-    parser.option("--out FILE.svg", "the figure", required=True)
-    about = "average each value with the N - 1 before it (default 1)"
+    parser.option("--out FILE.svg", "the file of the figure", required=True)
+    about = "average each value with the N - 1 previous ones (default 1)"
     parser.option("--smooth N", about, default=1)
     parser.json()

@@ -33,39 +33,39 @@ def add_runs(commands: Commands) -> None:
         commands, "runs", "index, query, export and clear run folders; average repeats"
     )
     index = command(actions, "index", "write runs into the index")
-    index.option("runs DIR", "folders with runs below them", nargs="+")
+    index.option("runs DIR", "folders with runs", nargs="+")
     _add_database(index)
     example = "example: harness runs query --task reason_seg --model pocket --csv"
     query = command(actions, "query", "runs of the index, the newest first", example)
-    query.option("--task NAME", "of this task")
-    query.option("--model TEXT", "whose name or SPEC holds TEXT")
-    query.option("--commit HASH", "of code whose commit begins with HASH")
-    query.option("--since DATE", "finished on DATE or later")
-    query.option("--metric NAME", "the number (default: the headline)")
-    query.option("--limit N", "at most N runs", count)
+    query.option("--task NAME", "only runs of this task")
+    query.option("--model TEXT", "only models whose name or SPEC contains TEXT")
+    query.option("--commit HASH", "only runs of code whose commit begins with HASH")
+    query.option("--since DATE", "only runs finished on DATE or later")
+    query.option("--metric NAME", "the metric (default: the headline)")
+    query.option("--limit N", "print at most N runs", count)
     query.flag("--csv", "print CSV")
     query.json()
     _add_database(query)
-    about = "runs that differ in seeds alone: their mean, the best of k, where the variance is from"
+    about = "summarise runs that differ only in seeds: mean, best of k, sources of variance"
     repeats = command(actions, "repeats", about, "example: harness runs repeats runs/seed*")
     repeats.option("runs DIR", "folders with runs of one model on one task", nargs="+")
-    repeats.option("--metric NAME", "the number (default: the headline)")
-    repeats.data(f"of derived and corpus metrics ({WHERE_READ})")
+    repeats.option("--metric NAME", "the metric (default: the headline)")
+    repeats.data(f"the data root, for derived and corpus metrics ({WHERE_READ})")
     repeats.json()
-    about = "list runs that --restart set aside, and rows of folders that are gone"
+    about = "list runs that --restart renamed, and index rows of missing folders"
     gc = command(actions, "gc", about)
     gc.flag("--delete", "delete them")
-    gc.option("runs DIR", "folders with runs below them", nargs="*")
+    gc.option("runs DIR", "folders with runs", nargs="*")
     _add_database(gc)
     formats = f"formats: {', '.join(FORMATS)}; see docs/runs.md"
     export = command(actions, "export", "write runs in the format of another program", formats)
     export.option("runs DIR", "folders with runs", nargs="+")
-    export.option("--to FORMAT", "one of those below", required=True, choices=FORMATS)
-    export.option("--out PATH", "file or folder; of mlflow a tracking URI", required=True)
-    about = "the hub's dataset of a task, of the three formats of the hub; may be repeated"
+    export.option("--to FORMAT", "a format of the list below", required=True, choices=FORMATS)
+    export.option("--out PATH", "file or folder; for mlflow a tracking URI", required=True)
+    about = "the hub's data set of a task, for the three hub formats; may be repeated"
     export.option("--dataset TASK=ORG/NAME[:TASK_ID]", about, repeated=True)
-    export.data("of logs with samples (default: where the runs read them)")
-    export.option("--source URL", "where the runs can be seen")
+    export.data("the data root, for logs with samples (default: that of the runs)")
+    export.option("--source URL", "a public address of the runs")
 
 
 def _add_database(parser: Options) -> None:
@@ -83,8 +83,8 @@ def add_publish(commands: Commands) -> None:
         "          harness publish --check submissions --data ROOT",
     )
     parser.option("runs RUN", "folders with runs", nargs="*")
-    parser.option("--out DIR", "where the bundles go")
-    about = "check the hash chain of the bundles below DIR, and score them again"
+    parser.option("--out DIR", "the folder for the bundles")
+    about = "check the hash chain of the bundles in DIR, and score them again"
     parser.option("--check DIR", about, repeated=True)
     parser.data()
     parser.option("--head HASH", "with --check: refuse other heads", repeated=True)
@@ -101,13 +101,15 @@ def add_hub(commands: Commands) -> None:
     example = "example: HF_TOKEN=… harness hub push runs/pocket ORG/NAME"
     push = command(actions, "push", about, example)
     push.option("path PATH", "a training, runs, or another folder", Path)
-    push.option("repository ORG/NAME", "where to; made if there is none")
-    push.flag("--public", "everybody may read it")
-    push.flag("--replace", "replace what the repository holds; its history keeps it")
+    push.option("repository ORG/NAME", "the target repository; created if it does not exist")
+    push.flag("--public", "make the repository public")
+    push.flag(
+        "--replace", "replace the content of the repository; its history keeps the old content"
+    )
     about = "download a repository into a new folder, and check every file"
     example = "example: harness hub pull datasets/ORG/NAME runs/theirs"
     pull = command(actions, "pull", about, example)
-    pull.option("repository REPO", "ORG/NAME of a model, datasets/ORG/NAME of others")
+    pull.option("repository REPO", "ORG/NAME for a model, datasets/ORG/NAME for data sets and runs")
     pull.option("out DIR", "a new or empty folder")
     pull.option("--revision NAME", "branch, tag or commit", default="main")
     pull.option(
@@ -137,8 +139,8 @@ def add_lmms(commands: Commands) -> None:
     export.tasks_and_data()
     export.option("--out DIR", "a folder for the tasks")
     about = (
-        "the model whose prompts, grammar, segmenter and propagator are used; lmms-eval's model "
-        "takes its network's place (default: qwen_vl)"
+        "the model whose prompts, grammar, segmenter and propagator are used; lmms-eval's "
+        "model replaces its network (default: qwen_vl)"
     )
     export.option("--pipeline SPEC", about, default="qwen_vl")
     about = (

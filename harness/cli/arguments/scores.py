@@ -52,9 +52,12 @@ def add_sweep(commands: Commands) -> None:
         "--tasks mevis --data ROOT --out runs",
         usage=EVALUATION,
     )
-    about = "of the model's SPEC, with commas; backend.max_pixels=… reaches inside; may be repeated"
+    about = (
+        "values of a setting of the model's SPEC, separated by commas; "
+        "backend.max_pixels=… is an inner setting; may be repeated"
+    )
     parser.option("--vary SETTING=VALUES", about, repeated=True)
-    about = "every combination (default: one setting at a time, and the model as it is)"
+    about = "evaluate every combination (default: one setting at a time, and the model's defaults)"
     parser.flag("--grid", about)
     _evaluation(parser)
 
@@ -67,53 +70,55 @@ def _evaluation(parser: Options) -> None:
     what.option("--subset", SUBSET)
     what.metrics()
     what.judge()
-    what.option("--seed", "of sampling (default 0)", default=0)
-    about = "refuse if the model's checkpoint says that it was trained on some of it"
+    what.option("--seed", "seed of sampling (default 0)", default=0)
+    about = "refuse if the checkpoint was trained on some of the samples"
     what.flag("--strict-split", about)
-    about = "count samples with missing or damaged images as failed and go on"
+    about = "count samples with missing or damaged images as failed"
     what.flag("--allow-missing", about)
     what.config()
     where = parser.group("results")
-    where.option("--out DIR", "required: where run folders go")
-    about = "(default: the model's own, and its SPEC for the folder)"
-    where.option("--name", f"of one model, for its folder, record and boards {about}")
-    where.flag("--quiet", "no progress")
+    where.option("--out DIR", "required: the folder for run folders")
+    about = "(default: the model's own name, and its SPEC for the folder)"
+    where.option("--name", f"the model's name in its folder, record and boards {about}")
+    where.flag("--quiet", "print no progress")
     where.json()
-    about = "of samples that servers, nodes or files may lose (default %(default)s); with more lost"
+    about = (
+        "largest share of samples lost to servers, nodes or files (default %(default)s); with more"
+    )
     where.option(
-        "--infrastructure-limit SHARE", f"{about} there is no score, and code 6", default=0.05
+        "--infrastructure-limit SHARE", f"{about} there is no score, and exit code 6", default=0.05
     )
     speed = parser.group("speed and machines")
-    speed.option("--batch-size N", "samples in a batch (default: the model's own)")
-    about = "processes that each hold the model (default 1: this one)"
+    speed.option("--batch-size N", "samples per batch (default: the model's own)")
+    about = "processes, each with its own model (default 1: this process)"
     speed.option("--workers N", about, default=1)
     about = (
-        "predict the I-th of N shares, without scores; folders of all shares copied together "
-        "are finished by the same command without --shard"
+        "predict the I-th of N shares, without scores; copy the folders of all shares together "
+        "and run the command without --shard to finish"
     )
     speed.option("--shard I/N", about, share)
     about = (
-        "run the command as a job of Slurm with these parameters of submitit, such as "
-        "partition=gpu,nodes=2,gpus_per_node=8,timeout_min=240: a process a GPU"
+        "run the command as a Slurm job with these parameters of submitit, such as "
+        "partition=gpu,nodes=2,gpus_per_node=8,timeout_min=240; one process per GPU"
     )
     speed.option("--submitit KEY=VALUE,…", about)
     speed.flag("--isolate", "give the model decoded images in a process without file handles")
     speed.option("--timeout SECONDS", "restart a worker that reports nothing for SECONDS")
-    about = "let the workers be actors of a Ray cluster; `local` begins one"
+    about = "run the workers as actors of a Ray cluster; `local` starts one"
     speed.option("--ray ADDRESS", about)
     about = (
-        "GPUs of each actor, such as 0.5; with 0 they compute on the CPU (default: 1, or an equal "
-        "share, where the cluster has GPUs)"
+        "GPUs per actor, such as 0.5; 0 means the CPU (default: 1, or an equal share, if the "
+        "cluster has GPUs)"
     )
     speed.option("--worker-gpus N", about, float)
-    about = "how long an actor may wait for a machine with room for it (default 120)"
+    about = "longest wait of an actor for a free machine (default 120)"
     speed.option("--worker-wait SECONDS", about, default=120.0)
     again = parser.group("a run that exists (the same command resumes it)")
-    again.flag("--retry-failed", "predict again what failed")
-    again.flag("--restart", "set an earlier run in the same folder aside and begin anew")
+    again.flag("--retry-failed", "predict failed samples again")
+    again.flag("--restart", "rename an earlier run in the same folder and start again")
     again.flag("--rescore", "overwrite stored results if re-scoring gives different numbers")
     stop = parser.group("stop early (docs/ci.md)")
-    about = "compare with this finished run, group by group in an order that --seed draws"
+    about = "compare with this finished run, group by group in a random order (--seed)"
     stop.option("--against RUN", about)
     about = (
         "stop once the model is shown to be worse, or not worse by the margin; exit code 1 "
@@ -129,27 +134,30 @@ def add_score(commands: Commands) -> None:
     parser = command(commands, "score", about, LINES)
     parser.option("runs RUN", "run folders", nargs="*")
     parser.tasks_and_data()
-    parser.option("--predictions FILE", "JSON lines, or what --format says")
-    about = f"of FILE: {', '.join(FORMATS)} (default: %(default)s)"
+    parser.option("--predictions FILE", "a file of JSON lines, or of another --format")
+    about = f"format of FILE: {', '.join(FORMATS)} (default: %(default)s)"
     parser.option("--format NAME", about, default="jsonl", choices=FORMATS)
     about = (
-        "of --format mask-tree: a probability above it is foreground; of --format coco: where one "
-        "mask or a count is asked, detections with a score above it make it (default 0.5)"
+        "with --format mask-tree: probabilities above it are foreground; with --format coco "
+        "and one mask or a count: detections with a score above it are used (default 0.5)"
     )
     parser.option("--threshold P", about)
-    about = 'reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)'
+    about = (
+        'the model that parses "response" lines, or the responses of a RUN, such as '
+        "qwen_vl(backend=stored)"
+    )
     parser.option("--model SPEC", about)
     about = (
-        "score a RUN's predictions by these protocols of its benchmark, or by `all`; boards show "
-        "what `all` gives"
+        "score a RUN's predictions under these protocols of its benchmark, or under `all`; "
+        "boards show the scores of `all`"
     )
     parser.option("--protocols NAMES", about)
-    parser.option("--name", "the name on boards (default: the file's)")
+    parser.option("--name", "the name on boards (default: the file's name)")
     parser.option("--subset", SUBSET)
     parser.flag("--allow-extra", "ignore lines with unknown ids")
-    parser.flag("--allow-missing", "go on where images or videos are missing")
-    parser.option("--workers N", "processes that score RUNs (default 1)", default=1)
-    parser.option("--out DIR", "leave a run folder for boards")
+    parser.flag("--allow-missing", "continue if images or videos are missing")
+    parser.option("--workers N", "processes for scoring RUNs (default 1)", default=1)
+    parser.option("--out DIR", "write a run folder for boards")
     parser.metrics()
     parser.judge()
     parser.config()
@@ -167,16 +175,16 @@ def add_diff(commands: Commands) -> None:
     )
     parser.option("a RUN", "a run folder")
     parser.option("b OTHER", "another run, or a log of --format", Path)
-    about = f"OTHER is a log of {', '.join(LOGS)}, with its scores where it has some"
+    about = f"OTHER is a log of one of these: {', '.join(LOGS)}"
     parser.option("--format NAME", about, choices=LOGS)
-    about = "reads the log's responses (default: as RUN's model does)"
+    about = "the model that parses the log's responses (default: RUN's model)"
     parser.option("--model SPEC", about)
     _waterfall(parser, data=WHERE_READ)
 
 
 def _waterfall(parser: Options, *, data: str) -> None:
     parser.data(data)
-    parser.option("--level", "of the paired intervals (default %(default)s)", default=0.95)
+    parser.option("--level", "level of the paired intervals (default %(default)s)", default=0.95)
     parser.option("--out FILE", "write the waterfall, as .svg or as .html")
     parser.json()
 
@@ -192,11 +200,11 @@ def add_audit(commands: Commands) -> None:
     )
     parser.option("of RUN|MODEL", "a run folder, or a model's SPEC")
     parser.tasks_and_data()
-    parser.option("--subset", "of a MODEL: first<N>, seed<S>-<N>, or a file of ids")
-    parser.option("--seed", "of a MODEL's sampling (default 0)", default=0)
+    parser.option("--subset", "for a MODEL: first<N>, seed<S>-<N>, or a file of ids")
+    parser.option("--seed", "for a MODEL: seed of sampling (default 0)", default=0)
     about = "grey, swapped, shuffled, omitted, reasoning, options, frames, contamination"
-    parser.option("--controls NAMES", f"with commas: {about} (default: all that apply)")
-    about = "where audit.html, audit.json, badge.svg and the controls' runs go"
+    parser.option("--controls NAMES", f"separated by commas: {about} (default: all that apply)")
+    about = "the folder for audit.html, audit.json, badge.svg and the controls' runs"
     parser.option("--out DIR", about, required=True)
     parser.option("--workers N", "worker processes (default 1)", default=1)
     parser.json()
@@ -204,11 +212,13 @@ def add_audit(commands: Commands) -> None:
 
 def add_ladder(commands: Commands) -> None:
     """`harness ladder`."""
-    about = "find the stage where masks are lost: replace one stage after another by the truth"
+    about = (
+        "find the stage where masks are lost: replace one stage after another by the ground truth"
+    )
     example = "example: harness ladder runs/pocket/mevis --out ladder.svg"
     parser = command(commands, "ladder", about, example)
     parser.option("run RUN", "a run of a task with masks")
-    _waterfall(parser, data="default: where the run read it")
+    _waterfall(parser, data="the data root (default: that of the run)")
 
 
 def add_verify(commands: Commands) -> None:
@@ -217,7 +227,8 @@ def add_verify(commands: Commands) -> None:
     parser = command(commands, "verify", about)
     parser.tasks_and_data()
     about = (
-        "whose grammar writes and reads the responses (default: %(default)s); none: answers only"
+        "the model whose grammar writes and parses the responses (default: %(default)s); none: "
+        "only answers"
     )
     parser.option("--model SPEC", about, default="qwen_vl(backend=stored)")
     parser.json()
@@ -230,17 +241,17 @@ def add_conform(commands: Commands) -> None:
         "conform",
         "test another scorer against a protocol, on small adversarial cases",
         "example: harness conform --protocol rvos/mevis "
-        "--scorer 'python their_eval.py {truth_masks} {pred_masks}'\nThe files that it gets, and "
-        "the number that it prints: docs/differences.md.",
+        "--scorer 'python their_eval.py {truth_masks} {pred_masks}'\ndocs/differences.md describes "
+        "its input files and its output.",
     )
     about = (
         "a command line with {truth} and {pred} (JSON lines), or {truth_masks} and {pred_masks} "
         "(folders of PNG)"
     )
     parser.option("--scorer CMD", about, required=True)
-    parser.option("--protocol NAME", "such as seg/lisa", required=True)
-    about = "largest difference that is none (default %(default)s)"
+    parser.option("--protocol NAME", "a protocol, such as seg/lisa", required=True)
+    about = "largest difference that counts as equal (default %(default)s)"
     parser.option("--tolerance X", about, default=1e-6)
-    about = "what a score of 1 is in its output, such as 100 (default 1)"
+    about = "the scorer's output for a score of 1, such as 100 (default 1)"
     parser.option("--scale X", about, default=1.0)
     parser.json()

@@ -14,8 +14,8 @@ KINDS: Mapping[str, type] = {
     **{"N": int, "P": float, "X": float, "SECONDS": float},
 }
 """Types of values, by the word that stands for them in the help (`FILE.svg` is a `FILE`)."""
-SUBSET = "first<N>, seed<S>-<N>, or a file with one id a line"
-WHERE_READ = "default: where the runs read them"
+SUBSET = "first<N>, seed<S>-<N>, or a file with one id per line"
+WHERE_READ = "the data root (default: that of the runs)"
 
 
 class Options:
@@ -89,22 +89,25 @@ class Options:
         self.option("--tasks SPECS", about, repeated=True)
         self.data()
 
-    def data(self, about: str = "the folder that holds one folder a benchmark") -> None:
+    def data(self, about: str = "the folder with one folder per benchmark") -> None:
         """Add `--data`: the folder of the benchmarks' data."""
         self.option("--data ROOT", about)
 
     def metrics(self) -> None:
         """Add `--metrics`: metrics beside those of a task."""
-        self.option("--metrics SPECS", "further metrics, from plugins", repeated=True)
+        self.option("--metrics SPECS", "further metrics of plugins", repeated=True)
 
     def judge(self) -> None:
         """Add `--judge`: the model that grades answers in free text."""
         about = "chat(backend=…), remembered(judge=…,file=…) or stored(file=…)"
-        self.option("--judge SPEC", f"what grades free answers: {about}")
+        self.option("--judge SPEC", f"the judge of free-text answers: {about}")
 
     def config(self) -> None:
         """Add `--config`: a TOML file with values of options."""
-        self.option("--config FILE", "a TOML file with the same keys; what is typed wins")
+        self.option(
+            "--config FILE",
+            "a TOML file with the same keys; options on the command line override it",
+        )
 
 
 def actions_of(commands: Commands, name: str, about: str) -> Commands:

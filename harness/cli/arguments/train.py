@@ -15,7 +15,7 @@ def add_train(commands: Commands) -> None:
         '--train-tasks "reason_seg(split=train)" --data ROOT --out DIR --eval-tasks reason_seg',
     )
     parser.option("--method SPEC", "a trainer; see `harness list trainers`")
-    parser.option("--model SPEC", "what to start from")
+    parser.option("--model SPEC", "the model to start from")
     about = "NAME or NAME(split=…), several with commas or repeated"
     parser.option("--train-tasks SPECS", about, repeated=True)
     parser.data()
@@ -25,22 +25,22 @@ def add_train(commands: Commands) -> None:
         "--config",
         dest="configuration",
         metavar="FILE|NAME",
-        help="a TOML file with settings and options, or one that the method brings",
+        help="a TOML file with settings and options, or the name of a configuration of the method",
     )
     parser.option("--set KEY=VALUE", "a setting of the trainer; may be repeated", repeated=True)
-    parser.option("--eval-tasks SPECS", "evaluate the checkpoint on these", repeated=True)
+    parser.option("--eval-tasks SPECS", "evaluate the checkpoint on these tasks", repeated=True)
     about = "further metrics of --eval-tasks, such as reasoning_tokens"
     parser.option("--eval-metrics SPECS", about, repeated=True)
-    about = "what evaluates the checkpoint, which stands in it as {checkpoint}, where it is not "
-    parser.option("--eval-model SPEC", f"{about}--model with another checkpoint")
-    parser.option("--every N", "evaluate while training too, every N steps")
-    parser.flag("--strict-split", "refuse if some of --eval-tasks would be trained on")
+    about = "the model that evaluates the checkpoint, written as {checkpoint} "
+    parser.option("--eval-model SPEC", f"{about}(default: --model with the checkpoint)")
+    parser.option("--every N", "also evaluate every N steps")
+    parser.flag("--strict-split", "refuse to train on samples of --eval-tasks")
     parser.judge()
-    parser.flag("--resume", "as without it: the same command goes on with the training in DIR")
-    parser.option("--seed", "of everything that is drawn (default 0)", int)
-    parser.flag("--keep-state", "keep the optimiser's state when finished")
+    parser.flag("--resume", "no effect: the same command always resumes the training in DIR")
+    parser.option("--seed", "seed of all random draws (default 0)", int)
+    parser.flag("--keep-state", "keep the optimiser's state after the end")
     parser.rehearse()
-    parser.flag("--quiet", "no progress")
+    parser.flag("--quiet", "print no progress")
     parser.json()
 
 
@@ -50,30 +50,30 @@ def add_twin(commands: Commands) -> None:
     build = command(
         actions,
         "build",
-        "run perception nodes over the images and videos of tasks, and keep what they saw",
+        "run perception nodes on the images and videos of tasks, and store their output",
         "example: harness twin build --tasks shapes_referring --data data --out twins\n"
-        "The same command goes on where it was stopped.",
+        "The same command resumes after an interruption.",
     )
     build.tasks_and_data()
-    build.option("--out DIR", "a folder for them", required=True)
+    build.option("--out DIR", "the folder for the twins", required=True)
     build.option("--subset", SUBSET)
     about = "draw the twin of one image or video: a page and a picture"
     example = "example: harness twin show --media photo.jpg --out twin.html"
     show = command(actions, "show", about, example)
     about = "an image, a video, or a folder of a video's frames"
     show.option("--media FILE", about, required=True)
-    about = "a question, for nodes that look for what it names, as those of paper do (default none)"
+    about = "a question, for nodes that use its phrases, such as those of paper (default: none)"
     show.option("--question TEXT", about, default="")
-    about = "the page; a picture lies beside it (default twin.html)"
+    about = "the page; an image is written beside it (default twin.html)"
     show.option("--out FILE.html", about, default=Path("twin.html"))
-    about = "limit of the text for a language model (default 2048; 4 characters a token)"
+    about = "token limit of the text for a language model (default 2048; 4 characters per token)"
     show.option("--tokens N", about, default=2048)
     for action, several in ((build, "; may be repeated"), (show, "")):
-        about = f"a plan{several} (default: the paper's, with all that is assigned)"
+        about = f"a plan{several} (default: the paper's, with all available nodes)"
         action.option("--plan PLAN.json", about, repeated=True)
         about = "local (default), paper, or changes such as 'local(SAM2=pocket_sam)'"
-        action.option("--nodes SPEC", f"the node behind each name: {about}", default="local")
+        action.option("--nodes SPEC", f"the nodes: {about}", default="local")
         action.option("--frames N", "frames of a video (default 8)", default=8)
-        about = "a node's limit for one image or video (default 120)"
+        about = "time limit of a node for one image or video (default 120)"
         action.option("--timeout SECONDS", about, default=120.0)
         action.json()
