@@ -84,11 +84,11 @@ def load_task(spec: str, *, data: str | Path) -> Task:
 
     Args:
         spec: A name of `harness list tasks`, with arguments where they differ from the defaults.
-        data: The folder that holds one folder a benchmark.
+        data: The folder with one folder per benchmark.
 
     Raises:
         UsageError: no such task or argument; the nearest names are given.
-        DataError: the benchmark's files are missing or not in its layout.
+        DataError: the benchmark's files are missing or in another layout.
     """
     parsed, root = parse(spec), Path(data)
     task: Task = plugins.build("tasks", parsed, root)
@@ -99,11 +99,11 @@ def load_task(spec: str, *, data: str | Path) -> Task:
 def load_model(spec: str, *, seed: int = 0) -> Model:
     """Build a model from a SPEC such as `pocket(checkpoint=runs/x)`; `predict` takes queries.
 
-    Arguments that the training of its checkpoint recorded hold unless the SPEC gives them.
+    Arguments recorded by the checkpoint's training apply unless the SPEC overrides them.
 
     Args:
         spec: A name of `harness list models`, with arguments where they differ from the defaults.
-        seed: Of a model that samples, unless the SPEC names one.
+        seed: Seed of sampling, unless the SPEC gives one.
 
     Raises:
         UsageError: no such model or argument; the nearest names are given.
@@ -134,18 +134,18 @@ def evaluate(
         model: A SPEC, or a model: of `load_model`, or one of your own that derives from `Model`.
         out: The folder for runs; this one goes to `out/<model>/<task>`.
         subset: Part of the samples: `first200`, `seed0-200`, or a file of ids.
-        name: What records and boards call the model; None: by its own name.
-        seed: Of a model that is given as a SPEC and samples, and recorded.
-        batch_size: Queries at once; None: what the model likes.
-        workers: Processes; more than one take a model that is given as a SPEC.
-        restart: Set an earlier run in the folder aside and begin anew.
+        name: Name of the model in records and on boards; None: its own name.
+        seed: Seed of sampling for a model given as a SPEC; it is recorded.
+        batch_size: Queries per batch; None: the model's own.
+        workers: Number of processes; more than one need a model given as a SPEC.
+        restart: Rename an earlier run in the folder and start again.
 
     Raises:
         DataError: files of the benchmark are missing or damaged.
-        UnsupportedAnswerForm: the model gives no answer of the form that any sample asks for.
-        ResumeMismatch: the folder holds a run of something else.
+        UnsupportedAnswerForm: the model supports the answer form of no sample.
+        ResumeMismatch: the folder holds another run.
         UsageError: several workers and a ready model, or a task that needs a judge.
-        ModelError: the model is no SPEC, and does not derive from `Model`.
+        ModelError: the model is neither a SPEC nor derived from `Model`.
     """
     _check_judge(task)
     if workers < 1 or (workers > 1 and not isinstance(model, str)):
@@ -199,18 +199,18 @@ def evaluate(
 def score(
     task: Task, predictions: str | Path | Iterable[Prediction], *, subset: str | None = None
 ) -> dict[str, object]:
-    """Score predictions that exist already; a sample without one is a failed sample.
+    """Score existing predictions; a sample without a prediction is failed.
 
     Args:
-        task: What to score on.
+        task: The task to score on.
         predictions: A file in the form of docs/predictions.md, or predictions by `query_id`.
         subset: As of `evaluate`.
 
     Returns:
-        What `harness score --json` shows of a task: `headline`, `metrics`, `intervals`, counts.
+        The JSON of `harness score --json` for a task: `headline`, `metrics`, `intervals`, counts.
 
     Raises:
-        DataError: a prediction is malformed, given twice, or of no sample of the task.
+        DataError: a prediction is malformed, repeated, or belongs to no sample of the task.
     """
     _check_judge(task)
     if isinstance(predictions, (str, Path)):
@@ -234,10 +234,10 @@ def score(
 
 
 def read_run(folder: str | Path) -> Run:
-    """Open a run: `manifest` holds its configuration, `results` its numbers.
+    """Open a run: `manifest` holds its configuration, `results` its scores.
 
     Raises:
-        StoreError: it is no run folder, or one of another version.
+        StoreError: the folder is not a run folder, or is of another version.
     """
     return Run.open(Path(folder))
 
@@ -247,7 +247,7 @@ def read_samples(run: Run, task: Task | None = None) -> Iterator[ScoredSample]:
 
     Args:
         run: Of `evaluate` or `read_run`.
-        task: Task of the evaluation; None: built again from the run's record, which needs the
+        task: Task of the evaluation; None: built from the run's record, which needs the
             data where it lay. Give it where the data has moved or the task was built by hand.
 
     Raises:
@@ -276,21 +276,21 @@ def compare(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Compare run b with run a on the same samples: the paired difference with its interval.
+    """Compare run b with run a on the same samples, and return the paired difference.
 
     The interval is clustered by image or video, as on boards and in the gate.
 
     Args:
         a: The first run (the baseline), or its folder.
         b: The second run (the candidate), or its folder.
-        metric: What to compare; None: the task's headline.
-        level: Of the interval.
-        seed: Of the draws.
+        metric: The metric to compare; None: the task's headline.
+        level: Level of the interval.
+        seed: Seed of the resampling.
 
     Raises:
         UsageError: the runs differ in task, version, split, protocol, subset or data, or there is
             no such metric.
-        StoreError: one of them is not finished, or its files were changed since.
+        StoreError: a run is not finished, or its files were changed.
     """
     first, second = _finished_run(a), _finished_run(b)
     before, after = row(first), row(second)

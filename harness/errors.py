@@ -71,7 +71,7 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 class HarnessError(Exception):
-    """Root of all errors; `exit_code` is the exit code of the command line."""
+    """Base class of all errors; `exit_code` is the exit code of the command line."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h; 1 says that a check did not pass
 

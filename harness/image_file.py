@@ -108,7 +108,7 @@ def rgb(image: Image.Image, what: str = "an image") -> Frame:
         raise MediaError(
             what,
             expected="values of 8 or 16 bits",
-            found=f"mode {image.mode}, whose values have no scale",
+            found=f"mode {image.mode}, whose values have an unknown scale",
             fix=EIGHT_BITS,
         )
     if image.has_transparency_data:
@@ -142,7 +142,10 @@ def header_size(path: Path) -> tuple[int, int]:
 
 def read_header(source: Path | io.BytesIO, name: str) -> Header:
     """Read an image's header; raise MediaError if it is no image, or too large."""
-    what, fix = f"image {name}", "`harness list tasks NAME` says where a benchmark's data is had."
+    what, fix = (
+        f"image {name}",
+        "`harness list tasks NAME` prints the source of a benchmark's data.",
+    )
     with (
         raised_as(MediaError, what, "a PNG or JPEG file", OSError, SyntaxError, ValueError),
         reading(Path(name), MediaError, what, "a file", FileNotFoundError, fix=fix),

@@ -226,7 +226,7 @@ def row_to_answer(row: Row, query: Query) -> Answer:
             f"{row.where} (id {row.id!r})",
             found=f'"{row.kind}"',
             expected=f"{' or '.join(FITTING[query.form])} for a {query.form} question",
-            fix='A "response" is turned into what is asked for by --model.',
+            fix='Give --model to parse a "response".',
         )
     try:
         return _READERS[row.kind](row, query)
@@ -375,8 +375,8 @@ def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None
     if reader is None:
         raise UsageError(
             f'{row.where}: a "response"',
-            expected="a model whose parser and segmenter read it",
-            found="none",
+            expected="a model that parses it",
+            found="no model",
             fix='Give one, such as --model "qwen_vl(backend=stored)".',
         )
     return reader.read(query, row.responses)

@@ -206,7 +206,7 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
     if given.score is None or not math.isclose(given.score, score, abs_tol=1e-9):
         raise ModelError(
             f"judge {judge.name}",
-            expected=f"the score that its response says, {score}",
+            expected=f"the score in its response, {score}",
             found=repr(given.score),
             fix="A judge returns `rubric.verdict(response)`.",
         )

@@ -84,7 +84,7 @@ class Media:
 
     @property
     def id(self) -> str:
-        """Hash of the content: equal files have equal ids, wherever they are."""
+        """Hash of the content: equal files have equal ids, whatever their path."""
         if self._id is None:
             self._id = self._digest()
         return self._id
@@ -154,7 +154,7 @@ class Media:
 
 
 def open_image(path: Path) -> Media:
-    """An image in a file. Reads only its header now."""
+    """Open an image file; only its header is read now."""
     header = read_header(path, str(path))
     return Media(
         [_FileLoader(path)],

@@ -61,7 +61,7 @@ shares of each side, from 0 to 1, 100, 999, 1000 or 1024. A point is (x, y) and 
 
 
 class Model(ABC):
-    """Answers queries. It sees nothing but the queries, and never a target.
+    """Base class of models. A model sees only queries, never a target.
 
     Derive a model from this class: what it does not define has the default below, and the engine
     asks a model for nothing that is not declared here or in `StagedModel`.
@@ -88,11 +88,11 @@ class Model(ABC):
 
     @abstractmethod
     def describe(self) -> Mapping[str, object]:
-        """Return plain data for the record: resolved arguments, fingerprint of the weights, …"""
+        """Return JSON data for the record: resolved arguments, fingerprint of the weights, …"""
 
     @abstractmethod
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
-        """Return one prediction a query, in the order of the queries.
+        """Return one prediction per query, in the order of the queries.
 
         Raises:
             OutOfMemory: the batch does not fit; the engine tries halves.
@@ -100,7 +100,7 @@ class Model(ABC):
 
     @property
     def forms(self) -> frozenset[AnswerForm] | None:
-        """Forms of answer that it can give; None: unknown.
+        """Supported answer forms; None: unknown.
 
         A run in which every sample asks for another form is refused before it begins.
         """
@@ -137,7 +137,7 @@ class Model(ABC):
         return False
 
     def looks_at(self, query: Query) -> Sequence[Sequence[int]]:
-        """Return the frames that it looks at first, a sequence of indices for each medium.
+        """Return the frames that the model reads first, a sequence of indices for each medium.
 
         They are decoded before it is asked; frames that masks are carried to later need not be
         among them. By default all frames are, where they fit.
@@ -295,7 +295,7 @@ class MaskEmitter(Protocol):
     """A model whose network emits masks: another can take its place, such as a perfect one."""
 
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
-        """Return one prediction a query, in the order of the queries."""
+        """Return one prediction per query, in the order of the queries."""
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
         """Return the texts of responses that express `answer`, one a form; empty for masks."""
@@ -754,7 +754,7 @@ class Chat(ABC):
         del settings
         raise UsageError(
             "adaptation at test time",
-            expected="a network whose weights are in this process: backend=transformers",
+            expected="a network in this process: backend=transformers",
             found=self.why_not_adaptable,
         )
 

@@ -130,9 +130,9 @@ def plugin_errors(what: str, fault: type[HarnessError] = DataError) -> Iterator[
             ) from error
         raise fault(
             what,
-            expected="code that works",
+            expected="code without errors",
             found=describe_error(error),
-            fix="HARNESS_TRACEBACK=1 in the environment shows how it came about.",
+            fix="HARNESS_TRACEBACK=1 in the environment shows the traceback.",
         ) from error
 
 

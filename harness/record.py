@@ -94,7 +94,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
-        """Open a run folder; raise StoreError if it is none, or of another version."""
+        """Open a run folder; raise StoreError if it is not one, or is of another version."""
         run = cls(folder)
         if not (folder / MANIFEST).is_file():
             raise StoreError(
@@ -153,7 +153,7 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        """Return True if there are numbers (or a submission)."""
+        """Return True if the run has scores (or a submission)."""
         return (self.folder / RESULTS).is_file()
 
     @cached_property
@@ -196,7 +196,7 @@ class Run:
         if outcome:
             raise StoreError(
                 "; ".join(f"file {self.folder / name}" for name in outcome),
-                expected="what the run wrote",
+                expected="the file that the run wrote",
                 found=", ".join(dict.fromkeys(outcome.values())),
                 fix=RESCORE,
             )

@@ -231,7 +231,7 @@ class UnitScore:
         )
         texts = (made.unit, made.group, *made.samples, *made.categories.values())
         if not all(isinstance(text, str) for text in texts) or type(made.failed) is not int:
-            raise TypeError("a name that is no text, or a count that is no number")
+            raise TypeError("a name that is not a string, or a count that is not a number")
         return made
 
 

@@ -119,7 +119,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A named, versioned set of samples and the way to score them.
+    """A named, versioned set of samples with its protocol.
 
     `samples` is called again for each pass and yields the same samples in the same order; it reads
     as it goes, and decodes no image.

@@ -15,7 +15,7 @@ from harness.media import Media
 
 
 class AnswerForm(StrEnum):
-    """Kind of answer that a question asks for."""
+    """Form of the answer to a question."""
 
     MASK = "mask"
     MASK_TRACK = "mask_track"
@@ -47,7 +47,7 @@ class Point(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A stretch of a video in seconds from its start."""
+    """A time interval of a video, in seconds from its start."""
 
     start: float
     end: float
@@ -66,9 +66,9 @@ class Box3D(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer: a prediction or the ground truth. A field is None where it was not given.
+    """An answer: a prediction or the ground truth. A field without a value is None.
 
-    Predictions and ground truth share one vocabulary, so that a perfect prediction is the target's
+    Predictions and ground truth share one type, so a perfect prediction is the target's
     own answer. Products (V-STaR's text, interval and boxes) fill several fields.
     """
 
@@ -110,7 +110,7 @@ class GenerationSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Everything that a model may see: no answer, no split, no benchmark's name."""
+    """Input of a model, without the answer, split and benchmark name."""
 
     id: str
     """A hash of the official id; see `query_id`."""
@@ -156,7 +156,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One question with its ground truth (None where the organisers keep it)."""
+    """One question with its ground truth (None if the organisers keep it)."""
 
     id: str
     """The benchmark's own id, as its card documents it."""
@@ -189,7 +189,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason why there is no answer, as data: scored by the protocol, counted on the board."""
+    """Reason for a missing answer; the protocol scores it, and boards count it."""
 
     kind: FailureKind
     message: str

@@ -332,7 +332,7 @@ def definitions(folder: Path | None = None) -> tuple[Definition, ...]:
     for path in sorted(path for one in folders for path in Path(one).glob("*.toml")):
         made = read(path)
         if found.setdefault((made.paper, made.table), made) is not made:
-            raise DataError(f"board {path}", expected="a name of its own", found=made.heading)
+            raise DataError(f"board {path}", expected="a unique name", found=made.heading)
     return tuple(found.values())
 
 

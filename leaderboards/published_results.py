@@ -165,7 +165,7 @@ def _files_of_packages() -> Mapping[str, Path]:
             other = PAPERS.get(path.stem) or found.setdefault(path.stem, path)
             if other != path:
                 raise DataError(
-                    f"published numbers {path}", expected="a name of its own", found=str(other)
+                    f"published numbers {path}", expected="a unique name", found=str(other)
                 )
     return found
 

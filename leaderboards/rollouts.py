@@ -141,7 +141,7 @@ def _resolved(answer: Any) -> tuple[int, Answer | None]:
 
 def _number(value: float) -> float:
     if not math.isfinite(number := float(value)):
-        raise ValueError(f"{value} is no coordinate")
+        raise ValueError(f"{value} is not a coordinate")
     return number
 
 

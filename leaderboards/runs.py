@@ -62,9 +62,9 @@ def refuse_rehearsal(run: Run) -> None:
     if run.manifest["provenance"].get("rehearsal") or _says_so(run.manifest["model"]):
         raise StoreError(
             f"run {run.folder}",
-            expected="a run of the networks that its record names",
-            found="a rehearsal, whose networks are stand-ins with random weights",
-            fix="Give a folder without it: no board, site or gate takes rehearsals.",
+            expected="a real run",
+            found="a rehearsal with random stand-ins instead of the networks",
+            fix="Give a folder without it: boards, sites and gates refuse rehearsals.",
         )
 
 

@@ -89,7 +89,7 @@ def box_answer(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pendi
     if phrase and not items:
         raise ParseError(
             "answer",
-            expected="boxes, or nothing that is meant",
+            expected="boxes, or no target",
             found=f"{phrase[:60]!r} and no box",
         )
     boxes = boxes_of(items)

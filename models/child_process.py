@@ -62,7 +62,7 @@ class Channel:
             raise ValueError("a line that is nested too deeply") from error
         length = head.get("bytes") if isinstance(head, dict) else None
         if type(length) is not int or length < 0:
-            raise ValueError("a line that is no message")
+            raise ValueError("a line that is not a message")
         parts, held = [rest], len(rest)
         while held < head["bytes"]:
             parts.append(self._more(until))

@@ -41,7 +41,7 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
     frame, think, said = take_apart(response)
     try:
         if think and not said.strip():
-            raise ParseError("response", expected="an answer", found="a thought alone")
+            raise ParseError("response", expected="an answer", found="only reasoning")
         said = own_turn(said)
         answer = tag_text(said, "answer")
         if answer is None and "<answer>" not in said:

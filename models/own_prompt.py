@@ -56,7 +56,7 @@ def own_template(owner: str, prompt: str, names: Iterable[str]) -> str | None:
             expected=f"{', '.join(names)}, or a text (or file:PATH) with {QUESTION}, of at most "
             f"{LONGEST:,} characters",
             found=repr(text[:80]) if len(text) <= LONGEST else f"{len(text):,} characters",
-            fix=f"Write {QUESTION} where the question goes.",
+            fix=f"Write {QUESTION} in the place of the question.",
         )
     return text
 

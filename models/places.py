@@ -97,7 +97,7 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
             other = other or pixels
     if other is not None:
         raise ParseError(
-            "places", expected="numbers as they were asked for", found=repr(other[0][:60])
+            "places", expected="numbers in the requested form", found=repr(other[0][:60])
         )
 
 

@@ -49,8 +49,8 @@ def fill(template: str, /, **values: object) -> str:
     if missing:
         raise ModelError(
             f"prompt {template[:60]!r}",
-            expected=f"{{{missing[0]}}}, where {missing[0].lower()} goes",
-            found="no such place",
+            expected=f"{{{missing[0]}}} for the {missing[0].lower()}",
+            found="a prompt without it",
             fix="Put it back into the file of the prompt.",
         )
     places = re.compile("|".join(rf"\{{{re.escape(name)}\}}" for name in values))

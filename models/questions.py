@@ -111,7 +111,7 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
     """
     thought, said = split_thought(response)
     if thought and not said.strip():
-        raise ParseError("response", expected="an answer", found="a thought alone")
+        raise ParseError("response", expected="an answer", found="only reasoning")
     if which == "last":  # the first is before any turn that a network makes up
         said = own_turn(said)
     answer = tag_text(said, "answer", which=which)

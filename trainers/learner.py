@@ -130,7 +130,7 @@ def _saved_if_it_fails(
         if isinstance(error, KeyboardInterrupt) or session.run.stopping():
             raise KeyboardInterrupt from error
         if session.saved:
-            note(f"the state after step {session.saved} is saved; the same command goes on from it")
+            note(f"the state after step {session.saved} is saved; the same command resumes it")
         raise
 
 

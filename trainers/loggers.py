@@ -53,7 +53,7 @@ def check_loggers(report_to: str | None) -> None:
             except Exception as error:
                 raise UsageError(
                     f"report_to={report_to}",
-                    expected="a key of Weights & Biases that its server takes",
+                    expected="a valid key of Weights & Biases",
                     found=" ".join(str(error).split())[:300],
                     fix="Run `wandb login`, set WANDB_API_KEY, or write to the disk alone with "
                     "WANDB_MODE=offline.",

@@ -69,9 +69,9 @@ def deepspeed_plugin(settings: TrainingSettings, accumulated: int) -> DeepSpeedP
     if settings.finetune == "lora" and given.get("zero_optimization", {}).get("stage") == 3:
         raise UsageError(
             f"finetune=lora and deepspeed={settings.deepspeed}",
-            expected="weights that are whole on each device, which the adapter is merged into",
-            found="ZeRO-3, which spreads them",
-            fix="deepspeed=zero2 spreads gradients and the optimiser alone.",
+            expected="whole weights on each device, into which the adapter is merged",
+            found="ZeRO-3, which shards them",
+            fix="deepspeed=zero2 shards only gradients and the optimiser.",
         )
     own = {
         "train_micro_batch_size_per_gpu": settings.per_device_train_batch_size,

@@ -78,7 +78,7 @@ class Session:
         """Steps that are done in the newest state."""
         if run.main:
             if run.resume and (self.done or run.curve.read()):
-                where = f"goes on after step {self.done}" if self.done else "begins again at step 0"
+                where = f"resumes after step {self.done}" if self.done else "starts again at step 0"
                 run.progress.note(f"{run.out}: {where}, the last state that was saved")
             run.curve.cut(self.done)
         self.stopwatch = Stopwatch()
@@ -140,7 +140,7 @@ class Session:
                 f"training, step {step}",
                 expected="no alarm (alarms=stop)",
                 found="; ".join(alarm.found for alarm in raised),
-                fix=f"{raised[0].fix} The state is saved; the same command goes on from it.",
+                fix=f"{raised[0].fix} The state is saved; run the same command again to resume.",
             )
         return {f"{PREFIX}{name}": 1.0 for name in holding}
 

@@ -59,7 +59,7 @@ class Against:
             raise UsageError(
                 f"--against on {task.name}",
                 expected="a headline that is the mean of the samples' scores",
-                found=f"{name}, which is none: its samples have different weights",
+                found=f"{name}, whose samples have different weights",
                 fix="Evaluate all samples, and compare by `harness board check`.",
             )
         self._margin, self._level = margin, level

@@ -108,7 +108,7 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
     found = (path for folder in arguments.runs for path in unfinished_below(folder))
     unfinished = list(dict.fromkeys(found))
     for path in unfinished:
-        note(f"{path} is not finished and not on the board; the same `harness eval` goes on.")
+        note(f"{path} is unfinished and left out; run the same `harness eval` to finish it.")
     for one in board.refused:
         name = f"{one.model} {one.run}".strip()
         say(f"refused: {name}: {one.reason}", to=sys.stderr)

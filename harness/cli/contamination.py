@@ -41,8 +41,8 @@ def contamination_of(
     if edited and found is None:
         raise StoreError(
             f"file {folder / TRAINED_ON}",
-            expected="what the run wrote",
-            found="missing or changed, and the model no longer says what it was trained on",
+            expected="the file that the run wrote",
+            found="missing or changed; the model no longer records its training samples",
             fix=SET_ASIDE,
         )
     if strict and found is None:

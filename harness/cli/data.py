@@ -190,7 +190,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
         part = "" if one.get("files") is not None else ", not complete: run data fetch again"
         say(f"  fetched from {one['repository']}, commit {one['commit']}{part}")
     if line.get("data") and (line["problems"] or (strict and line["differences"])):
-        say(f"  How it is had: {line['data']}")
+        say(f"  Source: {line['data']}")
 
 
 def _counts(line: dict[str, object]) -> str:

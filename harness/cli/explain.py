@@ -89,7 +89,7 @@ def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
         expected=f"an id of the run's {run.manifest['data']['n_total']} "
         f"samples of {task.name}, split {task.split}",
         found="none of them",
-        fix=f"`harness list tasks {task.name}` says how its ids are formed.",
+        fix=f"`harness list tasks {task.name}` explains the ids.",
     )
 
 

@@ -89,7 +89,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
         raise UsageError(
             f"harness data fetch {card.name}",
             expected="a task whose data is on the Hugging Face hub",
-            found="another way",
+            found="a task whose data is elsewhere",
             fix=card.data,
         )
     chosen = arguments.only or list(named)

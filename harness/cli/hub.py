@@ -163,7 +163,7 @@ def _refuse_unfinished(folder: Path) -> None:
                 f"checkpoint {folder}",
                 expected="that of a finished training",
                 found=f"no result in {path}",
-                fix="The same `harness train` with --resume goes on with it.",
+                fix="Run the same `harness train` again to finish it.",
             )
 
 
@@ -206,7 +206,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise UsageError(
                 f"path {path}",
-                expected="files and folders alone",
+                expected="only files and folders",
                 found="a link" if path.is_symlink() else "a special file",
                 fix="Put the file itself there.",
             )
@@ -281,9 +281,9 @@ def _commit(
     if not private and not public:
         raise UsageError(
             f"repository {repository}",
-            expected="a private one",
-            found="one that everybody may read",
-            fix="Pass --public if that is meant.",
+            expected="a private repository",
+            found="a public repository",
+            fix="Pass --public to publish.",
         )
     if there and not replace:
         raise UsageError(
@@ -443,7 +443,7 @@ def _listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFil
         rows = (one for one in tree if isinstance(one, RepoFile) and one.path != KEPT_BY_HUB)
         files = list(islice(rows, MAX_FILES + 1))
         if not all(isinstance(one.path, str) and one.size >= 0 for one in files):
-            raise ValueError("names or sizes that are none")
+            raise ValueError("invalid names or sizes")
         return files
 
     return call_hub(str(repository), commit, listed)

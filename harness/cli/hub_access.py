@@ -95,7 +95,7 @@ def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
             thing,
             expected=f"the hub at {os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}",
             found=SIGNED.sub("", str(error).strip().split("\n")[0] or type(error).__name__)[:200],
-            fix="Set HF_TOKEN in the environment to a token that may do this."
+            fix="Set HF_TOKEN in the environment to a token with this permission."
             if refused
-            else "The same command goes on where this one stopped.",
+            else "Run the same command again to resume.",
         ) from error

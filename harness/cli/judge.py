@@ -55,7 +55,7 @@ def refuse_several(judge: Judge | None, workers: int) -> None:
     if workers > 1 and judge is not None and not is_stored:
         raise UsageError(
             "--workers",
-            expected="1 with a judge that is asked",
+            expected="1 if a judge is called",
             found=str(workers),
-            fix="Verdicts that are kept, stored(file=…), may be read by several.",
+            fix="Several workers can read stored verdicts: stored(file=…).",
         )

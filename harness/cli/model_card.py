@@ -76,7 +76,7 @@ def _row_of(training: Training, run: Run) -> Row:
             f"run {run.folder}",
             expected=f"one of a checkpoint of {training.folder}, config_hash {wanted}",
             found=f"{made.model_spec}, {', '.join(sorted(found)) or 'of no recorded training'}",
-            fix="Evaluate the checkpoint, and name that run.",
+            fix="Evaluate the checkpoint, and give that run.",
         )
     return made
 

@@ -104,10 +104,10 @@ def _of_checkpoint(text: str) -> Spec:
             return Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
     raise UsageError(
         f"--model {text}",
-        expected=f"a training's checkpoint, with {checkpoint_config.FILE}, or one of an "
-        f"architecture that a model asks: {', '.join(_adapters())}",
-        found=", ".join(architectures_of(folder)) or "no config.json that names an architecture",
-        fix=f"Name the model that asks it: NAME(checkpoint={text}); see `harness list models`.",
+        expected=f"a training's checkpoint, with {checkpoint_config.FILE}, or a "
+        f"checkpoint of one of these architectures: {', '.join(_adapters())}",
+        found=", ".join(architectures_of(folder)) or "no config.json with an architecture",
+        fix=f"Give the model: NAME(checkpoint={text}); see `harness list models`.",
     )
 
 

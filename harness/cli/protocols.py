@@ -20,7 +20,7 @@ def score_protocols(arguments: Namespace) -> int:
     """Print a run's number by each protocol; with `all`, also leave it in the run for boards."""
     for name in ("tasks", "predictions", "model", "subset", "out"):
         if getattr(arguments, name):
-            raise UsageError(f"--{name} beside --protocols", expected="RUN alone", found="it")
+            raise UsageError(f"--{name} beside --protocols", expected="only RUN", found="both")
     if not arguments.runs:
         raise UsageError("--protocols", expected="a RUN", found="none")
     listed = filter(None, map(str.strip, arguments.protocols.split(",")))

@@ -99,7 +99,7 @@ def reproduce(arguments: Namespace) -> int:
                 expected=f"{step.machines} machines, which this command cannot start",
                 found="one",
                 fix=f"Start it on each, with RANK from 0: {shlex.join(step.line)}; "
-                "then the same command again, which goes on from there.",
+                "then run the same command again to resume.",
             )
         if step.processes > 1:
             line = [sys.executable, "-m", "accelerate.commands.launch", *step.line[2:]]

@@ -42,7 +42,7 @@ def explain_training(arguments: Namespace) -> int:
             "--image",
             expected="a run folder",
             found="a training's",
-            fix="--out FILE.html says where its page goes.",
+            fix="Write its page with --out FILE.html.",
         )
     from harness.leaderboards.render.pages import fill
 

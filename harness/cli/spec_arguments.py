@@ -89,7 +89,7 @@ def _how_to_begin(tasks: Sequence[str] | None) -> str:
 def how_to_fetch(name: str) -> str:
     """Return the way to obtain a task's data, from its card; empty if the card does not give it."""
     card = plugins.find_card(name)
-    return f"How it is had: {card.data}" if card is not None and card.data else ""
+    return f"Source: {card.data}" if card is not None and card.data else ""
 
 
 def data_folders() -> dict[str, str]:

@@ -86,12 +86,12 @@ def submit(arguments: Namespace, check: Callable[[int], None]) -> int:
         if state.startswith("CANCELLED"):
             break
         if number < JOBS:
-            print(f"job {job.job_id} was ended; another one goes on", file=sys.stderr)
+            print(f"job {job.job_id} ended; another job resumes it", file=sys.stderr)
     raise Unavailable(
         f"job {job.job_id}, number {number} of at most {JOBS}",
         expected="a result",
         found=f"none: {state or 'it was ended'}",
-        fix=f"See {job.paths.stderr}; what was finished is kept, the same command goes on.",
+        fix=f"See {job.paths.stderr}; finished work is kept; run the same command again to resume.",
     )
 
 

@@ -73,7 +73,7 @@ def _reader(text: str) -> ResponseReader | MaskEmitter | None:
     if not isinstance(reader, (ResponseReader, MaskEmitter)):
         raise UsageError(
             f"--model {text}",
-            expected="a model that can read stored responses, or whose network emits masks",
+            expected="a model that parses stored responses, or whose network emits masks",
             found="another",
         )
     return reader

@@ -134,7 +134,7 @@ def _check_categories(
         raise DataError(
             f"predictions {path}: 'category_id'",
             expected=f"the benchmark's numbers, such as {', '.join(sorted(asked, key=_order)[:5])}",
-            found="0, as of classes that are numbered from 0",
+            found="0: the classes are numbered from 0",
             fix="Give each class the `id` that `categories` of the annotations has for its name.",
         )
     shown = ", ".join(sorted(strange, key=_order)[:5])
@@ -193,16 +193,14 @@ def _row(
     scores = [_score(record, where) for where, record in records]
     told = tuple(score for score in scores if score is not None)
     if 0 < len(told) < len(scores):
-        raise DataError(where, expected="a score of each record or of none", found="both")
+        raise DataError(where, expected="a score for each record, or for none", found="both")
     if records and not told and (sample.query.form in BOXES or sample.query.instances):
         notes["records without a score, which count as 1"] += len(records)
     if sample.query.form is AnswerForm.BOXES:
         boxes = [_box(record, sample, place, notes) for place, record in records]
         return Row(sample.id, "boxes", boxes, told or None, where)
     if sample.query.form not in MASKS | BOXES:
-        raise DataError(
-            where, expected="questions that ask for boxes or masks", found=sample.query.form
-        )
+        raise DataError(where, expected="questions with boxes or masks", found=sample.query.form)
     if sample.query.instances:
         tracks = [_track(record, sample, place) for place, record in records]
         plain = [[mask and mask.to_json() for mask in track] for track in tracks]

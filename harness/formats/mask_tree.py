@@ -98,9 +98,9 @@ def mask_tree(
         if sample.query.form is not AnswerForm.MASK:
             raise DataError(
                 f"predictions {root}, sample {sample.id!r}",
-                expected="an image of which a mask is asked",
+                expected="an image with a mask as answer",
                 found=f"a {sample.query.form} question",
-                fix="For videos there is --format png-tree.",
+                fix="Use --format png-tree for videos.",
             )
         paths = _files(root, sample, numbered)
         if not paths:
@@ -130,8 +130,8 @@ def mask_tree(
             f"predictions {root}",
             expected=f"a file a sample, such as {wanted} or .npy",
             found=next((f"{one.name}, of no sample" for one in sorted(root.rglob("*.*"))), "none"),
-            fix="`harness list tasks` says how a task names its samples. Run-lengths in JSON need "
-            "another --format; of an .npz save each array by itself.",
+            fix="`harness list tasks NAME` explains the ids of a task. Run-lengths in JSON need "
+            "another --format; save each array of an .npz as one .npy.",
         )
     if vanished and not is_foreground:
         raise DataError(
@@ -147,9 +147,9 @@ def mask_tree(
         if extra:
             raise DataError(
                 f"predictions {root}",
-                expected="files of these samples alone",
+                expected="only files of these samples",
                 found=f"{len(extra)} others, such as {extra[0].relative_to(root)}",
-                fix="Is it the right split? --allow-extra ignores such files.",
+                fix="Check the split, or pass --allow-extra to ignore such files.",
             )
 
 
@@ -196,9 +196,9 @@ def _refuse_truth(objects: Iterable[Path]) -> None:
     if truth := sorted(path for path in objects if TRUTH.search(path.stem)):
         raise DataError(
             f"predictions {truth[0]}",
-            expected="predicted masks alone, whose union is scored",
-            found="a file that is called ground truth",
-            fix="Put the predicted mask alone in `<id>.png`; an object of that name needs another.",
+            expected="only predicted masks, because their union is scored",
+            found="a file named like ground truth",
+            fix="Write only the predicted mask to `<id>.png`; rename an object of that name.",
         )
 
 

@@ -132,7 +132,7 @@ def _refuse_bomb(path: Path) -> None:
                         raise DataError(
                             f"predictions {path}, {member.filename}",
                             expected="plain XML",
-                            found="a document type or entities of its own",
+                            found="a document type or custom entities",
                             fix=FIX,
                         )
                     kept = chunk[-32:]

@@ -87,11 +87,11 @@ def _refuse_views(image: ImageFile.ImageFile, what: str) -> None:
     if frames > 1 or turned != 1:
         raise DataError(
             what,
-            expected="one image whose pixels lie as they are shown",
+            expected="one image that is stored as displayed",
             found=f"an animation of {frames} frames"
             if frames > 1
-            else f"an orientation tag ({turned}) that turns it",
-            fix="Write one mask a file, without such a tag.",
+            else f"an orientation tag ({turned})",
+            fix="Write one mask per file, without such a tag.",
         )
 
 

@@ -181,9 +181,7 @@ def lmms(
     made = load_benchmark(data.resolve(), name)
     metrics = tuple(_metrics(made))
     if not metrics:
-        raise UsageError(
-            f"lmms(name={name})", expected="a metric", found="files for a server alone"
-        )
+        raise UsageError(f"lmms(name={name})", expected="a metric", found="only files for a server")
     headline = next(one.name for one in metrics if made.group is None or one.inputs)
     arguments = {"name": name, "read": read, "generation": generation}
     # What lmms-eval does not do is another protocol.

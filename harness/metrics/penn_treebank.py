@@ -141,6 +141,6 @@ def need_java(what: str) -> None:
             what,
             expected="Java (the program `java`)",
             found="none on the search path",
-            fix="Install a Java runtime. BLEU, ROUGE-L and CIDEr can also be asked for with other "
-            "tokens, which give other scores: tokenizer=simple.",
+            fix="Install a Java runtime. tokenizer=simple computes BLEU, ROUGE-L and CIDEr without "
+            "Java, with other tokens and other scores.",
         )

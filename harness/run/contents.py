@@ -138,9 +138,9 @@ def _refuse_unknown(
     """Raise ResumeMismatch if samples are left and the finished ones' media are unknown."""
     if any(sample.query.id not in finished for sample in selection.samples(task)):
         raise ResumeMismatch(
-            f"file {path} is missing, which says what the images held that finished samples were "
-            "answered for. Put it back, choose another --out, or pass --restart to set the old run "
-            "aside and begin anew"
+            f"file {path} is missing, which has the content of the images of finished samples. "
+            "Restore it, choose another --out, or pass --restart to rename the old run and start "
+            "again"
         )
 
 

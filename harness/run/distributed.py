@@ -128,9 +128,9 @@ def own_gpu() -> None:
     if int(local) >= len(listed):
         raise UsageError(
             f"the process with LOCAL_RANK={local}",
-            expected="a GPU of its own",
+            expected="its own GPU",
             found=f"CUDA_VISIBLE_DEVICES={seen}",
-            fix="Begin no more processes on a machine than GPUs are listed.",
+            fix="Start at most one process per listed GPU on a machine.",
         )
     os.environ["CUDA_VISIBLE_DEVICES"] = listed[int(local)]
 

@@ -83,7 +83,7 @@ def evaluate(
     Raises:
         DataError: files of the benchmark are missing or damaged (all are listed).
         ResumeMismatch: the folder holds a run of another configuration.
-        UnsupportedAnswerForm: the model gives no answer of the form that any sample asks for.
+        UnsupportedAnswerForm: the model supports the answer form of no sample.
         Locked: another process runs in this folder.
         ModelError: the model cannot be loaded, or failed many times in a row.
         Unavailable: too many samples were lost to the infrastructure: there is no score.

@@ -116,7 +116,7 @@ def stored(*, file: Path, judge: str | None = None) -> KeptJudge:
     if judge is not None and judge not in names:
         raise UsageError(
             f"stored(judge={judge})",
-            expected=" or ".join(names) or "a judge of the file, which has none",
+            expected=" or ".join(names) or "a judge of the file, which is empty",
             found="another",
         )
     return KeptJudge(judge or names[0], ledger)
@@ -137,7 +137,7 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
     protocol, make = task.protocol, task.protocol.judged
     if protocol.rubric is None or make is None:
         raise UsageError(
-            f"a judge for {task.name}", expected="a protocol that asks for one", found=protocol.name
+            f"a judge for {task.name}", expected="a protocol with a judge", found=protocol.name
         )
     by = find(protocol.rubric)
 

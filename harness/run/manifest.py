@@ -158,7 +158,7 @@ def begin_or_resume(
     code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
     now = manifest["provenance"]["commit"]
     if now != code[-1]:
-        progress.note(f"begun at commit {code[0]}, goes on at {now}: both are recorded")
+        progress.note(f"started at commit {code[0]}, resumed at {now}; both are recorded")
         old = {**old, "resumed_at": [*old.get("resumed_at", []), now]}
     if (folder / RESULTS).exists():
         return old

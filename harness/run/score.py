@@ -170,9 +170,9 @@ def _match_rows(
             expected=f"ids of {task.name}, split {task.split}"
             + (f", subset {submission.subset}" if submission.subset else ""),
             found=f"{len(matched.unmatched)} others, such as {shown}",
-            fix="There is none of id 0: if they count from 1, subtract 1 from each."
+            fix="No id is 0: if your ids start at 1, subtract 1 from each."
             if from_one
-            else "Is it the right split? --allow-extra ignores such lines.",
+            else "Check the split, or pass --allow-extra to ignore such lines.",
         )
     notes = check_units(
         matched.rows,

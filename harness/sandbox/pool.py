@@ -173,7 +173,7 @@ def open_sandbox(tier: str = "auto", workers: int = 2, limits: Limits | None = N
         "a sandbox for code that a model writes",
         expected="one that works",
         found="; ".join(lacking),
-        fix="Nothing is run without one",
+        fix="No code is run without one",
     )
 
 

@@ -27,7 +27,7 @@ from harness.statistics.text import number, p_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One metric of run b against run a, on the same units."""
+    """Comparison of run b with run a in one metric, on the same units."""
 
     metric: str
     better: Better
@@ -70,12 +70,12 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """True if b is shown to be worse: the whole interval lies on that side, p is small."""
+        """True if b is shown to be worse: the whole interval is on that side and p is small."""
         return self._share_beyond(lower_side=self.better == "higher")
 
     @property
     def is_better(self) -> bool:
-        """True if b is shown to be better: the whole interval lies on that side."""
+        """True if b is shown to be better: the whole interval is on that side."""
         return self._share_beyond(lower_side=self.better == "lower")
 
     def smallest_shown(self, tests: int = 1) -> float | None:

@@ -219,7 +219,7 @@ class Journal:
                         f"journal {self.folder}",
                         expected=f"a prediction for {sample}",
                         found="none",
-                        fix="The same `harness eval` predicts again what is lost.",
+                        fix="Run the same `harness eval` again to predict lost samples.",
                     )
                 if self._kept is not None:
                     yield with_texts(self._kept.pop(sample), self._texts)

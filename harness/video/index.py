@@ -78,7 +78,7 @@ def index_of(path: Path) -> Index:
         MediaError: it is missing, no video, cut, without a frame, or its frames are too large.
         MissingDependency: the package av is not installed.
     """
-    fix = "`harness list tasks NAME` says where a benchmark's data is had."
+    fix = "`harness list tasks NAME` prints the source of a benchmark's data."
     with reading(path, MediaError, f"video {path}", "a file", OSError, fix=fix):
         found = path.stat()
     return _index(path, found.st_size, found.st_mtime_ns)
@@ -93,7 +93,7 @@ def _index(path: Path, size: int, changed: int) -> Index:
         if text.end is not None and text.end > size:
             raise MediaError(
                 f"video {path}",
-                expected=f"{text.end} bytes, as its header says",
+                expected=f"{text.end} bytes, according to its header",
                 found=f"{size}",
                 fix=FIX,
             )
@@ -153,7 +153,7 @@ def stream_of(container: "InputContainer") -> "VideoStream":
     for stream in container.streams.video:
         if not stream.disposition & av.stream.Disposition.attached_pic:
             if stream.codec_context is None:
-                raise ValueError("a video stream of a codec that FFmpeg does not know")
+                raise ValueError("a video stream with a codec that FFmpeg does not support")
             small = stream.codec_context.width * stream.codec_context.height <= SMALL
             stream.codec_context.thread_count = (
                 1 if small else min(os.cpu_count() or 1, MAX_THREADS)

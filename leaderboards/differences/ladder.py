@@ -288,7 +288,7 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
     if reader is None:
         raise UsageError(
             f"a ladder of {run.manifest['model']['spec']}",
-            expected="a model whose responses name objects that a segmenter makes masks of",
+            expected="a model whose responses have objects for a segmenter",
             found="another",
         )
     climber = _Climber(run, reader, _usual_prompt(run, units))

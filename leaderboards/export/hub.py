@@ -173,7 +173,7 @@ def _on_boards(
                 f"leaderboard {':'.join(board)}",
                 expected="runs of one task, split, protocol and subset",
                 found=f"{' '.join(owners[board])} and {' '.join(ranked)}",
-                fix="Give each a TASK_ID of its own, or export them one by one.",
+                fix="Give each its own TASK_ID, or export them one by one.",
             )
     return found
 

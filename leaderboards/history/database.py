@@ -80,9 +80,9 @@ class Database:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()
             raise StoreError(
                 f"database {self._url.render_as_string()}",
-                expected="one that answers",
+                expected="a database that answers",
                 found=cause[0] if cause else type(error).__name__,
-                fix="What was written before is kept. The same command goes on.",
+                fix="Earlier entries are kept. Run the same command again to resume.",
             ) from error
 
     def _migrate(self, connection: sa.Connection, *, write: bool) -> None:

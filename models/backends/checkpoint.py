@@ -155,9 +155,9 @@ def refuse_code(folder: Path) -> None:
         if (folder / name).is_file() and _asks_for_code(read_json(folder / name)):
             raise ModelError(
                 f"checkpoint file {folder / name}",
-                expected="an architecture that transformers has itself",
-                found="auto_map, which asks to run code from the checkpoint",
-                fix="harness runs no such code. Use a checkpoint without it.",
+                expected="an architecture in transformers",
+                found="auto_map, which runs code from the checkpoint",
+                fix="harness does not run such code. Use a checkpoint without it.",
             )
 
 

@@ -135,9 +135,9 @@ def check_clip_limits(processor: "ProcessorMixin") -> None:
         raise UsageError(
             "min_pixels=…,max_pixels=… of a clip",
             expected="a processor with limits for each frame (Qwen2-VL, Qwen2.5-VL)",
-            found=f"{type(processor.video_processor).__name__}, whose limits are for all together",
-            fix="Leave them out. Questions in words take a budget for each frame instead, such "
-            "as frames=uniform(n=8,max_pixels=200704).",
+            found=f"{type(processor.video_processor).__name__}, whose limits span all frames",
+            fix="Remove them. For text questions, use a budget per frame instead, such as "
+            "frames=uniform(n=8,max_pixels=200704).",
         )
 
 
@@ -305,7 +305,7 @@ def _endless(expected: str) -> EndlessTemplate:
     return EndlessTemplate(
         "the checkpoint's chat template",
         expected=expected,
-        found="that it goes on: it may loop for ever, or write too much",
+        found="a template that does not end: it may loop or write too much",
         fix="See its chat_template.jinja, or tokenizer_config.json.",
     )
 

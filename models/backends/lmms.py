@@ -388,7 +388,7 @@ def lmms(
             "lmms(arguments=…)",
             expected="a model whose code is installed",
             found="trust_remote_code, which runs code from a checkpoint",
-            fix="remote_code=true lets it run, and is recorded.",
+            fix="remote_code=true allows it and is recorded.",
         )
     if checkpoint is not None and "pretrained=" not in arguments:
         arguments = ",".join(part for part in (f"pretrained={checkpoint}", arguments) if part)

@@ -85,9 +85,9 @@ def _check_variables(name: str, processor: "ProcessorMixin", given: Mapping[str,
         if not re.search(rf"\b{variable}\b", text):
             raise UsageError(
                 f"{variable}=… of checkpoint {name}",
-                expected=f"a chat template that knows {variable}",
-                found="one that does not, so that it would change nothing",
-                fix="Leave it out, or give a checkpoint that can switch it.",
+                expected=f"a chat template with the variable {variable}",
+                found="a template without it, so it has no effect",
+                fix="Remove it, or give a checkpoint that supports it.",
             )
 
 
@@ -107,7 +107,7 @@ class TextProcessor:
         """
         if len(images) or len(videos):
             raise UsageError(
-                "a network of text alone", expected="requests without media", found="some with them"
+                "a text-only network", expected="requests without media", found="media"
             )
         return self.tokenizer(list(text), **given)
 
@@ -156,9 +156,9 @@ def _limit(processor: "ProcessorMixin", limits: Mapping[str, int], *, clips: boo
         if size["shortest_edge"] > size["longest_edge"]:
             raise UsageError(
                 f"limits of {kind}",
-                expected="min_pixels that are no more than max_pixels",
+                expected="min_pixels of at most max_pixels",
                 found=f"{size['shortest_edge']} and {size['longest_edge']}",
-                fix="Give both: what is not given is as the checkpoint's processor has it.",
+                fix="Give both; the default is the value of the checkpoint's processor.",
             )
     for kind, part in parts.items():
         part.size = sizes[kind]

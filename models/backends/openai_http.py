@@ -113,10 +113,10 @@ class Endpoint:
         except (ValueError, RecursionError) as error:
             kind = storable(headers.get("content-type", "of no type"), 60)
             raise RetryableError(
-                f"an answer that is no JSON ({kind}): {self._excerpt(data)!r}"
+                f"a response that is not JSON ({kind}): {self._excerpt(data)!r}"
             ) from error
         if not isinstance(answer, dict):
-            raise RetryableError(f"an answer that is no JSON object: {self._excerpt(data)!r}")
+            raise RetryableError(f"a response that is not a JSON object: {self._excerpt(data)!r}")
         if body is not None and (name := setting_in_answer(answer, data, body)):
             raise refusal_of_setting(self.url, name, f"an error: {self._excerpt(data)}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
@@ -170,9 +170,9 @@ class Endpoint:
         if status == 429 and _code(data) in UNPAID:
             return MissingDependency(
                 f"server {self.url}",
-                expected="an account with means",
+                expected="an account with credit",
                 found=words,
-                fix="The same command goes on when it has some.",
+                fix="Add credit and run the same command again to resume.",
             )
         if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("retry-after"))

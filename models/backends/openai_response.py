@@ -58,9 +58,9 @@ def read_answer(
     if ended == FILTERED:
         raise ModelError(
             "response",
-            expected="all that the network says",
+            expected="the complete response of the network",
             found=f"a content filter of the server (finish_reason {FILTERED})",
-            fix="The network's own words are had from a server without one.",
+            fix="Use a server without a content filter.",
         )
     output = f"<think>{thoughts}</think>{text}" if thoughts else text
     refuse_broken(text or thoughts, cut=ended == "length", request=request)

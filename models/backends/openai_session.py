@@ -264,6 +264,6 @@ class Session:
         raise MissingDependency(
             f"server {self.endpoint.url}",
             expected="answers",
-            found=f"{GIVE_UP} requests in a row that failed, the last one thus: {error}",
-            fix="See whether it still runs. The same command goes on where it was.",
+            found=f"{GIVE_UP} failed requests in a row, the last with: {error}",
+            fix="Check whether it still runs, and run the same command again to resume.",
         ) from error

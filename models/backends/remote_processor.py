@@ -152,15 +152,15 @@ class RemoteProcessor:
         if self.clips != "fetched":
             raise UsageError(
                 "the canvas of a clip",
-                expected="a model whose rule for video files is known",
-                found="another, which resizes their frames as it likes",
-                fix="clips=images shows frames as images.",
+                expected="a model with a known rule for video files",
+                found="a model with an unknown rule",
+                fix="Use clips=images to show frames as images.",
             )
         if frames > FETCH_FRAMES:
             raise UsageError(
                 "the canvas of a clip",
                 expected=f"at most {FETCH_FRAMES} frames in a video file",
-                found=f"{frames}, whose size hangs on how many of them the model takes",
+                found=f"{frames}, whose size depends on how many of them the model uses",
                 fix="Show fewer frames, or use clips=images.",
             )
         _, minimum, limit = self._rule()
@@ -222,8 +222,8 @@ def remote_processor(
     if network is None and len({value is None for value in rule.values()}) > 1:
         raise UsageError(
             "factor=…,min_pixels=…,max_pixels=…",
-            expected="all three, or a folder that knows the others",
-            found="some of them",
+            expected="all three, or a folder with the others",
+            found="only some",
         )
     return RemoteProcessor(network=network, coordinates=coordinates, clips=clips, **rule)
 

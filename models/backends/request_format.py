@@ -91,18 +91,18 @@ class RequestFormat:
         elif "enable_thinking" in self.options.template:
             raise UsageError(
                 f"openai(server={self.options.server},enable_thinking=…)",
-                expected="a server that takes variables of the chat template",
+                expected="a server that supports chat template variables",
                 found=self.options.server,
-                fix="server=vllm or server=sglang takes them; reasoning_effort=… others do too.",
+                fix="Use server=vllm or server=sglang, or reasoning_effort=… with others.",
             )
         elif (
             request.prefix or self.repetition_penalty is not None or self.options.top_k is not None
         ):
             raise UsageError(
                 f"openai(server={self.options.server})",
-                expected="requests in the common form",
-                found="a beginning of the response, a repetition penalty, or top_k",
-                fix="server=vllm or server=sglang takes them.",
+                expected="requests of the standard API",
+                found="a response prefix, a repetition penalty, or top_k",
+                fix="server=vllm and server=sglang support them.",
             )
         else:
             plain |= self.options.template

@@ -127,7 +127,7 @@ class VllmChat(VllmOptions, Chat):
                 "backend vllm",
                 expected="the package vllm",
                 found="it is not installed",
-                fix="It wants releases of its own of torch and transformers: install it in "
+                fix="It pins other releases of torch and transformers: install it in "
                 "another environment (pip install vllm), run `vllm serve` there, and use "
                 "backend=openai(base_url=http://localhost:8000/v1).",
             ) from error

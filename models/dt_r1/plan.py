@@ -97,7 +97,7 @@ def _canonical(plan: Mapping[str, list[str]], catalog: Catalog) -> dict[str, tup
             raise PlanError(
                 f"node {_shown(name)}",
                 expected=f"one of {', '.join(catalog)}",
-                found="a name that is none of them",
+                found="another name",
                 fix=_nearest(name, catalog),
             )
         if known in written:
@@ -141,7 +141,7 @@ def _check_types(
         makers = [one for one in catalog if catalog[one].produces == lacking and one != name]
         raise PlanError(
             f"node {name}",
-            expected=f"a dependency that gives {lacking}",
+            expected=f"a dependency with the output {lacking}",
             found=f"[{', '.join(needed)}]",
             fix=f"Add {' or '.join(makers)} to its list." if makers else "",
         )

@@ -132,7 +132,7 @@ def _parse_line(line: bytes, wanted: frozenset[str]) -> tuple[str, dict[str, obj
     if not isinstance(row, dict) or not isinstance(row.get("id"), str):
         raise DataError("line", expected='an object with a text "id"', found=repr(row)[:60])
     if row["id"] not in wanted:
-        raise DataError("id", expected="one that was asked about", found=repr(row["id"])[:60])
+        raise DataError("id", expected="the id of a question", found=repr(row["id"])[:60])
     if unknown := set(row) - KEYS:
         raise DataError("keys", expected=", ".join(sorted(KEYS)), found=", ".join(sorted(unknown)))
     return row["id"], row

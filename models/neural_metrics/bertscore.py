@@ -174,8 +174,8 @@ def bert_score(
         raise UsageError(
             f"bertscore(model={model})",
             expected="layers=…, the layer to compare",
-            found="a model whose best layer nobody chose",
-            fix="Its last one is a safe start.",
+            found="a model without a default layer",
+            fix="Start with its last layer.",
         )
     limit = checkpoints.check(folder).get("num_hidden_layers")
     if not 1 <= known <= (limit if isinstance(limit, int) else known):

@@ -128,7 +128,7 @@ def child(*, node: Spec, gpu: int | None = None, memory: float | None = None) ->
         UsageError: the node is a process itself, or the memory is no number above 0.
     """
     if node.name == "child":
-        raise UsageError("child(node=…)", expected="a node that is no process", found="child")
+        raise UsageError("child(node=…)", expected="a node other than child", found="child")
     if memory is not None and not 0 < memory < float("inf"):
         raise UsageError("child(memory=…)", expected="GiB, more than 0", found=str(memory))
     plugins.load("nodes", node.name)

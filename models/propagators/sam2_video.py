@@ -35,7 +35,7 @@ def sam2_video(
     if computing.compiled:
         raise UsageError(
             "sam2_video(compiled=true)",
-            expected="no config=…, as the authors' package is run as it is",
+            expected="no config=…, because the authors' package is not compiled",
             found=f"config={config}",
         )
     from harness.models.backends import sam2_package as package

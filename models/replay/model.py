@@ -104,8 +104,8 @@ def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Re
     if spoken is not None and reader is None:
         raise UsageError(
             f'{spoken.where}: a "response"',
-            expected="a model whose parser and segmenter read it",
-            found="none",
+            expected="a model that parses it",
+            found="no model",
             fix="Give one, such as replay(file=…,model=qwen_vl(backend=stored)).",
         )
     with open_regular(file) as content:

@@ -39,7 +39,7 @@ def sam2(
     if computing.compiled:
         raise UsageError(
             "sam2(compiled=true)",
-            expected="no config=…, as the authors' package is run as it is",
+            expected="no config=…, because the authors' package is not compiled",
             found=f"config={config}",
         )
     from harness.models.backends import sam2_package as package

@@ -233,7 +233,7 @@ def find_sam3(part: str, checkpoint: str, kinds: Sequence[str]) -> CheckpointFil
             expected=f"SAM 3, such as {PUBLISHED}",
             found=f"SAM 3.1, for which transformers {version('transformers')} has no class (its "
             "Sam31TrackerVideoModel is a pull request, #46128)",
-            fix="Run its authors' package by external(…), or use SAM 3.",
+            fix="Run its authors' package with external(…), or use SAM 3.",
         )
     try:
         folder = files.find(checkpoint)

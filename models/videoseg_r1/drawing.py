@@ -54,7 +54,7 @@ class Drawing:
         seen = visible(query, answer)
         if not seen:
             raise ParseError(
-                "answer to draw a frame of", expected="a frame with what is meant", found="none"
+                "answer to draw a frame of", expected="a frame that shows the target", found="none"
             )
         named = f"{self.seed}\x00{query.id}\x00{query.text}".encode("utf-8", "replace")
         digest = hashlib.blake2b(named, digest_size=16).digest()

@@ -102,7 +102,7 @@ class VisionReasoner:
 
 def _point(item: Item) -> tuple[float, float]:
     if item.point is None:
-        raise ParseError("object to write", expected="a box and a point", found="a box alone")
+        raise ParseError("object to write", expected="a box and a point", found="only a box")
     return item.point
 
 

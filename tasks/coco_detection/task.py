@@ -28,7 +28,7 @@ from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import media_of
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
-FIX = "`harness list tasks coco_detection` says where the data is had."
+FIX = "`harness list tasks coco_detection` prints the source of the data."
 PROTOCOLS = protocols("pycocotools")
 
 

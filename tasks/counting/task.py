@@ -32,7 +32,7 @@ from harness.tasks.qa.task import QuestionFormat, question_task
 from harness.tasks.refer.copies import parquet_files
 from harness.types import Answer, AnswerForm, Point, Prediction, Sample
 
-FIX = "`harness list tasks counting` says where the data is had."
+FIX = "`harness list tasks counting` prints the source of the data."
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from harness.tasks.refer.referents import Listing, Referent, find_referents
 from harness.tasks.refer.source import listing_source, media_of, query_sample
 from harness.types import Answer, AnswerForm, Sample
 
-FIX = "`harness list tasks grefcoco` says where the data is had."
+FIX = "`harness list tasks grefcoco` prints the source of the data."
 
 
 def grefcoco(
@@ -122,7 +122,9 @@ def ground_truth(things: list[Thing], image: ImageInfo, protocol: str, where: st
         return Answer(boxes=boxes, no_target=nothing)
     masks = [union(thing.parts(image)) for thing in things if not thing.crowd]
     if things and not masks:
-        raise DataError(f"{where}: 'ann_id'", expected="an object that is no crowd", found="none")
+        raise DataError(
+            f"{where}: 'ann_id'", expected="an object that is not a crowd", found="only crowds"
+        )
     mask = union(masks) if masks else Rle.empty(image.height, image.width)
     return Answer(
         masks=(mask,),

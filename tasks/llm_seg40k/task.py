@@ -21,7 +21,7 @@ from harness.task import Protocol, Task, choose
 from harness.tasks.llm_seg40k.scoring import PROTOCOLS
 from harness.tasks.segmentation.task import Phrase, Phrases, read_mask_image, segmentation_task
 
-FIX = "`harness list tasks llm_seg40k` says where the data is had."
+FIX = "`harness list tasks llm_seg40k` prints the source of the data."
 FOLDERS = {"coco": "coco/train2017", "ego_objects": "ego_objects/images"}
 """Folders of the images below the benchmark's folder, by `from_dataset`."""
 SHAPE_TOLERANCE = 0.02  # of the ratio of a mask's sides: sides are whole numbers

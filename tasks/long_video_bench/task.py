@@ -31,7 +31,7 @@ from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording
 from harness.tasks.video_qa.subtitles import Line, interleave, read_subtitles
 from harness.types import Prediction, Sample
 
-FIX = "`harness list tasks long_video_bench` says where the data is had."
+FIX = "`harness list tasks long_video_bench` prints the source of the data."
 SUBMISSION = "submission.json"
 
 Subtitles = Literal["none", "interleaved", "all"]

@@ -30,7 +30,7 @@ from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_
 from harness.tasks.rvos.videos import VideoList, expression_sample, film, videos_of
 from harness.types import Answer, AnswerForm, Prediction, Sample, Target
 
-FIX = "`harness list tasks mevis` says where the data is had."
+FIX = "`harness list tasks mevis` prints the source of the data."
 FIRST_NAME = "meta_expressions.json"
 """The file of expressions of the first version."""
 

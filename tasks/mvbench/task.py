@@ -28,7 +28,7 @@ from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
 from harness.types import Prediction, Sample
 
-FIX = "`harness list tasks mvbench` says where the data is had."
+FIX = "`harness list tasks mvbench` prints the source of the data."
 FOLDERS = {
     "action_sequence": "star/Charades_v1_480",
     "action_prediction": "star/Charades_v1_480",

@@ -347,7 +347,7 @@ def parts(place: Path, pattern: str, name: str, *, fix: str = "") -> tuple[Path,
     Raises:
         DataError: there is none.
     """
-    fix = fix or f"`harness list tasks {name}` says where the data is had."
+    fix = fix or f"`harness list tasks {name}` prints the source of the data."
     every = listed(folder(place, fix=fix), pattern)
     found = tuple(one for one in every if one.suffix.lower() in SUFFIXES)
     if not found:

@@ -29,7 +29,7 @@ def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Tas
         raise UsageError(
             f"protocol={protocol.name}",
             expected=f"{' or '.join(SERVED)} for the copy in {place}, "
-            "whose masks have ignored regions as foreground",
+            "whose masks have ignore regions as foreground",
             found=protocol.name,
             fix=f"Ask for protocol={SERVED[0]}, or fetch LISA's own files.",
         )

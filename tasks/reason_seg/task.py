@@ -27,7 +27,7 @@ from harness.tasks.reason_seg.hub import copied_task
 from harness.tasks.segmentation.protocols import PROTOCOLS
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
-FIX = "`harness list tasks reason_seg` says where the data is had."
+FIX = "`harness list tasks reason_seg` prints the source of the data."
 VERSION = 2
 DRAWN: dict[str, FillVersion] = {"seg/lisa@cv4.11": "4.11"}
 """Protocols whose true masks are drawn by another OpenCV than LISA's, 4.8."""

@@ -34,7 +34,7 @@ from harness.tasks.rvos.videos import (
 from harness.tasks.segmentation.task import read_mask_image
 from harness.types import Answer, AnswerForm, Prediction, Sample, Target
 
-FIX = "`harness list tasks reason_vos` says where the data is had."
+FIX = "`harness list tasks reason_vos` prints the source of the data."
 Spoken = tuple[str, str, str, dict[str, str]]
 
 

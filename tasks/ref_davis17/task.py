@@ -33,7 +33,7 @@ from harness.tasks.rvos.videos import (
 )
 from harness.types import Answer, AnswerForm, Sample, Target
 
-FIX = "`harness list tasks ref_davis17` says where the data is had."
+FIX = "`harness list tasks ref_davis17` prints the source of the data."
 
 
 def ref_davis17(

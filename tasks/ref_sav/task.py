@@ -19,7 +19,7 @@ from harness.tasks.rvos.tracks import TrackFile
 from harness.tasks.rvos.videos import videos_of
 from harness.types import AnswerForm, Prediction, Sample
 
-FIX = "`harness list tasks ref_sav` says where the data is had."
+FIX = "`harness list tasks ref_sav` prints the source of the data."
 TYPES = ("long", "short")
 NAMES = ("J", "F", "A")
 

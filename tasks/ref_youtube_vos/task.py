@@ -33,7 +33,7 @@ from harness.tasks.rvos.videos import (
 )
 from harness.types import Answer, AnswerForm, Sample, Target
 
-FIX = "`harness list tasks ref_youtube_vos` says where the data is had."
+FIX = "`harness list tasks ref_youtube_vos` prints the source of the data."
 PREFIX = "Annotations/"
 """Prefix of the names in the server's zip."""
 MANIFEST = "shapes.json"

@@ -170,7 +170,7 @@ def _checked(name: str) -> Step:
 
 def _finite(value: float) -> float:
     if not math.isfinite(value):
-        raise ValueError(f"{value}, which is no number")
+        raise ValueError(f"{value}, which is not a number")
     return value
 
 
@@ -265,6 +265,6 @@ def _check_tree(value: object, limit: int) -> None:
             raise DataError(
                 "pickle",
                 expected=f"at most {MAX_DEPTH} levels and {limit} values",
-                found="more: one value stands for many",
+                found="more, by references to one value",
             )
         level = inner

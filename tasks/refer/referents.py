@@ -179,7 +179,7 @@ def read_referent(plain: object, where: str) -> Referent:
     if (NOTHING in things and len(things) > 1) or len(set(things)) < len(things):
         raise DataError(
             f"{where}: 'ann_id'",
-            expected="each object once, or [-1] alone",
+            expected="each object once, or only [-1]",
             found=repr(numbers)[:60],
         )
     sentence = [

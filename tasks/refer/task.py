@@ -100,7 +100,7 @@ def refer(
 
 
 def _fix(benchmark: Benchmark) -> str:
-    return f"`harness list tasks {benchmark.name}` says where the data is had."
+    return f"`harness list tasks {benchmark.name}` prints the source of the data."
 
 
 def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict[str, Path]:

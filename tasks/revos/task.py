@@ -28,7 +28,7 @@ from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized,
 from harness.tasks.rvos.videos import VideoList, expression_sample, film, videos_of
 from harness.types import Answer, AnswerForm, Sample, Target
 
-FIX = "`harness list tasks revos` says where the data is had."
+FIX = "`harness list tasks revos` prints the source of the data."
 FOREGROUND = "mask_dict_foreground.json"
 
 

@@ -158,9 +158,9 @@ def _images(
     if not sample.frames:
         raise DataError(
             f"predictions {folder}",
-            expected="a benchmark whose frames have names",
+            expected="a benchmark with frame names",
             found=f"sample {sample.id!r} without",
-            fix="For masks of images there is --format mask-tree, else lines of JSON.",
+            fix="Use --format mask-tree for masks of images, or lines of JSON.",
         )
     named = (path_inside(folder, f"{name}.png") for name in sample.frames)
     there = {path.name.lower(): path for path in listed(folder, "*.png")}
@@ -172,9 +172,9 @@ def _images(
     if gone or (others and not allow_extra):
         raise DataError(
             f"predictions {folder}",
-            expected=f"{len(paths)} images, called as the frames are: {_some_names(paths)}",
+            expected=f"{len(paths)} images with the names of the frames: {_some_names(paths)}",
             found=f"too many: {_some_names(others)}; missing: {_some_names(gone)}",
-            fix="Write each mask under its frame's name; no frame is told by its place.",
+            fix="Write each mask under its frame's name; the order of files is not used.",
         )
     for path in paths:
         labels = sized_labels(path, sample.query.size, what="prediction")
@@ -219,7 +219,7 @@ def _refuse_extra(place: Path, seen: set[Path]) -> None:
     if extra:
         raise DataError(
             f"predictions {place}",
-            expected="folders of these samples alone",
+            expected="only folders of these samples",
             found=f"{len(extra)} others, such as {extra[0].relative_to(place)}",
-            fix="Is it the right split?",
+            fix="Check the split.",
         )

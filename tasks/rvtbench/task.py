@@ -89,7 +89,7 @@ def build(
     Raises:
         DataError: its annotation file is not there.
     """
-    root = folder(data / benchmark, fix="`harness list tasks` says where the data is had.")
+    root = folder(data / benchmark, fix="`harness list tasks NAME` prints the source of the data.")
     source = Source(
         root=root,
         mapping=read_mapping(mapping or default),
@@ -104,8 +104,8 @@ def build(
             f"file {path}",
             expected=f"the records of {kind}",
             found="none",
-            fix=f"`harness list tasks {name}` says where the data is had. Where a release "
-            f"names its files otherwise, give {name}(mapping=FILE.toml).",
+            fix=f"`harness list tasks {name}` prints the source of the data. If a release has "
+            f"other file names, give {name}(mapping=FILE.toml).",
         )
     return Task(
         name=name,

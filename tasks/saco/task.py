@@ -23,7 +23,7 @@ from harness.task import Task, check_by_reading, choose, lost_media
 from harness.tasks.saco.scoring import PROTOCOLS, Track
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
-FIX = "`harness list tasks saco` says where the data is had."
+FIX = "`harness list tasks saco` prints the source of the data."
 ANNOTATORS = "abc"
 FOLDERS = {"nga_art": "nga"}
 """Folders of images that are not called as their domain, in SAM 3's evaluation."""

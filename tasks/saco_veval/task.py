@@ -26,7 +26,7 @@ from harness.tasks.saco.scoring import METRICS, Track, predicted_instances, prot
 from harness.tasks.saco.task import entries, instance_sample, tracks_of
 from harness.types import AnswerForm, Prediction, Sample
 
-FIX = "`harness list tasks saco_veval` says where the data is had."
+FIX = "`harness list tasks saco_veval` prints the source of the data."
 FRAMES = {
     "sav": "saco_sav/JPEGImages_24fps",
     "yt1b": "saco_yt1b/JPEGImages_6fps",

@@ -27,7 +27,7 @@ from harness.tasks.refer.copies import parquet_files
 from harness.tasks.spar_bench.records import BOXES, read_questions
 from harness.types import AnswerForm, Prediction, Sample
 
-FIX = "`harness list tasks spar_bench` says where the data is had."
+FIX = "`harness list tasks spar_bench` prints the source of the data."
 FOLDERS = {"full": "SPAR-Bench", "tiny": "SPAR-Bench-Tiny"}
 """The hub's repositories, by the name that `split=` takes."""
 

@@ -26,7 +26,7 @@ from harness.tasks.spatial.numeric import score_numeric, scoring_of_form
 from harness.tasks.sti_bench.records import in_numbers, read_questions
 from harness.types import AnswerForm
 
-FIX = "`harness list tasks sti_bench` says where the data is had."
+FIX = "`harness list tasks sti_bench` prints the source of the data."
 PLACES = ("video", "videos")
 """Folders that `video.zip` is unpacked to: the script's default, and the README's."""
 

@@ -22,7 +22,7 @@ from harness.tasks.tempcompass.records import FORMATS, Format, Listing, Record, 
 from harness.tasks.tempcompass.scoring import PROTOCOLS, option_text, right_caption
 from harness.types import Answer, AnswerForm
 
-FIX = "`harness list tasks tempcompass` says where the data is had."
+FIX = "`harness list tasks tempcompass` prints the source of the data."
 
 Split = Literal["multi-choice", "yes_no", "caption_matching", "captioning", "all"]
 Prompt = Literal["question", "official"]

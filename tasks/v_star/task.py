@@ -34,7 +34,7 @@ from harness.tasks.v_star.records import Record, read_records
 from harness.tasks.v_star.scoring import PROTOCOLS, with_rubric
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
-FIX = "`harness list tasks v_star` says where the data is had."
+FIX = "`harness list tasks v_star` prints the source of the data."
 EACH_SECOND = partial(seconds, every=1.0, max_frames=1_000_000)
 """One frame a second, as the official demo has it: frame k of a track is second k."""
 

@@ -30,7 +30,7 @@ from harness.tasks.video_mme.records import PATTERNS, files, read_questions, sub
 from harness.tasks.video_qa.subtitles import at_frames, line_text, srt
 from harness.types import Prediction, Sample
 
-FIX = "`harness list tasks video_mme` says where the data is had."
+FIX = "`harness list tasks video_mme` prints the source of the data."
 NONE = "No subtitles available"
 
 Duration = Literal["all", "short", "medium", "long"]
@@ -63,7 +63,7 @@ def video_mme(
     if subtitles == "shown" and frames is None:
         raise UsageError(
             "video_mme(subtitles=shown)",
-            expected="frames=…, the rule for the frames whose subtitles are shown",
+            expected="frames=…, the rule for the shown frames",
             found="none",
         )
     place = folder(data / "video_mme", fix=FIX)

@@ -28,7 +28,7 @@ from harness.tasks.qa.tables import records, text
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.video_mme_v2.scoring import CHAINS, GROUP, PROTOCOLS
 
-FIX = "`harness list tasks video_mme_v2` says where the data is had."
+FIX = "`harness list tasks video_mme_v2` prints the source of the data."
 PACKAGE = "harness.tasks.video_mme_v2"
 FIELDS = Fields(
     id="{question_id}",

@@ -30,7 +30,7 @@ from harness.tasks.spatial.numeric import score_numeric, scoring_of_form
 from harness.tasks.vsi_bench.records import Split, find_listing, read_questions
 from harness.types import AnswerForm, Prediction, Sample
 
-FIX = "`harness list tasks vsi_bench` says where the data is had."
+FIX = "`harness list tasks vsi_bench` prints the source of the data."
 
 Form = Literal["mixed", "numeric"]
 Prompt = Literal["question", "official"]

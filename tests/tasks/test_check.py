@@ -154,7 +154,7 @@ def test_a_missing_root_or_folder_says_how_the_data_is_had(capsys, tmp_path, com
     for root, code in ((tmp_path / "none", 2), (tmp_path, 3)):
         assert main([*command, "sti_bench", "--data", str(root)]) == code
         output = capsys.readouterr().err
-        assert output.count("How it is had: MINT-SJTU/STI-Bench") == 1, output
+        assert output.count("Source: MINT-SJTU/STI-Bench") == 1, output
 
 
 def test_verify_takes_all_tasks_that_are_there_and_names_the_others(capsys, copied):

@@ -124,7 +124,7 @@ def refuse_losses(reasons: Sequence[str], *, limit: float, rollouts: int, number
             expected=f"at most {limit:.1%} of its rollouts lost to nodes, sandboxes, servers and "
             "judges (infrastructure_limit)",
             found=f"{lost.total()} of {rollouts}, {times} of them because of: {reason[:300]}",
-            fix="Nothing was learned from it. Mend that; the same command goes on.",
+            fix="Nothing was learned from this round. Fix the cause and run the command again.",
         )
 
 

@@ -170,7 +170,7 @@ class GrpoTrainer(GrpoMethod):
                 f"engine=trl, trainer {self.name}",
                 expected="one process, rollouts of one turn, and settings that TRL has",
                 found=", ".join(asked),
-                fix="Leave engine out, or these.",
+                fix="Remove engine, or these settings.",
             )
 
     def _check(self, chat: TransformersChat) -> None:

@@ -208,9 +208,9 @@ def _prompt_length(processor: "ProcessorMixin", example: Example) -> int:
     if request.stop or request.top_p is not None or request.written:
         raise UsageError(
             what,
-            expected="a prompt alone: TRL ends and draws all responses alike",
-            found="a request with its own stop texts, nucleus or earlier tokens",
-            fix="Leave engine out.",
+            expected="only a prompt, because TRL samples all responses alike",
+            found="a request with its own stop strings, top-p or earlier tokens",
+            fix="Remove engine=trl.",
         )
     images = iter(images_of(request))
     messages = [
@@ -240,7 +240,7 @@ def _prompt_length(processor: "ProcessorMixin", example: Example) -> int:
                 expected="the prompt that evaluation makes",
                 found=f"other {name}: TRL renders the chat template with nothing after it, such as "
                 "the beginning of a response",
-                fix="Leave engine out.",
+                fix="Remove engine=trl.",
             )
     return int(ours["input_ids"].shape[1])
 

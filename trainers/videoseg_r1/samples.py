@@ -55,7 +55,9 @@ def check_sample(sample: Sample) -> None:
     check(sample)
     assert sample.target is not None, "`check` has looked"
     if not visible(sample.query, sample.target.answer):
-        raise DataError(f"sample {sample.id}", expected="a frame with what is meant", found="none")
+        raise DataError(
+            f"sample {sample.id}", expected="a frame that shows the target", found="none"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

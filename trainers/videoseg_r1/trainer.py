@@ -102,9 +102,9 @@ class VideoSegR1Trainer(GrpoTrainer):
                 f"ratings {file}",
                 expected="every sample that is trained on, rated for the frame "
                 f"that seed {run.seed} draws",
-                found=f"{len(lacking)} that it does not know, such as {lacking[0].id!r} in frame "
+                found=f"{len(lacking)} missing samples, such as {lacking[0].id!r} in frame "
                 f"{frame_of(lacking[0])}",
-                fix="scorer=… rates them; or train with the seed that the file was made with.",
+                fix="Rate them with scorer=…, or use the seed of the file.",
             )
         return scores
 

@@ -23,7 +23,7 @@ from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
 from harness.types import Answer, AnswerForm
 
-FIX = "`harness list tasks activitynet_qa` says where the data is had."
+FIX = "`harness list tasks activitynet_qa` prints the source of the data."
 TYPES = (
     "motion",
     "spatial",

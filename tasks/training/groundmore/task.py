@@ -32,7 +32,7 @@ from harness.tasks.rvos.tracks import instances, union_of_tracks
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 from harness.world.raster import edges
 
-FIX = "`harness list tasks groundmore` says where the data is had."
+FIX = "`harness list tasks groundmore` prints the source of the data."
 RATE = 6  # frames a second
 FILES: Mapping[str, tuple[str, ...]] = {
     "train": ("trainval_v2.json", "groundmore_train.json"),

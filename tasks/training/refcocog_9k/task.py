@@ -16,7 +16,7 @@ from harness.tasks.training.scoring import OBJECTS as PROTOCOLS
 from harness.tasks.training.tables840 import Solution, box, point, table_task
 from harness.types import Answer
 
-FIX = "`harness list tasks refcocog_9k` says where the data is had."
+FIX = "`harness list tasks refcocog_9k` prints the source of the data."
 FOLDER = "refCOCOg_9k_840"
 _PAIR = r"\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)"
 SOLUTION = re.compile(

@@ -28,7 +28,7 @@ from harness.tasks.training.question_set import FORMS, question_set
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
 
-FIX = "`harness list tasks sr_91k` says where the data is had."
+FIX = "`harness list tasks sr_91k` prints the source of the data."
 FILES = ("SR-91k.jsonl", "SpaceR-151k.jsonl")
 MAPS = "cognitive_map.jsonl"
 SOURCE = "SR_dataset"

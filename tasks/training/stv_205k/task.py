@@ -186,7 +186,7 @@ def _open(question: Question) -> tuple[Media, ...]:
     if media.size != size:
         raise DataError(
             f"question {question.id!r}: 'size'",
-            expected="{} × {}, as the question says".format(*size),
+            expected="{} × {}, as in the question".format(*size),
             found="{} × {}".format(*media.size),
         )
     return (media,)

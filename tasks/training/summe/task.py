@@ -26,7 +26,7 @@ from harness.tasks.qa.videos import FrameSelection, find, video_or_lost
 from harness.tasks.rvtbench.text import by_text
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
-FIX = "`harness list tasks summe` says where the data is had."
+FIX = "`harness list tasks summe` prints the source of the data."
 REFERENCES = "references.jsonl"
 QUESTION = "Summarize what happens in this video."
 PATTERNS = ("{}.mp4", "{}.webm", "{}.avi")

@@ -19,7 +19,7 @@ from harness.tasks.training.question_set import FORMS, question_set
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
 
-FIX = "`harness list tasks video_r1_260k` says where the data is had."
+FIX = "`harness list tasks video_r1_260k` prints the source of the data."
 FILE = "Video-R1-260k.json"
 
 

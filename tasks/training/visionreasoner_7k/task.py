@@ -17,7 +17,7 @@ from harness.tasks.training.scoring import OBJECTS as PROTOCOLS
 from harness.tasks.training.tables840 import Solution, box, point, table_task
 from harness.types import Answer
 
-FIX = "`harness list tasks visionreasoner_7k` says where the data is had."
+FIX = "`harness list tasks visionreasoner_7k` prints the source of the data."
 FOLDER = "VisionReasoner_multi_object_7k_840"
 
 
