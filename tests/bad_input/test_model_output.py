@@ -84,7 +84,7 @@ def test_of_two_answers_the_first_counts(read):
 @case("a thought without an answer, or that is not closed", "a failed sample", code=0)
 @pytest.mark.parametrize("thought", ["<think>{}</think>", "<think>{}", "{}</think>", "◁think▷{}"])
 def test_a_thought_alone_is_a_failure(read, thought):
-    is_failure(read, thought.format(f"<answer>[{ITEM}]</answer> or not"), "a thought alone")
+    is_failure(read, thought.format(f"<answer>[{ITEM}]</answer> or not"), "only reasoning")
 
 
 @case("a thought that names another answer", "it is cut off", code=0)

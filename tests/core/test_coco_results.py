@@ -124,7 +124,7 @@ def test_a_malformed_record_is_named(tmp_path, field):
         with pytest.raises(DataError) as error:
             read(tmp_path, [{"image_id": 7, **record}], [one])
         assert "record 0" in str(error.value) and field in str(error.value), record
-    with pytest.raises(DataError, match="a score of each record or of none"):
+    with pytest.raises(DataError, match="a score for each record, or for none"):
         records = [{"image_id": 7, "bbox": [1, 2, 3, 4], "segmentation": SQUARE}] * 2
         read(tmp_path, [records[0], {**records[1], "score": 0.5}], [one])
     with pytest.raises(DataError, match="a list"):

@@ -6,11 +6,13 @@ The spellings are those of spellings.py; `tests/models/test_reading_laws.py` hol
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from html import escape
 from pathlib import Path
+from string import ascii_uppercase
 from textwrap import fill
 
 import numpy as np
@@ -21,7 +23,7 @@ from harness.metrics import choices, letter_readers, numeric, spar, vsi, vstar
 from harness.models.dr2seg.grammar import DR2Seg
 from harness.models.grammar import Item
 from harness.models.pipeline import PromptedModel
-from harness.models.vlm.dialect import names
+from harness.models.vlm.dialect import names as dialects
 from harness.spec import parse
 from harness.stated.intervals import stated_interval
 from harness.stated.letters import stated_letter
@@ -41,72 +43,76 @@ OPTIONS = ("the cat", "the dog", "the cow", "the pig")
 HEAD = """<!-- Written by `python tests/docs/reading.py`. -->
 # Reading responses
 
-How a response becomes an answer, by model and by protocol.
+These rules turn a response into an answer, by model and by protocol.
 
-1. **The thought is cut off.** What follows its last end is read, by every grammar, reader, judge
-   and reward of ours. A thought without an answer is a failed sample. Official code that reads the
-   whole response keeps its rule: the rewards of `visionreasoner`, `seg_zero`, `video_r1`, `spacer`.
-2. **`<answer>…</answer>`** is the answer where there is one. Of several after the thought the first
-   counts for methods whose official code takes the first (VisionReasoner, Seg-Zero and what is
-   built on them, Video-R1, VideoChat-R1, SpaceR, Video-STR, OneThinker), the last for everybody
-   else, and in protocols; a note says so.
-3. **The value or a failure.** A spelling that a reader of ours does not know, or that can be read
-   in two ways, fails; it never becomes another value. Negations and corrections are understood, or
-   fail. Units are passed over, not converted.
-4. **One turn is read.** A prompt that was decoded with the response, and what follows it as the
-   user's next turn, are left out. `Question: …` and `Answer: …` after other text are a failure.
+1. **Reasoning is removed.** All our grammars, readers, judges and rewards read the text after the
+   last end of the reasoning. Reasoning without an answer is a failed sample. Official code that
+   reads the whole response keeps its rule: the rewards of `visionreasoner`, `seg_zero`,
+   `video_r1`, `spacer`.
+2. **`<answer>…</answer>`** holds the answer, if present. If there are several after the reasoning,
+   the first counts for methods whose official code takes the first (VisionReasoner, Seg-Zero and
+   methods based on them, Video-R1, VideoChat-R1, SpaceR, Video-STR, OneThinker). The last counts
+   for all others, and in protocols. A note reports it.
+3. **A response gives its value or a failure.** An unknown or ambiguous spelling fails; it never
+   becomes another value. Negations and corrections are understood, or fail. Units are ignored,
+   not converted.
+4. **One turn is read.** A prompt decoded with the response, and a following user turn, are
+   removed. `Question: …` and `Answer: …` after other text are a failure.
 
-The tables show, for a spelling, what it says, what every reader of ours gives, and beside it what
-official readers give, which are another rule each. – is a failure. **Bold** is another value.
+The tables show for each spelling its meaning, the result of all our readers, and the results of
+official readers. – is a failure. **Bold** is a wrong value.
 """
 THOUGHTS = """
 ## Thoughts
 
-| written by | form | `B` after it | nothing after it | not closed |
+| source | form | `B` after it | nothing after it | not closed |
 | --- | --- | --- | --- | --- |"""
 NUMBERS = """
 ## Numbers
 
-One reader, of `…/strict` protocols and of the models
+All `…/strict` protocols and these models share one reader:
 {models}.
-Two numbers, ranges, bounds and fractions fail, but for a sum that is right and says that it is the
-total. So does a number that counts two things ("3 on the left and 3 on the right"), and one under a
-key of JSON that is not an answer's, beside other keys. `1,500` is one thousand and five hundred,
-`1,5` is one and a half.
+Two numbers, ranges, bounds and fractions fail, except for a correct sum with a stated total. A
+number that counts two things fails ("3 on the left and 3 on the right"), and so does a number under
+another JSON key than the answer's. `1,500` is one thousand five hundred, `1,5` is one and a half.
 
-| response | says | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
+| response | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
 | --- | --- | --- | --- | --- | --- |"""
 LETTERS = """
 ## Options
 
-One reader, of the same models and of `…/strict` protocols. The options are A. the cat, B. the dog,
-C. the cow, D. the pig; strict protocols do not take an option's text for its letter.
+The same models and `…/strict` protocols share one reader. The options are A. the cat, B. the dog,
+C. the cow, D. the pig. Strict protocols do not accept an option's text instead of its letter.
 
-| response | says | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` |
+| response | meaning | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` |
 | --- | --- | --- | --- | --- | --- | --- |"""
 TIMES = """
-## Stretches of time
+## Time intervals
 
-One reader, in seconds; `one_thinker` reads its own `{"time": [s, e]}` alone. Between the two times
-stands "to", a dash, a comma or the like; a start and a duration are read under these keys alone.
+One reader gives seconds; `one_thinker` reads only its own `{"time": [s, e]}`. "to", a dash, a comma
+or a similar word separates the two times. A start and a duration are read only under these keys.
 
-| response | says | ours | `vstar/official` |
+| response | meaning | ours | `vstar/official` |
 | --- | --- | --- | --- |"""
 PLACES = """
 ## Boxes and points
 
-The question is "Where is the dog?". Numbers are read in the model's own coordinates. Each grammar
-has its own form; grammars of boxes that begin with x read two corners too, `(x1,y1),(x2,y2)`, with
-or without Qwen's marks. One wrong object makes the whole response wrong. Failures are also:
+The question is "Where is the dog?". Numbers are in the model's own coordinates. Each grammar has
+its own form. Grammars whose boxes start with x also read two corners, `(x1,y1),(x2,y2)`, with or
+without Qwen's special tokens. One invalid object makes the whole response a failure. So do:
 
-- numbers of another scale: from 0 to 1 where a side has more steps, percent, sizes in pixels where
-  numbers are shares, numbers beyond the canvas by more than 5% of a side (less is clipped);
+- numbers of another scale: from 0 to 1 on a larger canvas, percent, pixels instead of fractions,
+  numbers outside the canvas by more than 5% of a side (less is clipped);
 - another order: `[x, y, width, height]`, `[y1, x1, y2, x2]`, a key `format`;
-- labels of which some have words of the question and others do not. Where none has, they are taken
-  as other words for what was asked;
-- places that words deny, doubt, or give to something else ("to the left of [10, 20, 30, 40]").
+- labels of which only some share words with the question (if none do, they count as synonyms);
+- boxes or points that the text denies, doubts, or assigns to another object ("to the left of
+  [10, 20, 30, 40]").
 
-| response | says | read by |
+Sets of readers that occur often have a letter:
+
+{sets}
+
+| response | meaning | read by |
 | --- | --- | --- |"""
 
 
@@ -115,7 +121,7 @@ def models() -> Iterator[tuple[str, PromptedModel]]:
     for name in plugins.installed_plugins("models"):
         if not plugins.accepts("models", name, "backend"):
             continue
-        for dialect in names() if plugins.accepts("models", name, "dialect") else [""]:
+        for dialect in dialects() if plugins.accepts("models", name, "dialect") else [""]:
             given = f",dialect={dialect}" if dialect else ""
             try:
                 model = plugins.build("models", parse(f"{name}(backend=stored{given})"))
@@ -190,14 +196,20 @@ def rows(
     ours: Callable[[str], object],
     official: Sequence[Callable[[str], object]],
 ) -> Iterator[str]:
-    """Yield a row of a table for each spelling."""
+    """Yield a row for each spelling that readers treat differently, then lists of the others."""
+    agreed: dict[str, list[str]] = {}
     for text, says in table.items():
-        cells = [shown(of(ours, text))]
-        for read in official:
-            value = read(text)
-            known = value is None or value == says
-            cells.append(shown(value) if known else f"**{shown(value)}**")
+        values = [of(ours, text), *(read(text) for read in official)]
+        if all(value == says for value in values):
+            agreed.setdefault(shown(says), []).append(code(text))
+            continue
+        cells = [
+            shown(value) if place == 0 or value is None or value == says else f"**{shown(value)}**"
+            for place, value in enumerate(values)
+        ]
         yield f"| {code(text)} | {shown(says)} | {' | '.join(cells)} |"
+    yield "\nAll readers of the table agree on these spellings:\n"
+    yield from (f"- {value}: {', '.join(texts)}" for value, texts in agreed.items())
 
 
 def _spar_number(text: str) -> float | None:
@@ -221,12 +233,29 @@ def _thoughts() -> Iterator[str]:
         yield f"| {who} | {code(form.replace('{}', '…'))}{about} | {' | '.join(map(shown, said))} |"
 
 
-def _places() -> Iterator[str]:
+def _read_by() -> list[tuple[str, object, str]]:
+    """Return for each spelling of places its text, its meaning and the names of its readers."""
     readers = locators()
-    for table, form in ((spellings.BOXES, BOXES), (spellings.POINTS, POINTS)):
-        for text, says in table.items():
-            read_by = [f"`{name}`" for name, model in readers.items() if places(model, text, form)]
-            yield f"| {code(text)} | {shown(says)} | {', '.join(read_by) or '–'} |"
+    return [
+        (
+            text,
+            says,
+            ", ".join(f"`{name}`" for name, model in readers.items() if places(model, text, form)),
+        )
+        for table, form in ((spellings.BOXES, BOXES), (spellings.POINTS, POINTS))
+        for text, says in table.items()
+    ]
+
+
+def _places() -> Iterator[str]:
+    read_by = _read_by()
+    counts = Counter(names for _, _, names in read_by if "," in names)
+    often = [names for names, count in counts.most_common() if count > 1]
+    letters = dict(zip(often, ascii_uppercase, strict=False))
+    sets = "\n".join(f"- {letter}: {names}" for names, letter in letters.items())
+    yield PLACES.replace("{sets}", sets)
+    for text, says, names in read_by:
+        yield f"| {code(text)} | {shown(says)} | {letters.get(names, names) or '–'} |"
 
 
 def page() -> str:
@@ -251,7 +280,6 @@ def page() -> str:
         *rows(spellings.LETTERS, lambda text: stated_letter(text, "ABCD", OPTIONS), letters),
         TIMES,
         *rows(spellings.TIMES, stated_interval, (_interval,)),
-        PLACES,
         *_places(),
     ]
     return "\n".join(lines) + "\n"

@@ -102,7 +102,7 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path):
     journal = Journal(tmp_path)
     assert set(journal.places) == {"a", "c"}
     assert path.name in journal.repair()[0]
-    with pytest.raises(StoreError, match="The same `harness eval` predicts again"):
+    with pytest.raises(StoreError, match="harness eval"):
         journal.record("b")
     assert set(Journal(tmp_path).places) == {"a", "c"}
 

@@ -294,7 +294,7 @@ def test_clips_are_refused_before_anything_is_loaded(trained, monkeypatch):
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"prefix": "<think>"}, "input_ids"), ({"stop": ("x",)}, "stop texts")],
+    [({"prefix": "<think>"}, "input_ids"), ({"stop": ("x",)}, "stop strings")],
 )
 def test_a_prompt_that_trl_would_make_otherwise_is_refused(trained, monkeypatch, change, said):
     def request(model, sample):
@@ -316,7 +316,7 @@ def test_a_training_that_is_stopped_begins_again(trained, tmp_path, told, died):
     told.dies_at = None
     second = trained("trl")
     assert second.curve == whole.curve and second.rollouts == whole.rollouts
-    assert any("begins again at step 0" in note for note in told.notes)
+    assert any("starts again at step 0" in note for note in told.notes)
 
 
 def test_weights_that_break_leave_no_checkpoint(trained, tmp_path):

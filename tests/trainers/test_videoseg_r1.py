@@ -556,7 +556,9 @@ def test_supervised_questions_about_images_and_in_words_are_evaluations_own(mevi
 def test_a_video_in_which_nothing_shows_is_not_taught(mevis):
     task = replace(mevis, samples=lambda: [track(4, seen=())])
     (left_out,) = supervised(task, 0)[1]
-    assert isinstance(left_out, SkippedSample) and "a frame with what is meant" in left_out.detail
+    assert (
+        isinstance(left_out, SkippedSample) and "a frame that shows the target" in left_out.detail
+    )
 
 
 # difficulty
