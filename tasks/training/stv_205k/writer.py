@@ -74,6 +74,7 @@ def _clip(scene: Scene, place: int, root: Path) -> Iterator[tuple[dict[str, Any]
     for clip, frames in ((f"{name}/0", range(scene.frames)), (f"{name}/0/{still}", [still])):
         is_video = len(frames) > 1
         graph = _graph(scene, frames) if in_metres else []
+        named = {node["category"] for entry in graph for node in entry["nodes"]}
         for kind, text, answer, frame in _questions(scene, frames, in_metres=in_metres):
             question = {
                 "problem_id": f"{clip}/{kind}-0",
@@ -87,7 +88,7 @@ def _clip(scene: Scene, place: int, root: Path) -> Iterator[tuple[dict[str, Any]
                 "rate": float(shapes.RATE),
                 "size": [scene.width, scene.height],
                 "frame": frame if is_video else None,
-                "objects": sorted({node["category"] for each in graph for node in each["nodes"]}),
+                "objects": sorted(named),
             }
             yield question, graph
 
@@ -98,7 +99,7 @@ def _questions(scene: Scene, frames: Sequence[int], *, in_metres: bool) -> Itera
     shown = [frame for frame in visible_frames(scene, index) if frame in frames]
     first, last = shown[0], shown[-1]
     start, end = (Box(*edges(visible_masks(scene, frame)[index])) for frame in (first, last))
-    seen = {k for k, _ in called(scene) if set(visible_frames(scene, k)) & {*frames}}
+    seen = [k for k, _ in called(scene) if set(visible_frames(scene, k)) & {*frames}]
     yield "object_counting", "How many objects are there?", float(len(seen)), None
     at = "" if len(frames) == 1 else f" at {last} s"
     where = f"Where is the {words}{at}? Give its bounding box"

@@ -21,7 +21,7 @@ def stv(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(stv):
+def samples(stv):
     return list(stv_205k(stv).samples())
 
 
@@ -30,60 +30,60 @@ def copy(stv, tmp_path):
     return shutil.copytree(stv, tmp_path / "copy")
 
 
-def test_all_eight_types_of_questions_are_asked_in_all_forms(found):
-    assert {one.target.extra["task"] for one in found} == set(KINDS)
-    assert {one.target.extra["source"] for one in found} == {"tao", "kitti", "scannet"}
-    forms = {str(one.query.form) for one in found}
+def test_all_eight_types_of_questions_are_asked_in_all_forms(samples):
+    assert {sample.target.extra["task"] for sample in samples} == set(KINDS)
+    assert {sample.target.extra["source"] for sample in samples} == {"tao", "kitti", "scannet"}
+    forms = {str(sample.query.form) for sample in samples}
     assert forms == {"choice", "number", "boxes", "box_3d"}
-    assert {one.categories["medium"] for one in found} == {"image", "video"}
-    for one in found:
-        assert (len(one.query.media[0]) > 1) == (one.categories["medium"] == "video")
+    assert {sample.categories["medium"] for sample in samples} == {"image", "video"}
+    for sample in samples:
+        assert (len(sample.query.media[0]) > 1) == (sample.categories["medium"] == "video")
 
 
 def test_the_task_has_no_problem_and_its_subset_is_uniform(stv):
     task = stv_205k(stv)
     assert not list(task.check())
-    rl = Counter(one.target.extra["task"] for one in stv_205k(stv, split="rl").samples())
-    there = Counter(one.categories["task"] for one in task.samples())
+    rl = Counter(sample.target.extra["task"] for sample in stv_205k(stv, split="rl").samples())
+    there = Counter(sample.categories["task"] for sample in task.samples())
     assert rl.total() == RL
     free = [rl[kind] for kind in KINDS if rl[kind] < there[kind]]
     assert max(rl.values()) - min(free) <= 1
     only = stv_205k(stv, part="displacement").samples()
-    assert {one.target.extra["task"] for one in only} == {"displacement"}
+    assert {sample.target.extra["task"] for sample in only} == {"displacement"}
 
 
-def test_numbers_in_metres_follow_from_the_graphs(found):
+def test_numbers_in_metres_follow_from_the_graphs(samples):
     """A displacement lies between the first and the last place of one thing."""
     checked = 0
-    for one in found:
-        if one.target.extra["task"] == "displacement":
+    for sample in samples:
+        if sample.target.extra["task"] == "displacement":
             places = {}
-            for frame in one.target.extra["graphs"]:
+            for frame in sample.target.extra["graphs"]:
                 for node in frame["nodes"]:
                     places.setdefault(node["category"], []).append(node["centre"])
-            (name,) = (words for words in places if f"the {words} move" in one.query.text)
+            (name,) = (words for words in places if f"the {words} move" in sample.query.text)
             first, last = places[name][0], places[name][-1]
             away = sum((a - b) ** 2 for a, b in zip(first, last, strict=True)) ** 0.5
-            assert one.target.answer.number == pytest.approx(away, abs=0.01)
+            assert sample.target.answer.number == pytest.approx(away, abs=0.01)
             checked += 1
     assert checked >= 2
 
 
-def test_questions_name_the_objects_of_their_graph(found):
-    for one in found:
-        graphs = one.target.extra.get("graphs", [])
+def test_questions_name_the_objects_of_their_graph(samples):
+    for sample in samples:
+        graphs = sample.target.extra.get("graphs", [])
         known = {node["category"] for frame in graphs for node in frame["nodes"]}
-        assert set(one.query.objects) == known
-        assert all(frame["frame"] < len(one.query.media[0]) for frame in graphs)
-        assert (one.target.extra["source"] != "tao") or not graphs
+        assert set(sample.query.objects) == known
+        assert all(frame["frame"] < len(sample.query.media[0]) for frame in graphs)
+        assert (sample.target.extra["source"] != "tao") or not graphs
 
 
-def test_the_trainer_reads_the_same_graphs_from_the_file(found, stv):
+def test_the_trainer_reads_the_same_graphs_from_the_file(samples, stv):
     from_file = read_graphs(stv / "stv_205k" / "graphs.jsonl")
-    with_graphs = [one for one in found if "graphs" in one.target.extra]
-    assert set(from_file) == {one.id for one in with_graphs}
-    for one in with_graphs:
-        assert from_file[one.id] == one.target.extra["graphs"]
+    with_graphs = [sample for sample in samples if "graphs" in sample.target.extra]
+    assert set(from_file) == {sample.id for sample in with_graphs}
+    for sample in with_graphs:
+        assert from_file[sample.id] == sample.target.extra["graphs"]
 
 
 def test_a_line_that_is_wrong_is_named_by_check(copy):
@@ -95,7 +95,7 @@ def test_a_line_that_is_wrong_is_named_by_check(copy):
     wrong[2]["size"] = [1, 1]
     text = "\n".join([*map(json.dumps, wrong), *rows[3:]])
     path.write_text(text, encoding="utf-8")
-    problems = [one.message for one in stv_205k(copy).check()]
+    problems = [sample.message for sample in stv_205k(copy).check()]
     assert len(problems) == 3
     for problem, word in zip(problems, ("task", "rate", "size"), strict=True):
         assert f"'{word}'" in problem
