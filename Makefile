@@ -30,7 +30,7 @@ TRL ?= 1.16.0
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
-LINTED := harness tasks models trainers leaderboards tests benchmarks examples
+LINTED := harness tasks models trainers leaderboards tests benchmarks examples hatch_build.py
 
 .PHONY: demo site pages test tests test-slow test-learning test-parts test-trl rehearse mutants core-without-torch check docs \
 	dist learning clean
