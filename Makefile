@@ -30,7 +30,7 @@ TRL ?= 1.16.0
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
-LINTED := harness tasks models trainers leaderboards tests benchmarks examples
+LINTED := harness tasks models trainers leaderboards tests benchmarks examples hatch_build.py
 
 .PHONY: demo site pages test tests test-slow test-learning test-parts test-trl rehearse mutants core-without-torch check docs \
 	dist learning clean
@@ -130,9 +130,9 @@ $(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e ".[torch]"
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml examples/pocket/pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml examples/pocket/pyproject.toml examples/stv/pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,db,completion,dev]"
-	$(PIP) --no-deps -e examples/pocket
+	$(PIP) --no-deps -e examples/pocket -e examples/stv
 	$(PIP) --no-deps dashscope==2.0.2  # Qwen's vocabulary, a file that tests of published sizes read
 	@touch $@ $(VENV)/.torch
 

@@ -4,7 +4,11 @@ The names below are the public interface (docs/api.md); each is imported when it
 that `import harness` costs nothing. What plugins build on is documented in docs/plugins.md.
 """
 
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -108,3 +112,28 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     """List the public names, imported or not."""
     return sorted({*globals(), *__all__})
+
+
+class _RoomFinder:
+    """Find rooms beside the package: a clone or an archive may lack the links to their folders."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        """Return the place of a room; None: the module is not a room.
+
+        Raises:
+            ModuleNotFoundError: the room is missing.
+        """
+        package, _, room = name.rpartition(".")
+        if package != "harness" or room not in ("tasks", "models", "trainers", "leaderboards"):
+            return None
+        module = Path(__file__).parents[1] / room / "__init__.py"
+        if not module.is_file():
+            raise ModuleNotFoundError(
+                f"{name}: expected its folder at {module.parent}, found none. "
+                "Clone the repository again, or install the package again.",
+                name=name,
+            )
+        return spec_from_file_location(name, module)
+
+
+sys.meta_path.append(_RoomFinder())  # at the end: a folder inside the package comes first

@@ -48,7 +48,7 @@ def _jpeg_ends(file: BinaryIO) -> bool:
     file.seek(max(0, size - TAIL))
     if file.read().rstrip(b"\0").endswith(JPEG_END):
         return True
-    return any(code == JPEG_END[1:] for code, _, _ in _segments(_content(file)))
+    return any(code == JPEG_END[1:] for code, _, _ in jpeg_segments(_content(file)))
 
 
 def _has_hole(file: BinaryIO) -> bool:
@@ -62,7 +62,7 @@ def _has_hole(file: BinaryIO) -> bool:
         return False
     first: dict[int, int] = {}  # the symbol whose code is all zeros, by class and table
     is_sequential = False
-    for code, segment, end in _segments(data):
+    for code, segment, end in jpeg_segments(data):
         if code in SEQUENTIAL:
             is_sequential = True
         elif code == TABLES:
@@ -87,7 +87,7 @@ def _first_symbols(segment: bytes) -> dict[int, int]:
     return first
 
 
-def _segments(data: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+def jpeg_segments(data: bytes) -> Iterator[tuple[bytes, bytes, int]]:
     """Yield the code, the content and the end of each segment of a JPEG to its end marker.
 
     A preview in a segment, which has an end of its own, is passed over with it.

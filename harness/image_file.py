@@ -153,9 +153,9 @@ def read_header(source: Path | io.BytesIO, name: str) -> Header:
         try:
             with _file(source) as file, Image.open(file, formats=FORMATS) as found:
                 check_size(found.height, found.width, what)
-                turned = _orientation(found) in TURNED
+                turned = orientation(found) in TURNED
                 size = (found.height, found.width) if turned else (found.width, found.height)
-                return Header(size, tuple(_conversions(found)))
+                return Header(size, tuple(image_conversions(found)))
         except MaskError as error:
             raise MediaError(str(error)) from error
         except UnidentifiedImageError as error:
@@ -166,7 +166,7 @@ def read_header(source: Path | io.BytesIO, name: str) -> Header:
             raise OSError("a file that is not an image") from error
 
 
-def _conversions(image: ImageFile.ImageFile) -> Iterator[str]:
+def image_conversions(image: ImageFile.ImageFile) -> Iterator[str]:
     """Return the losses when an image is shown, by its header."""
     if image.has_transparency_data:
         yield TRANSPARENT
@@ -224,8 +224,8 @@ def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
     return nullcontext(source) if isinstance(source, io.BytesIO) else open_regular(source)
 
 
-def _orientation(found: Image.Image) -> int | None:
-    """The orientation tag, without decoding: Pillow reads a whole PNG to look for one."""
+def orientation(found: Image.Image) -> int | None:
+    """The orientation tag, 1 to 8, without decoding: Pillow reads a whole PNG to look for one."""
     if found.format == "PNG" and "exif" not in found.info:
         return None
     return found.getexif().get(EXIF_ORIENTATION)

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.errors import MediaError
-from harness.files import content_hash
+from harness.files import content_hash, open_regular
 from harness.image_file import Frame as Frame
 from harness.image_file import decode_image, read_header
+from harness.plain_image import PlainImage, plain_image
 
 
 class Loader(Protocol):
@@ -126,6 +127,18 @@ class Media:
                 found=f"{frame.shape[1]} × {frame.shape[0]}",
             )
         return frame
+
+    def plain_file(self, index: int) -> PlainImage | None:
+        """Return the encoded file of one frame, without metadata, where decoding it gives `frame`.
+
+        None where the frame is held in memory or in a video's file, or where `decode_image` does
+        more than decode.
+        """
+        loader = self._load[index]
+        if not isinstance(loader, _FileLoader | _BytesLoader):
+            return None
+        image = plain_image(loader.encoded())
+        return image if image is not None and image.size == self._size else None
 
     def _loader(self, index: int) -> "Loader":
         return self._load[index]
@@ -271,6 +284,14 @@ class _FileLoader:
     def __call__(self) -> Frame:
         return decode_image(self.path, str(self.path))
 
+    def encoded(self) -> bytes:
+        """Read the file; nothing, where it cannot be read, which `decode_image` says."""
+        try:
+            with open_regular(self.path) as file:
+                return file.read()
+        except OSError:
+            return b""
+
 
 class _NotKept:
     """A loader whose frame is not worth keeping in the cache."""
@@ -286,6 +307,10 @@ class _BytesLoader(_NotKept):
 
     def __call__(self) -> Frame:
         return decode_image(io.BytesIO(self.data), self.name)
+
+    def encoded(self) -> bytes:
+        """Return the file's bytes."""
+        return self.data
 
 
 @dataclass(frozen=True, slots=True, eq=False)

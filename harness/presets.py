@@ -20,13 +20,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UnknownPlugin, UsageError
 from harness.spec import Spec, Value, parse
 
-FOLDER = Path(__file__).parent / "models" / "presets"
+FOLDER = Path(str(files("harness.models"))) / "presets"
 SLOT = re.compile(r"\{(\w+)\}\Z")
 """An argument that has to be given."""
 INNER = ("base", "model")

@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from importlib.resources import files
 from pathlib import Path
 
 from harness.cli.output import note, say, tell, write_text
@@ -9,13 +10,12 @@ from harness.cli.spec_arguments import require
 from harness.errors import UsageError, one_line
 from harness.record import Run, no_run, runs_below
 
-TEMPLATE = Path(__file__).parent.parent / "leaderboards" / "rescore.yml"
-
 
 def publish(arguments: Namespace) -> int:
     """Write publications, or check and re-score them; exit code 1 if one is not what it says."""
     if arguments.workflow is not None:
-        write_text(arguments.workflow, TEMPLATE.read_text())
+        template = files("harness.leaderboards").joinpath("rescore.yml")
+        write_text(arguments.workflow, template.read_text("utf-8"))
         print(arguments.workflow)
         if not (arguments.runs or arguments.check):
             return 0

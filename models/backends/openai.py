@@ -12,7 +12,7 @@ run, as README.md of this folder lists it.
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -254,12 +254,17 @@ def openai(
         keeps_sizes=network.keeps_clip_sizes,
     )
 
-    def ask(request: ChatRequest) -> ChatResponse:
-        answering, answer = endpoint.post("/chat/completions", form.body(request))
-        served = answer.get("model")
-        check_model(served, wanted=name, url=answering.url)
-        response = read_answer(answer, request, network)
-        return replace(response, model=served) if isinstance(served, str) else response
+    def prepare(request: ChatRequest) -> Callable[[], ChatResponse]:
+        body = form.body(request)
+
+        def ask() -> ChatResponse:
+            answering, answer = endpoint.post("/chat/completions", body)
+            served = answer.get("model")
+            check_model(served, wanted=name, url=answering.url)
+            response = read_answer(answer, request, network)
+            return replace(response, model=served) if isinstance(served, str) else response
+
+        return ask
 
     return OpenAIChat(
         address=endpoint.url if base_url else ADDRESS,
@@ -268,7 +273,7 @@ def openai(
         remote_processor=network,
         session=Session(
             endpoint=endpoint,
-            ask=ask,
+            prepare=prepare,
             pace=RateLimiter(start=START, limit=options.concurrency),
             retries=options.retries,
             wait=options.wait,

@@ -8,8 +8,9 @@ is paid for twice, and no failure is waited for twice.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import SimpleQueue
 from typing import TypeAlias, TypeVar
 
@@ -23,6 +24,7 @@ from harness.models.multi_turn import ConversationScheduler, question
 ENDING = (UsageError, MissingDependency)
 """Errors that end a run: the next request would fare no better."""
 
+AHEAD = 4  # requests that are encoded while they wait for a place
 REMEMBERED = 4096  # results of calls that failed, the oldest of which are forgotten
 GIVE_UP = 20
 """Requests in a row that fail, retries and all, before the run is ended."""
@@ -47,13 +49,15 @@ class Session:
     """One process's requests to its servers. Safe to use from several threads."""
 
     endpoint: EndpointPool
-    ask: Callable[[ChatRequest], ChatResponse]
-    """Sends one request to a server, once."""
+    prepare: Callable[[ChatRequest], Callable[[], ChatResponse]]
+    """Encodes a request; returns the function that sends it, once a call."""
     pace: RateLimiter
     retries: int
     wait: float
     """Seconds before the first try again; see `back_off`."""
     spent: ServerUsage = ServerUsage()
+    _prepared: threading.Semaphore = field(default_factory=partial(threading.Semaphore, AHEAD))
+    """Places for requests that are encoded and not sent, so that few are held in memory."""
     _failed_in_a_row: int = 0
     _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
     _under_way: set[threading.Event] = field(default_factory=set)
@@ -70,18 +74,24 @@ class Session:
         with self._lock:
             self._halted = False
             self._remembered.clear()
-        return self._with_retries(once, stop)
+        return self._with_retries(lambda: once, stop)
 
-    def _with_retries(self, once: Callable[[], T], stop: threading.Event) -> T:
-        """Return the result of `once`, tried again as often as the settings say.
+    def _with_retries(self, prepare: Callable[[], Callable[[], T]], stop: threading.Event) -> T:
+        """Return the result of the call that `prepare` returns, tried as often as the settings say.
+
+        A few calls are prepared while the requests under way are answered.
 
         Raises:
             ServerError: every try failed.
             Stopped: `stop` was set.
         """
+        once: Callable[[], T] | None = None
         for attempt in range(self.retries + 1):
             try:
-                with self.pace.turn(stop) as began:
+                with ExitStack() as turn:
+                    with self._prepared:
+                        once = once or prepare()
+                        began = turn.enter_context(self.pace.turn(stop))
                     answer = once()
             except RetryableError as fault:
                 if fault.crowded:
@@ -231,7 +241,7 @@ class Session:
         if known is not None:
             return known
         try:
-            response = self._with_retries(lambda: self.ask(request), stop)
+            response = self._with_retries(lambda: self.prepare(request), stop)
         except ENDING:
             raise
         except ServerError as error:

@@ -1,8 +1,9 @@
 """Number of requests under way at once, and the wait before the next try.
 
-Additive increase, multiplicative decrease (Chiu and Jain 1989): each round that goes well allows
-one request more, a server that is crowded halves them. What was under way already when they were
-halved says nothing new, and halves nothing.
+Slow start, then additive increase and multiplicative decrease, as TCP has them (Jacobson 1988; Chiu
+and Jain 1989): until the server is crowded for the first time each round that goes well doubles
+the requests, afterwards it allows one more; a server that is crowded halves them. What was under
+way already when they were halved says nothing new, and halves nothing.
 """
 
 import random
@@ -50,12 +51,14 @@ class RateLimiter:
         finally:
             with self._changed:
                 self._busy -= 1
-                self._changed.notify_all()
+                self._changed.notify()
 
     def went_well(self) -> None:
         """One request was answered."""
         with self._changed:
-            self.limit = min(float(self.most), self.limit + 1.0 / self.limit)
+            more = 1.0 / self.limit if self._halved else 1.0
+            self.limit = min(float(self.most), self.limit + more)
+            self._changed.notify()
 
     def was_crowded(self, began: float, *, wait: float | None = None) -> None:
         """A request that began then met a crowded server, which asks to wait."""

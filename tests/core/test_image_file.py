@@ -29,7 +29,6 @@ from harness.models.backends.openai import openai
 from harness.models.external.exchange import lay_out
 from harness.tasks.pointing.task import read_levels
 from harness.tasks.segmentation.task import read_mask_image
-from harness.tasks.training.stv.scannet import _depth
 from harness.types import AnswerForm, Query
 
 WIDTH, HEIGHT = 16, 12
@@ -316,16 +315,6 @@ def test_a_mask_that_readers_differ_in_is_refused(tmp_path, form):
     for reader in (read_mask_image, lambda path: read_levels(path, str(path))):
         with pytest.raises(DataError, match=str(path)):
             reader(path)
-
-
-def test_depth_maps_keep_their_sixteen_bits_or_are_refused(tmp_path):
-    path = tmp_path / "0.png"
-    path.write_bytes(png(16, 0, np.full((HEIGHT, WIDTH), 1234, ">u2")))
-    assert _depth(path)[0, 0] == 1.234
-    for form in ("L", "RGB", "P", "L of 2 bits", "RGB of 16 bits"):
-        path.write_bytes(SHOWN[form][0])
-        with pytest.raises(DataError, match="thousandths"):
-            _depth(path)
 
 
 def test_a_run_and_the_check_of_its_data_count_what_is_lost(tmp_path, capsys):

@@ -273,8 +273,10 @@ def test_png_loses_nothing_and_jpeg_is_smaller():
 
     from PIL import Image
 
-    assert (np.array(Image.open(io.BytesIO(encode_image(noise, None)))) == noise).all()
-    assert len(encode_image(noise, 50)) < len(encode_image(noise, None))
+    kind, png = encode_image(noise, None)
+    assert kind == "png" and (np.array(Image.open(io.BytesIO(png))) == noise).all()
+    kind, jpeg = encode_image(noise, 50)
+    assert kind == "jpeg" and len(jpeg) < len(png)
     with serving(Scripted()) as served:
         reached(served, quality=90).generate([one()])
     assert "data:image/jpeg;base64," in json.dumps(served.asked[0])
@@ -360,19 +362,23 @@ def test_requests_are_under_way_at_once_and_no_more_than_allowed():
     assert took < 24 * 0.05 * 0.9
 
 
-def test_the_pace_grows_by_one_a_round_and_halves_once_a_crowd():
+def test_the_pace_doubles_until_a_crowd_then_grows_by_one_a_round_and_halves_once_a_crowd():
     pace = RateLimiter(start=4, limit=10)
     with pace.turn(threading.Event()) as began:
         pass
     for _ in range(4):
         pace.went_well()
+    assert pace.limit == 8
+    pace.was_crowded(began)
+    pace.was_crowded(began)
+    assert pace.limit == 4
+    for _ in range(4):
+        pace.went_well()
     assert 4.8 < pace.limit < 5.1
-    pace.was_crowded(began)
-    pace.was_crowded(began)
-    assert 2.4 < pace.limit < 2.6
-    with pace.turn(threading.Event()) as later:
-        pace.was_crowded(later)
-    assert pace.limit < 1.3
+    for half in (2.5, 1.25):
+        with pace.turn(threading.Event()) as later:
+            pace.was_crowded(later)
+        assert pace.limit == pytest.approx(half, abs=0.1)
     for _ in range(1000):
         pace.went_well()
     assert pace.limit == 10

@@ -277,7 +277,7 @@ def test_what_begins_while_all_is_halted_is_given_up_until_another_run_begins():
         requested.append(request)
         return Scripted().generate([request])[0]
 
-    session.ask = ask
+    session.prepare = lambda request: lambda: ask(request)
     session.halt()  # between a run's look whether it ends, and the request that it then begins
     with pytest.raises(CallCancelled):
         session.responses([REQUEST])
@@ -297,7 +297,7 @@ def test_what_one_run_remembers_is_asked_again_by_the_next():
             raise ModelError("request", expected="one that it takes", found="status 400")
         return Scripted().generate([request])[0]
 
-    session.ask = ask
+    session.prepare = lambda request: lambda: ask(request)
     for run in (1, 2):
         session.with_retries(lambda: {}, threading.Event())
         with pytest.raises(ModelError):
@@ -316,7 +316,7 @@ def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
         session.halt()
         raise RetryableError("busy")
 
-    session.ask = ask
+    session.prepare = lambda request: lambda: ask(request)
     with pytest.raises(CallCancelled):
         session.responses([REQUEST])
     assert len(tries) == 1

@@ -528,50 +528,15 @@ def corrected(modules: Modules) -> Iterator[str]:
     yield from raises("p is NaN", lambda: modules.holm.holm({1: math.nan}))
 
 
-def planned(modules: Modules) -> Iterator[str]:
+def detectable(modules: Modules) -> Iterator[str]:
     """Bloom's multipliers: 2.80 for many groups, 3.145 with 9 degrees of freedom."""
     found = modules.power.minimum_detectable(0.02)
     yield from differ("z", found, 0.02 * 2.80159, within=1e-5)
     found = modules.power.minimum_detectable(1, level=0.9, power=0.9)
     yield from differ("level and power", found, 1.64485 + 1.28155, within=1e-5)
-    values = [0.1, 0.9, 0.4, 0.4, 0.8, 0.3, 0.7, 0.2, 0.6, 0.5]
-    units = [unit(i, i, giou=Mean(v), length=Corpus((v,))) for i, v in enumerate(values)]
-    deviation = np.std(values, ddof=1)
-    mean = Metric("length", corpus=lambda items: sum(items) / len(items))
-    for metrics in ((GIOU,), (mean,)):
-
-        def planned(metrics=metrics, **given):
-            return modules.power.planned_detectable(metrics, units, name=metrics[0].name, **given)
-
-        t = 2.26216 + 0.88340  # 9 degrees
-        yield from differ("as many", planned(), t * deviation * math.sqrt(2 / 10), within=1e-5)
-        big = 2.80159 * deviation * math.sqrt(2 * 0.25 / 40000)
-        yield from differ("more", planned(groups=40000, correlation=0.75), big, within=1e-4)
-    needed = modules.power.groups_needed((GIOU,), units, name="giou", difference=0.1)
-
-    def sees(groups):
-        return modules.power.planned_detectable((GIOU,), units, name="giou", groups=groups) <= 0.1
-
-    yield from differ("groups needed", [sees(needed), sees(needed - 1)], [True, False])
-    same = modules.power.groups_needed((GIOU,), units, name="giou", difference=1, correlation=1)
-    yield from differ("no spread", same, 2)
-    alone = modules.power.planned_detectable((GIOU,), units[:1], name="giou")
-    yield from differ("one group", alone, None)
-    for what, given in {
-        "correlation": {"correlation": 1.1},
-        "groups": {"groups": 1},
-        "power": {"power": 1.0},
-    }.items():
-        yield from raises(
-            what,
-            lambda given=given: modules.power.planned_detectable(
-                (GIOU,), units, name="giou", **given
-            ),
-        )
-    yield from raises(
-        "no difference",
-        lambda: modules.power.groups_needed((GIOU,), units, name="giou", difference=0.0),
-    )
+    found = modules.power.minimum_detectable(1, degrees=9)
+    yield from differ("t", found, 2.26216 + 0.88340, within=1e-5)
+    yield from raises("power", lambda: modules.power.minimum_detectable(1, power=1.0))
 
 
 def choices_of_k(modules: Modules) -> Iterator[str]:
@@ -753,7 +718,7 @@ CHECKS: dict[str, Check] = {
         directions,
         answers_lost,
         corrected,
-        planned,
+        detectable,
         choices_of_k,
         analysis_of_variance,
         alternating,

@@ -1,7 +1,7 @@
 """STV-205k (Video-STR, 2025): eight types of questions of space and time, from three data sets.
 
-The set is built by `python -m harness.tasks.training.stv --data ROOT` from TAO, KITTI tracking and
-ScanNet, into `ROOT/stv_205k`. A line of `questions.jsonl`, whose images lie below ROOT:
+The package in `examples/stv` builds the set from TAO, KITTI tracking and ScanNet, into
+`ROOT/stv_205k`. A line of `questions.jsonl`, whose images lie below ROOT:
 
     {"problem_id": "kitti/0001/0/relative_distance-0", "problem": "At 1.5 s, from the center points
      of the car and the cyclist, what is the direct distance separating them in meters?",
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from harness.errors import DataError, MediaError
 from harness.layout import field, file, folder, path_inside
@@ -28,9 +28,11 @@ from harness.tasks.qa.task import QuestionFormat, question_task
 from harness.tasks.rvos.videos import refuse_missing
 from harness.tasks.training.questions import FORMS, read_questions
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
-from harness.tasks.training.stv.drafts import KINDS
 
-FIX = "`python -m harness.tasks.training.stv --data ROOT` builds it; see the card."
+FIX = (
+    "Build it with `python -m stv_builder --data ROOT`, which `pip install ./examples/stv` in a "
+    "checkout installs."
+)
 ASKED = ("multiple choice", "numerical", "IoU", "IoU 3D")
 Part = Literal[
     "all",
@@ -43,6 +45,8 @@ Part = Literal[
     "object_localization",
     "displacement",
 ]
+KINDS = get_args(Part)[1:]
+"""The eight types of questions, in the paper's order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,188 @@
-"""The generated world in the layouts of TAO, KITTI tracking and ScanNet, and the set of it."""
+"""Videos of the generated world in STV-205k's layout: eight types of questions, and graphs.
 
+A thing is a plate that faces a pinhole camera at rest; its order of depth becomes metres. Sets from
+the files of TAO, KITTI and ScanNet are built by the package in `examples/stv`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, zip_longest
+from math import dist
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
-from harness.tasks.training.stv.build import BuildSettings, build
-from harness.tasks.training.stv_205k.raw_kitti import write_kitti
-from harness.tasks.training.stv_205k.raw_scannet import write_scannet
-from harness.tasks.training.stv_205k.raw_tao import write_tao
-from harness.tasks.training.stv_205k.street import FRAMES, street
+from harness.tasks.qa.answer_text import digits
+from harness.tasks.qa.options import lettered
+from harness.tasks.rvos.writing import write_lines
+from harness.tasks.spatial import shapes
+from harness.types import Box, Box3D
+from harness.world.encode import write_jpeg
+from harness.world.qa_video import visible_frames
+from harness.world.quiz import QA, called
+from harness.world.raster import edges, extents, render, visible_masks
+from harness.world.scene import Scene
 from harness.world.shapes import World
 
-MAX_SCENES = 3  # scenes of each source
+MAX_SCENES = 3  # of each source
+RL = 24  # questions of the subset for reinforcement learning
+FOCAL = 200.0  # pixels
+NEAREST, APART, THICK = 8.0, 4.0, 0.1  # metres: of the nearest thing, to the next, of each
+SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "tao": ("tao/{}", "tao/frames/train/shapes/{:05d}"),
+        "kitti": ("kitti/{:04d}", "kitti_tracking/training/image_02/{:04d}"),
+        "scannet": ("scannet/scene{:04d}_00", "scannet/scans/scene{:04d}_00/color"),
+    }
+)
+"""Name and folder of a clip of each source, by its number; TAO has no depth."""
 
-
-def settings(seed: int) -> BuildSettings:
-    """Return the settings for scenes, which are short: every frame of them is used."""
-    return BuildSettings(
-        seed=seed, kitti_step=1, scannet_step=1, frames=FRAMES, per_clip=1, images=1, rl=24
-    )
+Graph: TypeAlias = list[dict[str, Any]]
+Asked: TypeAlias = tuple[str, str, QA | float | Box | Box3D, int | None]
+"""Type, text, answer, and the frame of the answer if it belongs to one."""
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/{tao,kitti_tracking,scannet}` and build `root/stv_205k` of them.
+    """Write clips of each source below `root`, and `root/stv_205k` with their questions.
 
-    Scenes are composed for this set: those of the world's families rarely allow every question.
+    Each clip is asked about as a video, and one of its frames as an image.
     """
-    indices = range(min(MAX_SCENES, world.size))
-    write_tao(root, [street(world.seed, index) for index in indices])
-    write_kitti(root, [street(world.seed, MAX_SCENES + index) for index in indices])
-    write_scannet(root, indices, seed=world.seed)
-    build(root, root / "stv_205k", settings(world.seed))
+    scenes = world.scenes("qa_video", "train")[: MAX_SCENES * len(SOURCES)]
+    lines = [line for place, scene in enumerate(scenes) for line in _clip(scene, place, root)]
+    ids: dict[str, list[str]] = {}
+    for question, _ in lines:
+        ids.setdefault(question["task"], []).append(question["problem_id"])
+    folder = root / "stv_205k"
+    folder.mkdir()
+    write_lines(folder / "questions.jsonl", [question for question, _ in lines])
+    graphs = [{"id": row["problem_id"], "graphs": graph} for row, graph in lines if graph]
+    write_lines(folder / "graphs.jsonl", graphs)
+    in_turn = filter(None, chain.from_iterable(zip_longest(*ids.values())))
+    listed = "".join(f"{name}\n" for name in islice(in_turn, RL))
+    (folder / "rl_ids.txt").write_text(listed, encoding="utf-8", newline="\n")
+
+
+def _clip(scene: Scene, place: int, root: Path) -> Iterator[tuple[dict[str, Any], Graph]]:
+    """Write the frames of a scene; yield its questions, each with its graph."""
+    source = tuple(SOURCES)[place % len(SOURCES)]
+    name, folder = (pattern.format(place // len(SOURCES)) for pattern in SOURCES[source])
+    files = [f"{folder}/{frame:06d}.jpg" for frame in range(scene.frames)]
+    (root / folder).mkdir(parents=True)
+    for number, file in enumerate(files):
+        write_jpeg(root / file, render(scene, number))
+    in_metres = source != "tao"
+    still = visible_frames(scene, _subject(scene)[0])[0]
+    for clip, frames in ((f"{name}/0", range(scene.frames)), (f"{name}/0/{still}", [still])):
+        is_video = len(frames) > 1
+        graph = _graph(scene, frames) if in_metres else []
+        named = {node["category"] for entry in graph for node in entry["nodes"]}
+        for kind, text, answer, frame in _questions(scene, frames, in_metres=in_metres):
+            question = {
+                "problem_id": f"{clip}/{kind}-0",
+                "problem": text,
+                "data_type": "video" if is_video else "image",
+                **_solution(answer),
+                "data_source": "STV-205k",
+                "task": kind,
+                "source": source,
+                "frames": [files[shown] for shown in frames],
+                "rate": float(shapes.RATE),
+                "size": [scene.width, scene.height],
+                "frame": frame if is_video else None,
+                "objects": sorted(named),
+            }
+            yield question, graph
+
+
+def _questions(scene: Scene, frames: Sequence[int], *, in_metres: bool) -> Iterator[Asked]:
+    """Yield the questions about frames of a scene; sources with depth have those in metres."""
+    index, words = _subject(scene)
+    shown = [frame for frame in visible_frames(scene, index) if frame in frames]
+    first, last = shown[0], shown[-1]
+    start, end = (Box(*edges(visible_masks(scene, frame)[index])) for frame in (first, last))
+    seen = [k for k, _ in called(scene) if set(visible_frames(scene, k)) & {*frames}]
+    yield "object_counting", "How many objects are there?", float(len(seen)), None
+    at = "" if len(frames) == 1 else f" at {last} s"
+    where = f"Where is the {words}{at}? Give its bounding box"
+    if in_metres:
+        sides = _sides(scene, index)
+        text = f"{where} in camera coordinates: [x, y, z, width, height, length] in meters."
+        yield "object_localization", text, Box3D(*_centre(scene, index, last), *sides), last
+        text = f"How long is the longest side of the {words}, in meters?"
+        yield "object_size", text, max(sides), None
+    else:
+        yield "object_localization", f"{where}.", end, last
+    if len(frames) == 1:
+        return
+    direction, order = shapes.quadrant(scene), shapes.appearance(scene)
+    yield "relative_direction", direction.text, direction, 0
+    yield "appearance_order", order.text, order, None
+    text = (
+        f"The bounding box of the {words} is {_text(start)} at {first} s. Where is it at {last} s?"
+    )
+    yield "motion_tracking", text, end, last
+    if in_metres:
+        moved = dist(*(_centre(scene, index, frame) for frame in (first, last)))
+        text = f"How far does the {words} move from {first} s to {last} s, in meters?"
+        yield "displacement", text, moved, None
+        one, other = shapes.pair(scene)
+        apart = dist(*(_centre(scene, thing, 0) for thing, _ in (one, other)))
+        text = f"How far apart are the {one[1]} and the {other[1]} at 0 s, in meters?"
+        yield "relative_distance", text, apart, 0
+
+
+def _solution(answer: QA | float | Box | Box3D) -> dict[str, object]:
+    """Return the fields of a line that say what is asked for, and the answer."""
+    options: list[str] = []
+    match answer:
+        case QA():
+            form, text, options = "multiple choice", answer.letter, lettered(answer.options)
+        case Box():
+            form, text = "IoU", _text(answer)
+        case Box3D():
+            form, text = "IoU 3D", _text(answer)
+        case number:
+            form, text = "numerical", digits(round(number, 2))
+    return {"problem_type": form, "options": options, "solution": f"<answer>{text}</answer>"}
+
+
+def _text(box: Box | Box3D) -> str:
+    return str([round(side, 2) for side in box])
+
+
+def _subject(scene: Scene) -> tuple[int, str]:
+    """Return the fastest thing, and its words."""
+    return max(called(scene), key=lambda named: scene.things[named[0]].squared_speed)
+
+
+def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
+    """Return the centre of a thing in camera coordinates, metres: x right, y up, z forward."""
+    x, y = scene.things[index].centre(frame)
+    away = _depth(scene, index)
+    right, up = (x + 0.5 - scene.width / 2) / FOCAL, (scene.height / 2 - y - 0.5) / FOCAL
+    return round(right * away, 2), round(up * away, 2), away
+
+
+def _sides(scene: Scene, index: int) -> tuple[float, float, float]:
+    """Return width, height and length of a thing in metres."""
+    thing, scale = scene.things[index], _depth(scene, index) / FOCAL
+    across, upwards = extents(thing.shape, scene.radius(thing))
+    return round((2 * across + 1) * scale, 2), round((2 * upwards + 1) * scale, 2), THICK
+
+
+def _depth(scene: Scene, index: int) -> float:
+    return NEAREST + APART * scene.things[index].depth
+
+
+def _graph(scene: Scene, frames: Sequence[int]) -> Graph:
+    """Return the nodes of each frame; the first of `frames` has number 0."""
+    return [
+        {
+            "frame": number,
+            "nodes": [
+                {"category": words, "centre": _centre(scene, index, frame), "count": 1}
+                for index, words in called(scene)
+                if frame in visible_frames(scene, index)
+            ],
+        }
+        for number, frame in enumerate(frames)
+    ]

@@ -34,14 +34,6 @@ def example() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def stv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """TAO, KITTI and ScanNet of the generated world, and the set that is built of them."""
-    out = tmp_path_factory.mktemp("stv")
-    import_module("harness.tasks.training.stv_205k.writer").write(make_world(seed=3, size=3), out)
-    return out
-
-
-@pytest.fixture(scope="session")
 def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The benchmarks whose training parts are read, in a very small world."""
     out = tmp_path_factory.mktemp("bases")

@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterator
 from itertools import combinations, permutations
 
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.drafts import Choice, Draft, Number, seconds_text
-from harness.tasks.training.stv.filters import FilterCounts, choose_names, clear_at
-from harness.tasks.training.stv.geometry import clip_box, turn
 from harness.types import Box, Box3D
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.drafts import Choice, Draft, Number, seconds_text
+from stv_builder.filters import FilterCounts, choose_names, clear_at
+from stv_builder.geometry import clip_box, turn
 
 MARGIN = 0.05  # of the image's sides, between centres that lie one left of the other
 SLACK = 10.0  # degrees around the borders of "left", "right" and "back" where neither is said

@@ -16,9 +16,9 @@ import math
 from collections.abc import Sequence
 from typing import TypedDict
 
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.filters import ORIGIN
-from harness.tasks.training.stv.geometry import Place
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.filters import ORIGIN
+from stv_builder.geometry import Place
 
 MIN_NODES = 2  # nodes of a frame's graph
 DECIMALS = 3  # of a metre

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from harness.tasks.training.stv.geometry import Place
 from harness.types import Box, Box3D
+from stv_builder.geometry import Place
 
 Source: TypeAlias = Literal["tao", "kitti", "scannet"]
 

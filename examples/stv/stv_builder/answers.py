@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from harness.tasks.training.stv.clips import Clip
-from harness.tasks.training.stv.drafts import Choice, Draft
+from stv_builder.clips import Clip
+from stv_builder.drafts import Choice, Draft
 
 LEAD = 5  # questions by which one option may be right more often than another
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from harness.tasks.training.stv.drafts import Choice
 from harness.world.draws import Draws
+from stv_builder.drafts import Choice
 
 EIGHT_LETTERS = "ABCDEFGH"
 

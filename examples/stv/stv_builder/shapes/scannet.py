@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from harness.tasks.rvos.writing import write_json
-from harness.tasks.training.stv.geometry import Array, inverse, rotation, transform_points
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
 from harness.world.raster import extents, render
 from harness.world.scene import COLOURS, SHAPES, Background, Scene, Shape, Thing
+from stv_builder.geometry import Array, inverse, rotation, transform_points
 
 FOCAL = 160.0  # pixels
 STEP = 0.0625  # metres that the camera moves each frame: FOCAL × STEP = 10

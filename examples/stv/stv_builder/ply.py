@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.errors import DataError, raised_as
 from harness.files import read_bytes
-from harness.tasks.training.stv.geometry import Array
+from stv_builder.geometry import Array
 
 TYPES = {
     "char": "i1",

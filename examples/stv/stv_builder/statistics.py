@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.tasks.training.stv.drafts import KINDS, TEMPORAL
+from stv_builder.drafts import KINDS, TEMPORAL
 
 BAR = 24  # characters of the longest bar
 

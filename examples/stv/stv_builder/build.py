@@ -1,7 +1,7 @@
 """Builder of questions from official annotation files: deterministic by seed, one clip at a time.
 
 OUT/questions.jsonl    one question a line (`harness.tasks.training.questions` reads them)
-OUT/graphs.jsonl       graphs of questions that have one (`harness.tasks.training.stv.graphs`)
+OUT/graphs.jsonl       graphs of questions that have one (`stv_builder.graphs`)
 OUT/rl_ids.txt         ids of the subset for reinforcement learning, uniform over types
 OUT/report.json        settings, numbers of questions, numbers of what was dropped
 OUT/statistics.md      the same as a page
@@ -15,10 +15,12 @@ from typing import Any, TextIO
 
 from harness.errors import UsageError, raised_as
 from harness.store.atomic import writing
-from harness.tasks.training.stv import spatial, temporal
-from harness.tasks.training.stv.answers import LEAD, Answers
-from harness.tasks.training.stv.clips import Clip, Source
-from harness.tasks.training.stv.drafts import (
+from harness.types import Box
+from harness.world.draws import Draws
+from stv_builder import spatial, temporal
+from stv_builder.answers import LEAD, Answers
+from stv_builder.clips import Clip, Source
+from stv_builder.drafts import (
     KINDS,
     TEMPORAL,
     Choice,
@@ -28,17 +30,15 @@ from harness.tasks.training.stv.drafts import (
     box_3d_text,
     box_text,
 )
-from harness.tasks.training.stv.filters import FilterCounts, Limits, with_clear_marks
-from harness.tasks.training.stv.graphs import categories_of, graphs_of
-from harness.tasks.training.stv.kitti import read_kitti
-from harness.tasks.training.stv.letters import Letters
-from harness.tasks.training.stv.sampling import uniform
-from harness.tasks.training.stv.scannet import read_scannet
-from harness.tasks.training.stv.statistics import Statistics, page
-from harness.tasks.training.stv.tao import read_tao
-from harness.tasks.training.stv.wording import question_text
-from harness.types import Box
-from harness.world.draws import Draws
+from stv_builder.filters import FilterCounts, Limits, with_clear_marks
+from stv_builder.graphs import categories_of, graphs_of
+from stv_builder.kitti import read_kitti
+from stv_builder.letters import Letters
+from stv_builder.sampling import uniform
+from stv_builder.scannet import read_scannet
+from stv_builder.statistics import Statistics, page
+from stv_builder.tao import read_tao
+from stv_builder.wording import question_text
 
 GENERATORS: Mapping[Kind, Callable[[Clip, FilterCounts], Iterator[Draft]]] = {
     "object_counting": spatial.counting,

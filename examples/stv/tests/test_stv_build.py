@@ -10,31 +10,27 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from stv_builder.__main__ import main
+from stv_builder.build import AGAIN, PER_CLIP, BuildSettings, build, clips, questions
+from stv_builder.drafts import KINDS
+from stv_builder.filters import KEPT, SEVERAL, FilterCounts
+from stv_builder.shapes import MAX_SCENES, settings
+from stv_builder.shapes import kitti as raw_kitti
+from stv_builder.shapes import scannet as raw_scannet
+from stv_builder.shapes.street import street
+from stv_builder.spatial import PARTLY_LISTED
+from stv_builder.statistics import page
+from stv_builder.temporal import DOUBTFUL, RESTING, STAYING
 
 from harness.errors import DataError, UsageError
-from harness.tasks.training.stv.__main__ import main
-from harness.tasks.training.stv.build import AGAIN, PER_CLIP, BuildSettings, build, clips, questions
-from harness.tasks.training.stv.drafts import KINDS
-from harness.tasks.training.stv.filters import KEPT, SEVERAL, FilterCounts
-from harness.tasks.training.stv.spatial import PARTLY_LISTED
-from harness.tasks.training.stv.statistics import page
-from harness.tasks.training.stv.temporal import DOUBTFUL, RESTING, STAYING
-from harness.tasks.training.stv_205k import raw_kitti, raw_scannet
-from harness.tasks.training.stv_205k.street import street
-from harness.tasks.training.stv_205k.writer import MAX_SCENES, settings
-from harness.trainers.video_str.extra import read_graphs
+from harness.tasks.training.stv_205k.task import stv_205k
 
 SEED = 3
 
 
 @pytest.fixture(scope="module")
-def found(build_task, stv):
-    return list(build_task("stv_205k", stv).samples())
-
-
-@pytest.fixture(scope="module")
-def build_task(build):
-    return build
+def found(stv):
+    return list(stv_205k(stv).samples())
 
 
 def test_all_eight_types_of_questions_are_asked_in_all_forms(found):
@@ -53,15 +49,15 @@ def test_all_eight_types_of_questions_are_asked_in_all_forms(found):
         assert (len(one.query.media[0]) > 1) == (one.categories["medium"] == "video")
 
 
-def test_the_task_has_no_problem_and_its_subset_is_uniform(build_task, stv):
-    task = build_task("stv_205k", stv)
+def test_the_task_has_no_problem_and_its_subset_is_uniform(stv):
+    task = stv_205k(stv)
     assert not list(task.check())
-    rl = [one.target.extra["task"] for one in build_task("stv_205k", stv, split="rl").samples()]
+    rl = [one.target.extra["task"] for one in stv_205k(stv, split="rl").samples()]
     assert len(rl) == 24
     counts, there = Counter(rl), Counter(one.categories["task"] for one in task.samples())
     free = [kind for kind in KINDS if counts[kind] < there[kind]]
     assert max(counts.values()) - min(counts[kind] for kind in free) <= 1
-    only = build_task("stv_205k", stv, part="displacement").samples()
+    only = stv_205k(stv, part="displacement").samples()
     assert {one.target.extra["task"] for one in only} == {"displacement"}
 
 
@@ -150,23 +146,6 @@ def test_boxes_of_scannet_lie_on_the_image_of_the_thing(found):
             left, top, right, bottom = one.target.answer.boxes[0]
             width, height = one.query.size
             assert 0 <= left < right <= width and 0 <= top < bottom <= height
-
-
-def test_questions_name_the_objects_of_their_graph(found):
-    for one in found:
-        graphs = one.target.extra.get("graphs", [])
-        known = {node["category"] for frame in graphs for node in frame["nodes"]}
-        assert set(one.query.objects) == known
-        assert all(frame["frame"] < len(one.query.media[0]) for frame in graphs)
-        assert (one.target.extra["source"] != "tao") or not graphs
-
-
-def test_the_trainer_reads_the_same_graphs_from_the_file(found, stv):
-    from_file = read_graphs(stv / "stv_205k" / "graphs.jsonl")
-    with_graphs = [one for one in found if "graphs" in one.target.extra]
-    assert set(from_file) == {one.id for one in with_graphs}
-    for one in with_graphs:
-        assert from_file[one.id] == one.target.extra["graphs"]
 
 
 def test_a_build_depends_on_nothing_but_files_and_seed(stv, tmp_path):
@@ -355,43 +334,3 @@ def test_scans_can_be_left_out_and_sources_chosen(stv, tmp_path, lines, capsys):
     assert main(words) == 2 and str(tmp_path / "set") in capsys.readouterr().err
     assert main(["--data", str(stv), "--sources", "mars"]) == 2
     assert "mars" in capsys.readouterr().err
-
-
-def test_a_line_that_is_wrong_is_named_by_check(build_task, copy, stv):
-    shutil.copytree(stv / "stv_205k", copy / "stv_205k")
-    path = copy / "stv_205k" / "questions.jsonl"
-    rows = path.read_text("utf-8").splitlines()
-    wrong = [json.loads(row) for row in rows[:3]]
-    wrong[0]["task"] = "juggling"
-    wrong[1]["rate"] = 0
-    wrong[2]["size"] = [1, 1]
-    text = "\n".join([*map(json.dumps, wrong), *rows[3:]])
-    path.write_text(text, encoding="utf-8")
-    problems = [one.message for one in build_task("stv_205k", copy).check()]
-    assert len(problems) == 3
-    for problem, word in zip(problems, ("task", "rate", "size"), strict=True):
-        assert f"'{word}'" in problem
-    with pytest.raises(DataError, match="task"):
-        list(build_task("stv_205k", copy).samples())
-
-
-def test_the_size_of_a_second_question_on_the_same_frames_is_checked(build_task, copy, stv):
-    shutil.copytree(stv / "stv_205k", copy / "stv_205k")
-    path = copy / "stv_205k" / "questions.jsonl"
-    rows = [json.loads(row) for row in path.read_text("utf-8").splitlines()]
-    second = next(
-        n for n, row in enumerate(rows) if row["frames"] in [r["frames"] for r in rows[:n]]
-    )
-    rows[second]["size"] = [1, 1]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    (problem,) = build_task("stv_205k", copy).check()
-    assert problem.path == f"question {rows[second]['problem_id']!r}"
-    assert "'size': expected 1 × 1" in problem.message
-
-
-def test_a_graph_of_no_question_is_found(build_task, copy, stv):
-    shutil.copytree(stv / "stv_205k", copy / "stv_205k")
-    path = copy / "stv_205k" / "graphs.jsonl"
-    path.write_text('{"id": "x", "graphs": []}\n' + path.read_text("utf-8"), encoding="utf-8")
-    (problem,) = build_task("stv_205k", copy).check()
-    assert "line 1" in problem.message and "graph" in problem.message

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 
-from harness.tasks.training.stv.drafts import Draft
 from harness.world.draws import Draws
+from stv_builder.drafts import Draft
 
 FIELD = re.compile(r"\{(\w+)\}")
 
@@ -15,7 +15,7 @@ FIELD = re.compile(r"\{(\w+)\}")
 @lru_cache
 def templates() -> Mapping[str, Mapping[str, list[str]]]:
     """`templates.toml`: wordings by kind and name, and synonyms."""
-    text = files("harness.tasks.training.stv").joinpath("templates.toml").read_text("utf-8")
+    text = files("stv_builder").joinpath("templates.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 

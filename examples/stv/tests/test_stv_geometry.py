@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-
-from harness.errors import DataError
-from harness.tasks.training.stv import kitti, scannet
-from harness.tasks.training.stv.geometry import (
+from stv_builder import kitti, scannet
+from stv_builder.geometry import (
     EARTH,
     Place,
     bounds,
@@ -25,8 +23,10 @@ from harness.tasks.training.stv.geometry import (
     transform_points,
     turn,
 )
-from harness.tasks.training.stv.ply import read_vertices
-from harness.tasks.training.stv.spatial import side_of
+from stv_builder.ply import read_vertices
+from stv_builder.spatial import side_of
+
+from harness.errors import DataError
 from harness.types import Box, Box3D
 
 CALIBRATION = """P0: 1 0 0 0 0 1 0 0 0 0 1 0
@@ -224,7 +224,7 @@ def test_the_area_of_a_room_is_that_of_its_floor_seen_from_above():
 
 
 def test_vertices_are_read_from_a_binary_file(tmp_path):
-    from harness.tasks.training.stv_205k.raw_scannet import write_ply
+    from stv_builder.shapes.scannet import write_ply
 
     spots = np.array([[1.5, -2, 3], [0, 0.25, 8]])
     write_ply(tmp_path / "a.ply", spots)

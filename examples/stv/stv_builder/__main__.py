@@ -1,4 +1,4 @@
-"""`python -m harness.tasks.training.stv --data ROOT`: build STV-205k into `ROOT/stv_205k`."""
+"""`python -m stv_builder --data ROOT`: build STV-205k into `ROOT/stv_205k`."""
 
 import argparse
 import sys
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import get_args
 
 from harness.errors import HarnessError, UsageError
-from harness.tasks.training.stv.build import BuildSettings, build, excluded_scans
-from harness.tasks.training.stv.clips import Source
-from harness.tasks.training.stv.filters import Limits
+from stv_builder.build import BuildSettings, build, excluded_scans
+from stv_builder.clips import Source
+from stv_builder.filters import Limits
 
 NUMBERS = ("seed", "frames", "per_clip", "images", "rl", "kitti_step", "scannet_step")
 LIMITS = [one.name for one in fields(Limits)]
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of the builder."""
     usual, limits = BuildSettings(), Limits()
     made = argparse.ArgumentParser(
-        prog="python -m harness.tasks.training.stv",
+        prog="python -m stv_builder",
         description="Build questions of space and time from TAO, KITTI tracking and ScanNet.",
     )
     made.add_argument(

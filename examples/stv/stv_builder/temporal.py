@@ -10,8 +10,8 @@ from itertools import combinations, islice, pairwise, permutations
 from typing import NamedTuple
 
 from harness.metrics.boxes import box_iou
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.drafts import (
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.drafts import (
     Choice,
     Draft,
     Number,
@@ -19,9 +19,9 @@ from harness.tasks.training.stv.drafts import (
     box_text,
     seconds_text,
 )
-from harness.tasks.training.stv.filters import FilterCounts, choose_names, clear_at
-from harness.tasks.training.stv.geometry import clip_box
-from harness.tasks.training.stv.spatial import whole_3d, whole_box
+from stv_builder.filters import FilterCounts, choose_names, clear_at
+from stv_builder.geometry import clip_box
+from stv_builder.spatial import whole_3d, whole_box
 
 ORDERED = (3, 4)  # categories in a question of order
 SEQUENCES = 12  # questions of order that a clip is looked through for

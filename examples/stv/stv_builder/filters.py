@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.errors import UsageError
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.drafts import Kind
-from harness.tasks.training.stv.geometry import area, clip_box, place
 from harness.world.draws import Draws
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.drafts import Kind
+from stv_builder.geometry import area, clip_box, place
 
 ORIGIN = place((0, 0, 0))
 FEW = 6

@@ -22,9 +22,9 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.layout import field, path_inside, read_json
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.geometry import share_inside
 from harness.types import Box
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.geometry import share_inside
 
 RATE = 1.0  # annotated frames a second
 QUALIFIER = re.compile(r"_?\([^)]*\)")

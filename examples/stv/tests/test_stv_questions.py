@@ -8,14 +8,12 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from harness.errors import UsageError
-from harness.tasks.training.stv import spatial, temporal
-from harness.tasks.training.stv.answers import LEAD, Answers
-from harness.tasks.training.stv.build import PER_CLIP, TOO_OFTEN, BuildSettings, questions
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.drafts import KINDS, Choice, Draft, Number
-from harness.tasks.training.stv.filters import (
+from stv_builder import spatial, temporal
+from stv_builder.answers import LEAD, Answers
+from stv_builder.build import PER_CLIP, TOO_OFTEN, BuildSettings, questions
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.drafts import KINDS, Choice, Draft, Number
+from stv_builder.filters import (
     KEPT,
     SEVERAL,
     UNSURE,
@@ -24,12 +22,14 @@ from harness.tasks.training.stv.filters import (
     clear_at,
     with_clear_marks,
 )
-from harness.tasks.training.stv.geometry import Place
-from harness.tasks.training.stv.graphs import graphs_of
-from harness.tasks.training.stv.letters import Letters
-from harness.tasks.training.stv.sampling import shares, uniform
-from harness.tasks.training.stv.statistics import Statistics, page
-from harness.tasks.training.stv.wording import FIELD, exchange_synonyms, question_text, templates
+from stv_builder.geometry import Place
+from stv_builder.graphs import graphs_of
+from stv_builder.letters import Letters
+from stv_builder.sampling import shares, uniform
+from stv_builder.statistics import Statistics, page
+from stv_builder.wording import FIELD, exchange_synonyms, question_text, templates
+
+from harness.errors import UsageError
 from harness.types import Box, Box3D
 from harness.world.draws import Draws
 

@@ -24,8 +24,9 @@ from harness.errors import DataError, raised_as
 from harness.files import read_text
 from harness.frame_folder import frames_in
 from harness.image_file import header_size
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.geometry import (
+from harness.types import Box
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.geometry import (
     NEAR,
     Array,
     Place,
@@ -40,7 +41,6 @@ from harness.tasks.training.stv.geometry import (
     share_inside,
     transform_points,
 )
-from harness.types import Box
 
 RATE = 10.0  # frames a second
 COLUMNS = 17

@@ -27,8 +27,8 @@ from harness.foreign import listed
 from harness.image_file import header_size
 from harness.layout import field, read_json
 from harness.masks import BoolArray
-from harness.tasks.training.stv.clips import Clip, ObjectView
-from harness.tasks.training.stv.geometry import (
+from stv_builder.clips import Clip, ObjectView
+from stv_builder.geometry import (
     NEAR,
     Array,
     Place,
@@ -41,7 +41,7 @@ from harness.tasks.training.stv.geometry import (
     project,
     transform_points,
 )
-from harness.tasks.training.stv.ply import read_vertices
+from stv_builder.ply import read_vertices
 
 RATE = 30.0  # frames a second
 POINTS = 400  # of an object that are looked for in each image
