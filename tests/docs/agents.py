@@ -34,7 +34,7 @@ description: >-
   with those that exist.
 - Without a GPU and a download: `harness data make shapes --out data`, then `--model pocket`.
 - `--json`, which most commands take, prints one JSON value and nothing else. Errors say what to do.
-- The same command goes on where a killed one was. Run folders are records: do not edit them.
+- The same command resumes a killed run. Run folders are records: do not edit them.
 - A number counts with its interval; `harness board check` says whether two runs differ.
 - `--subset first20` tries a command; its score is none of the full set.
 """

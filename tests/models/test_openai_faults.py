@@ -241,7 +241,7 @@ def test_many_failures_in_a_row_end_the_run(give_up):
         for _ in range(give_up - 1):
             with pytest.raises(ServerError):
                 chat.generate([REQUEST])
-        with pytest.raises(MissingDependency, match=r"\b5 requests .*status 500"):
+        with pytest.raises(MissingDependency, match=r"\b5 failed requests .*status 500"):
             chat.generate([REQUEST])
 
 

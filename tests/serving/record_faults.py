@@ -495,7 +495,7 @@ PINNED = [
         name="a stream of events",
         by="stream=true, which a proxy may add",
         body=QUESTION | {"stream": True},
-        outcome=passing("no JSON (text/event-stream"),
+        outcome=passing("not JSON (text/event-stream"),
     ),
     Fault(
         name="killed before it answers",
@@ -658,7 +658,7 @@ PROXIES = {
             by="kill -9 behind proxy_buffering off",
             path="/drips",
             kills="begun",  # nginx ends the chunks as if all had come
-            outcome=passing("no JSON (application/json)"),
+            outcome=passing("not JSON (application/json)"),
         ),
     ],
     "haproxy": [
@@ -717,13 +717,13 @@ PROXIES = {
             by="kill -9 behind flush_interval -1",
             path="/drips",
             kills="begun",
-            outcome=passing("no JSON (application/json)"),
+            outcome=passing("not JSON (application/json)"),
         ),
         Fault(
             name="no such route",
             by="no handle for this path",
             path="/nothing",
-            outcome=passing("no JSON (of no type): ''"),
+            outcome=passing("not JSON (of no type): ''"),
         ),
     ],
 }
