@@ -31,7 +31,7 @@ from harness.formats.logs import blink, every_eval_ever, lmms_eval, sti, tempcom
 from harness.formats.matching import Matched, match
 from harness.formats.sa2va import sa2va_results
 from harness.formats.tables import vlmevalkit
-from harness.interchange import RowFile
+from harness.interchange import AS_DOCUMENTED, RowFile, Written
 from harness.types import Sample
 
 __all__ = ["FORMATS", "ROWS", "Matched", "read_format"]
@@ -64,6 +64,7 @@ def read_format(
     requested: Collection[str] | None = None,
     *,
     threshold: float | None = None,
+    written: Written = AS_DOCUMENTED,
 ) -> Matched:
     """The rows of a file in one of `FORMATS` or `ROWS`.
 
@@ -73,18 +74,19 @@ def read_format(
         samples: All samples of the benchmark: an entry may fit one of a part, but several of all.
         requested: The ids of the samples to score; None: all.
         threshold: The score above which COCO's detections make a mask; None: 0.5.
+        written: What the numbers of `jsonl` and `coco` mean.
 
     Raises:
         DataError: the file is not in this format, or two responses to one question differ.
         MissingDependency: a package is needed to read it.
     """
     if name == "jsonl":
-        rows = RowFile(path)
+        rows = RowFile(path, written)
         known = {sample.id for sample in samples} if requested is None else requested
         others = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
         return Matched(rows, tuple(others))
     if name == "coco":
-        return coco_results(path, list(samples), requested, threshold=threshold)
+        return coco_results(path, list(samples), requested, threshold=threshold, written=written)
     if name in ROWS:
         return ROWS[name](path, list(samples), requested)
     return match(FORMATS[name](path), list(samples), requested)

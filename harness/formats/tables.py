@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.foreign import refuse_foreign
+from harness.foreign import other_encoding, refuse_foreign
 from harness.formats.entries import (
     ID_KEYS,
     VIDEO_KEYS,
@@ -171,9 +171,11 @@ def _lacking(where: str, names: Iterable[str]) -> DataError:
 def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
     """The rows of a text table, whatever separates its cells; its last one has to be whole."""
     csv.field_size_limit(MAX_CELL)
-    unfit = (OSError, UnicodeDecodeError, csv.Error)
+    what, expected = f"predictions {path}", "a table in UTF-8"
+    fix = other_encoding(path.name)
     with (
-        raised_as(DataError, f"predictions {path}", "a table in UTF-8", *unfit),
+        raised_as(DataError, what, expected, OSError, csv.Error),
+        raised_as(DataError, what, expected, UnicodeDecodeError, fix=fix),
         open_regular(path) as raw,
     ):
         header = raw.readline(MAX_CELL).decode("utf-8-sig")

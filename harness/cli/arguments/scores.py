@@ -1,8 +1,10 @@
 """Arguments of the commands that compute scores, and that take one apart."""
 
 from pathlib import Path
+from typing import get_args
 
 from harness.cli.arguments.shared import SUBSET, WHERE_READ, Commands, Options, command, share
+from harness.coordinates import Coordinates
 
 LINES = """A line of FILE is a JSON object: "id", and one of "response", "boxes", "points", "masks",
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
@@ -137,6 +139,13 @@ def add_score(commands: Commands) -> None:
         "mask or a count is asked, detections with a score above it make it (default 0.5)"
     )
     parser.option("--threshold P", about)
+    about = (
+        "of --format jsonl and coco: what the numbers of boxes and points are (default: pixels, "
+        "which is checked): `pixels`, or `normalized_1000` as other sides; `_yx`: y comes first"
+    )
+    parser.option("--coordinates NAME", about, choices=get_args(Coordinates))
+    about = "of --format jsonl and coco: what run-lengths go along (default: columns, checked)"
+    parser.option("--mask-order NAME", about, choices=("columns", "rows"))
     about = 'reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)'
     parser.option("--model SPEC", about)
     about = (

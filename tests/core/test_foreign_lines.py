@@ -1,0 +1,210 @@
+"""Lines of other programs: the command in the error makes lines of ours that say the same."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from harness.errors import DataError
+from harness.interchange import read_rows, row_to_answer
+from harness.types import AnswerForm, Query, query_id
+
+pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+COMMAND = re.compile(r"`(jq -c .*?) > NEW`")
+
+
+def convert(path, error, place=0):
+    """Run the command of an error; return the rows that it makes."""
+    command = COMMAND.findall(str(error.value))[place]
+    done = subprocess.run(shlex.split(command), cwd=path.parent, capture_output=True, check=True)
+    path.write_bytes(done.stdout)
+    return list(read_rows(path))
+
+
+# As the programs write them: batches of OpenAI (also Mistral, vLLM), Anthropic and Gemini.
+CHOICE = {
+    "index": 0,
+    "message": {"role": "assistant", "content": "(B) two"},
+    "finish_reason": "stop",
+}
+FILES = {
+    "openai": [
+        {
+            "id": "batch_req_1",
+            "custom_id": "7",
+            "response": {
+                "status_code": 200,
+                "request_id": "r",
+                "body": {"id": "c", "object": "chat.completion", "choices": [CHOICE], "usage": {}},
+            },
+            "error": None,
+        },
+        {
+            "id": "batch_req_2",
+            "custom_id": "8",
+            "response": {"status_code": 429, "request_id": "r", "body": {"error": {}}},
+            "error": None,
+        },
+    ],
+    "anthropic": [
+        {
+            "custom_id": "7",
+            "result": {
+                "type": "succeeded",
+                "message": {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "one?", "signature": "s"},
+                        {"type": "text", "text": "(B) two"},
+                    ],
+                },
+            },
+        },
+        {"custom_id": "8", "result": {"type": "errored", "error": {"type": "invalid_request"}}},
+    ],
+    "gemini": [
+        {
+            "key": "7",
+            "response": {
+                "candidates": [
+                    {
+                        "content": {
+                            "role": "model",
+                            "parts": [{"text": "one?", "thought": True}, {"text": "(B) two"}],
+                        }
+                    }
+                ]
+            },
+        }
+    ],
+    "evalscope": [
+        {
+            "index": 7,
+            "model": "m",
+            "model_output": {
+                "model": "m",
+                "choices": [
+                    {
+                        "message": {
+                            "content": [
+                                {"type": "reasoning", "reasoning": "one?"},
+                                {"type": "text", "text": "(B) two"},
+                            ],
+                            "role": "assistant",
+                        },
+                        "stop_reason": "stop",
+                    }
+                ],
+            },
+            "messages": [],
+        }
+    ],
+    "evalscope review": [
+        {
+            "index": 7,
+            "input": "How many?",
+            "target": "A",
+            "sample_score": {
+                "score": {
+                    "value": {"acc": 0},
+                    "extracted_prediction": "B",
+                    "prediction": "(B) two",
+                    "explanation": None,
+                },
+                "sample_id": 7,
+                "group_id": 7,
+            },
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_the_model_wrote_is_kept_and_what_failed_is_left_out(tmp_path, name):
+    path = tmp_path / "out put.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in FILES[name]))
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    (row,) = convert(path, error)
+    assert (row.id, row.kind, row.value) == ("7", "response", "(B) two")
+
+
+def asking(name="9769", form=AnswerForm.INTERVAL, **more):
+    return Query(id=query_id(name), text="?", media=(), forms=(form,), **more)
+
+
+def test_moments_of_qvhighlights_form(tmp_path):
+    path = tmp_path / "hl_val_submission.jsonl"
+    line = {
+        "qid": 9769,
+        "query": "some military patriots",
+        "vid": "j7rJstUseKg_360.0_510.0",
+        "pred_relevant_windows": [[0.0, 16.5, 0.98], [41.3, 73.2, 0.4]],
+        "pred_saliency_scores": [-0.2, -0.4, 0.1],
+    }
+    path.write_text(
+        json.dumps(line) + "\n" + json.dumps({**line, "qid": 3, "pred_relevant_windows": []})
+    )
+    with pytest.raises(DataError, match="QVHighlights") as error:
+        list(read_rows(path))
+    (row,) = convert(path, error)
+    assert tuple(row_to_answer(row, asking()).interval) == (0.0, 16.5)
+
+
+@pytest.mark.parametrize(
+    "given", [[[1.0, 2.5], [3, 4]], [[1.0, 2.5, 0.9]], [1.0, 2.5, 0.9], {"start": 1.0, "end": 2.5}]
+)
+def test_intervals_in_another_form(tmp_path, given):
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps({"id": "9769", "answer": given}) + "\n")
+    (row,) = read_rows(path)
+    with pytest.raises(DataError, match="seconds") as error:
+        row_to_answer(row, asking())
+    (row,) = convert(path, error)
+    assert tuple(row_to_answer(row, asking()).interval) == (1.0, 2.5)
+
+
+@pytest.mark.parametrize("given", [2, "2", "2 "])
+def test_numbers_of_options_are_no_letters_until_somebody_says_from_where(tmp_path, given):
+    query = asking(form=AnswerForm.CHOICE, options=("x", "y", "z", "w"))
+    path = tmp_path / "numbers.jsonl"
+    letters = []
+    for place in (0, 1):  # counted from 1, from 0
+        path.write_text(json.dumps({"id": "a", "answer": given}) + "\n")
+        (row,) = read_rows(path)
+        with pytest.raises(DataError, match=r"from 1.*from 0") as error:
+            row_to_answer(row, query)
+        (row,) = convert(path, error, place)
+        letters.append(row_to_answer(row, query).choice)
+    assert letters == ["B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("given", "letter"),
+    [("B", "B"), ("b", "B"), ("(B)", "B"), ("B.", "B"), (" b) ", "B"), ("", None), ("two", None)],
+)
+def test_a_letter_is_read_as_labels_are_written_and_nothing_else_is_one(tmp_path, given, letter):
+    query = asking(form=AnswerForm.CHOICE, options=("x", "y", "z", "w"))
+    path = tmp_path / "letters.jsonl"
+    path.write_text(json.dumps({"id": "a", "answer": given}) + "\n")
+    (row,) = read_rows(path)
+    if letter is None:
+        with pytest.raises(DataError, match='"response", null'):
+            row_to_answer(row, query)
+    else:
+        assert row_to_answer(row, query).choice == letter
+
+
+def test_numbers_that_are_texts_and_columns_of_a_table(tmp_path):
+    path = tmp_path / "pandas.jsonl"
+    path.write_text('{"Unnamed: 0": 0, "index": 3, "id": "a", "answer": "3"}\n')
+    with pytest.raises(DataError, match="numbers of rows") as error:
+        list(read_rows(path))
+    (row,) = convert(path, error)
+    with pytest.raises(DataError) as error:
+        row_to_answer(row, asking(form=AnswerForm.COUNT))
+    (row,) = convert(path, error)
+    assert row_to_answer(row, asking(form=AnswerForm.COUNT)).count == 3
