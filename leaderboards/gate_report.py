@@ -323,10 +323,17 @@ def power(report: GateReport) -> str:
     limits = _limits(report.verdicts)
     rate = report.false_alarms
     return (
-        (f"{sizes} or more with about 80 % power. " if sizes else "")
+        (f"{sizes} or more with {_power(report)} power. " if sizes else "")
         + f"Limit: --max-drop {limits}, --level {report.level:g}."
         + (f" Unchanged models fail {rate * 100:.1f} % of gates like this." if rate else "")
     )
+
+
+def _power(report: GateReport) -> str:
+    """Return the power with which the drops are detected: that of the fewest groups."""
+    named = detected(report)
+    made = [one.comparison for one in report.verdicts if one.task in named]
+    return min((one for one in made if one), key=lambda one: one.n_groups).power
 
 
 def _limits(verdicts: Sequence[TaskVerdict]) -> str:
