@@ -143,15 +143,18 @@ def _known(plain: Plain, name: str) -> str:
 
 
 def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
-    """Return what to type where a line with an id has keys that are none of a prediction."""
+    """Return what to type where a line with an id has keys that are none of a prediction.
+
+    Where one of them is what a model wrote, an "answer" beside it is the ground truth.
+    """
     if known := _known(plain, name):
         return known
-    if len(plain) - len(unknown) < 2:  # nothing but the id would be left
-        return ""
-    unknown = set(unknown)
-    if unknown <= INDICES:
+    if written := next((key for key in TEXTS if key in unknown), None):
+        made = command(f"{{id, response: .{written}}}", name)
+        return f"If {written} is what the model wrote, {made} makes such lines."
+    if INDICES.issuperset(unknown):
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
-    return f"If they say nothing of the prediction, {command(_without(unknown), name)}."
+    return ""
 
 
 def _without(keys: Collection[str]) -> str:

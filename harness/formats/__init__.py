@@ -12,12 +12,12 @@
 | `blink` | its `<split>_predictions/<model>.json`, or the outputs on one task |
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
-
 | `coco` | COCO's results: boxes or masks with scores |
 | `sa2va` | `results.json` of Sa2VA's evaluation of videos |
+| `perception-test` | answers as Perception Test's challenge takes them |
 
-The files hold responses, which `harness.formats.matching` assigns to their samples; the last two
-hold boxes and masks.
+The files hold responses, which `harness.formats.matching` assigns to their samples; the last three
+hold boxes, masks and letters.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -29,6 +29,7 @@ from harness.formats.entries import Entry
 from harness.formats.inspect_logs import inspect
 from harness.formats.logs import blink, every_eval_ever, lmms_eval, sti, tempcompass, video_mme
 from harness.formats.matching import Matched, match
+from harness.formats.perception_test import perception_test
 from harness.formats.sa2va import sa2va_results
 from harness.formats.tables import vlmevalkit
 from harness.interchange import AS_DOCUMENTED, RowFile, Written
@@ -52,9 +53,9 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
 """Readers of other evaluations' files of responses, by the values of `--format`."""
 
 ROWS: Mapping[str, Callable[..., Matched]] = MappingProxyType(
-    {"coco": coco_results, "sa2va": sa2va_results}
+    {"coco": coco_results, "sa2va": sa2va_results, "perception-test": perception_test}
 )
-"""Readers of files of boxes and masks, likewise."""
+"""Readers of files of boxes, masks and letters, likewise."""
 
 
 def read_format(

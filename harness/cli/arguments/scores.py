@@ -23,6 +23,7 @@ FORMATS = (
     "vsi",
     "coco",
     "sa2va",
+    "perception-test",
     "png-tree",
     "label-tree",
     "mask-tree",
