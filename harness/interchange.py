@@ -327,7 +327,7 @@ def _box_track(row: Row, query: Query) -> Answer:
 
 
 def _box(plain: object, row: Row, query: Query) -> Box:
-    numbers = finite_numbers(plain, 4, "box")
+    numbers = _numbers(plain, 4, "box", row)
     box = Box(*in_pixels(numbers, row.written.coordinates, query.size))
     if box.right <= box.left or box.bottom <= box.top:
         raise ParseError("box", expected="left < right and top < bottom", found=str(tuple(box)))
@@ -335,9 +335,44 @@ def _box(plain: object, row: Row, query: Query) -> Box:
 
 
 def _points(row: Row, query: Query) -> Answer:
-    numbers = [finite_numbers(item, 2, "point") for item in _listed(row)]
+    numbers = [_numbers(item, 2, "point", row) for item in _listed(row)]
     coordinates = row.written.coordinates
     return Answer(points=tuple(Point(*in_pixels(one, coordinates, query.size)) for one in numbers))
+
+
+KEYS = (
+    ("x", "y", "width", "height"),
+    ("x1", "y1", "x2", "y2"),
+    ("xmin", "ymin", "xmax", "ymax"),
+    ("left", "top", "right", "bottom"),
+    ("x", "y"),
+)
+"""Keys under which other programs write boxes and points."""
+
+
+def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ...]:
+    """Return the numbers of a box or point; raise ParseError with what makes them of a form."""
+    try:
+        return finite_numbers(plain, length, what)
+    except ParseError as error:
+        if program := _place_program(plain, length):
+            made = command(f".{row.kind} |= map({program})", row.file)
+            raise ParseError(f"{error}. {made} makes such lists") from error
+        raise
+
+
+def _place_program(plain: object, length: int) -> str | None:
+    """Return jq's program that makes a list of a box or point in another form, if it is known."""
+    if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
+        return "map(tonumber)"
+    if not isinstance(plain, dict):
+        return None
+    if keys := next((keys for keys in KEYS if set(keys) <= plain.keys()), None):
+        if "width" in keys:
+            return "[.x, .y, .x + .width, .y + .height]"
+        return f"[{', '.join(f'.{key}' for key in keys)}]" if len(keys) == length else None
+    lists = [key for key, one in plain.items() if isinstance(one, list) and len(one) == length]
+    return f'."{lists[0]}"' if len(lists) == 1 else None
 
 
 def _listed(row: Row) -> list[object]:
@@ -418,6 +453,9 @@ def _refuse_other_spans(value: object, row: Row) -> None:
     elif isinstance(value, dict) and {"start", "end"} <= value.keys():
         found, program = "an object", ".answer |= [.start, .end]"
         fix = f"{command(program, row.file)} makes lists of them."
+    elif isinstance(value, str):
+        found, program = repr(value)[:40], "{id, response: .answer}"
+        fix = f"{command(program, row.file)}: then the parser of --model reads the text."
     else:
         return
     raise ParseError('"answer"', expected="[start, end] in seconds", found=found, fix=fix)

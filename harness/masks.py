@@ -30,6 +30,7 @@ BYTES = re.compile(r"b'[\x20-\x7e]*'|b\"[\x20-\x7e]*\"")
 """Text that `str` makes of bytes."""
 NUMBERS = re.compile(r"\s*\d+(?:[\s,]+\d+)+\s*")
 RUNS = "COCO's run-length: runs of 0 and 1 in turn, as a list, or compressed as a text"
+OTHER_MASKS = "--format coco reads polygons; docs/predictions.md has the lines that write arrays."
 OTHER_RUNS = (
     "docs/predictions.md has the lines that make it of pairs of start and length, as Kaggle's are."
 )
@@ -135,7 +136,10 @@ class Rle:
         """
         if not isinstance(value, dict) or not {"size", "counts"} <= set(value):
             raise MaskError(
-                what, expected='{"size": [height, width], "counts": "…"}', found=repr(value)[:60]
+                what,
+                expected='{"size": [height, width], "counts": "…"}',
+                found=repr(value)[:60],
+                fix=OTHER_MASKS,
             )
         size, counts = value["size"], value["counts"]
         if not isinstance(size, (list, tuple)) or len(size) != 2:

@@ -151,6 +151,10 @@ def _order(name: str) -> tuple[int, str]:
     return (int(name) if name.isdecimal() and len(name) < MAX_DIGITS else 0), name
 
 
+def _file(where: str) -> str:
+    return quote(Path(where.rpartition(", record")[0]).name)
+
+
 def _identity(record: Record, where: str) -> str:
     if "video_id" not in record and "image_id" not in record:
         raise DataError(
@@ -158,7 +162,8 @@ def _identity(record: Record, where: str) -> str:
             expected="'image_id', as COCO's results have it",
             found=", ".join(record)[:60] or "none",
             fix="Write a record for each box or mask: its image's id, 'category_id', 'bbox' as "
-            "[left, top, width, height] in pixels or 'segmentation', and 'score'.",
+            "[left, top, width, height] in pixels or 'segmentation', and 'score'. Where all are of "
+            f"one image, `jq 'map(.image_id = \"ID\")' {_file(where)} > NEW` gives them its id.",
         )
     value = field(record, "video_id" if "video_id" in record else "image_id", object, where)
     if isinstance(value, float) and value.is_integer():  # of a numpy array
@@ -245,11 +250,15 @@ def _score(record: Record, where: str) -> float | None:
         if other := next((name for name in OTHER_SCORES if name in record), None):
             raise DataError(where, expected="'score', as COCO's results call it", found=repr(other))
         return None
-    if isinstance(score, str) and DECIMAL.fullmatch(score):  # of a program that writes texts alone
-        score = float(score)
+    score = _number(score)
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
         raise DataError(f"{where}: 'score'", expected="a finite number", found=repr(score)[:40])
     return float(score)
+
+
+def _number(value: object) -> object:
+    """Return the number of a text that is one, as programs write it that write texts alone."""
+    return float(value) if isinstance(value, str) and DECIMAL.fullmatch(value) else value
 
 
 def _box(
@@ -262,6 +271,8 @@ def _box(
         given = coco_masks.toBbox(mask.to_json()).tolist() if mask else [0.0] * 4
         written = AS_DOCUMENTED  # it is the mask's
     what = f"{where}: 'bbox'"
+    if isinstance(given, list):
+        given = list(map(_number, given))
     if (
         not isinstance(given, list)
         or len(given) != 4

@@ -6,11 +6,14 @@ import shlex
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 from harness.errors import DataError
+from harness.formats import read_format
 from harness.interchange import read_rows, row_to_answer
-from harness.types import AnswerForm, Query, query_id
+from harness.media import pixels
+from harness.types import AnswerForm, Query, Sample, query_id
 
 pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
 COMMAND = re.compile(r"`(jq -c .*?) > NEW`")
@@ -48,6 +51,27 @@ FILES = {
             "response": {"status_code": 429, "request_id": "r", "body": {"error": {}}},
             "error": None,
         },
+    ],
+    "openai responses": [
+        {
+            "id": "batch_req_1",
+            "custom_id": "7",
+            "response": {
+                "status_code": 200,
+                "body": {
+                    "object": "response",
+                    "output": [
+                        {"type": "reasoning", "summary": []},
+                        {
+                            "type": "message",
+                            "role": "assistant",
+                            "content": [{"type": "output_text", "text": "(B) two"}],
+                        },
+                    ],
+                },
+            },
+            "error": None,
+        }
     ],
     "anthropic": [
         {
@@ -208,3 +232,103 @@ def test_numbers_that_are_texts_and_columns_of_a_table(tmp_path):
         row_to_answer(row, asking(form=AnswerForm.COUNT))
     (row,) = convert(path, error)
     assert row_to_answer(row, asking(form=AnswerForm.COUNT)).count == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "value"),
+    [
+        # MindCube's evaluation keeps the ground truth under another name
+        ({"id": "7", "gt_answer": "A", "answer": "B. two", "images": []}, "response", "B. two"),
+        ({"id": "7", "answer": "A", "pred": "B. two"}, "response", "B. two"),
+        # dense captions by video, as TimeChat and those after it write them
+        ({"7": [{"timestamp": [1.0, 2.5], "caption": "x"}]}, "answer", [1.0, 2.5]),
+        ({"7": "B. two", "8": "A"}, "response", "B. two"),
+    ],
+)
+def test_what_the_model_wrote_is_never_the_ground_truth(tmp_path, line, kind, value):
+    path = tmp_path / "o.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    row = convert(path, error)[0]
+    assert (row.id, row.kind, row.value) == ("7", kind, value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"prompt": "?", "predict": "B", "label": "A"},  # LLaMA-Factory
+        {"response": "B", "labels": "A", "logprobs": None, "messages": []},  # ms-swift
+    ],
+)
+def test_lines_without_an_id_are_numbered_if_somebody_knows_their_order(tmp_path, line):
+    path = tmp_path / "generated_predictions.jsonl"
+    path.write_text((json.dumps(line) + "\n") * 3)
+    with pytest.raises(DataError, match="in the benchmark's order") as error:
+        list(read_rows(path))
+    command = re.search(r"`(jq -cn .*?) > NEW`", str(error.value))[1]
+    done = subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True)
+    path.write_bytes(done.stdout)
+    assert [(row.id, row.value) for row in read_rows(path)] == [("0", "B"), ("1", "B"), ("2", "B")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "read"),
+    [
+        ("points", {"x": 3, "y": 4}, (3, 4)),
+        ("points", ["3", "4"], (3, 4)),
+        ("points", {"point_2d": [3, 4], "label": "cup"}, (3, 4)),
+        ("boxes", {"bbox_2d": [3, 4, 7, 9], "label": "cup"}, (3, 4, 7, 9)),
+        ("boxes", {"x1": 3, "y1": 4, "x2": 7, "y2": 9, "score": 0.5}, (3, 4, 7, 9)),
+        ("boxes", {"x": 3, "y": 4, "width": 4, "height": 5}, (3, 4, 7, 9)),
+    ],
+)
+def test_boxes_and_points_in_another_form(tmp_path, kind, given, read):
+    media = pixels([np.zeros((20, 20, 3), np.uint8)], times=[0.0], is_video=False, id="i")
+    query = Query(id=query_id("a"), text="?", media=(media,), forms=(AnswerForm(kind),))
+    path = tmp_path / "places.jsonl"
+    path.write_text(json.dumps({"id": "a", kind: [given]}) + "\n")
+    (row,) = read_rows(path)
+    with pytest.raises(DataError) as error:
+        row_to_answer(row, query)
+    (row,) = convert(path, error)
+    answer = row_to_answer(row, query)
+    assert tuple((answer.points or answer.boxes)[0]) == read
+
+
+def test_answers_of_perception_test_are_read_where_the_options_agree(tmp_path):
+    def sample(video, place, options):
+        query = Query(
+            id=query_id(f"{video}/{place}"),
+            text="?",
+            media=(),
+            forms=(AnswerForm.CHOICE,),
+            options=options,
+        )
+        return Sample(id=f"{video}/{place}", query=query, target=None, group=f"{video}.mp4")
+
+    samples = [
+        sample("video_10", 0, ("one", "two", "three")),
+        sample("video_10", 1, ("yes", "no", "unknown")),
+        sample("video_9", 2, ("left", "right", "behind")),
+    ]
+    path = tmp_path / "answers.json"
+    plain = {
+        "video_9": [{"id": 0, "answer_id": 2, "answer": "behind"}],
+        "video_10": [
+            {"id": 1, "answer_id": 0, "answer": "yes"},
+            {"id": 0, "answer_id": 1, "answer": "two"},
+        ],
+        "video_11": [{"id": 0, "answer_id": 0, "answer": "yes"}],
+    }
+    path.write_text(json.dumps(plain))
+    found = read_format("perception-test", path, samples)
+    letters = {name: row.value for name, row in found.rows.items()}
+    assert letters == {"video_9/2": "C", "video_10/1": "A", "video_10/0": "B"}
+    assert len(found.unmatched) == 1 and "video_11" in found.unmatched[0]
+    with pytest.raises(DataError, match="--format perception-test"):
+        list(read_rows(path))
+    plain["video_10"][0]["answer"] = "no"
+    path.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match="expected option 0 of 'video_10/1', 'yes', found 'no'"):
+        read_format("perception-test", path, samples)
