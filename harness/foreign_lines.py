@@ -73,6 +73,7 @@ READ: Mapping[str, Callable[[Plain], bool]] = {
     "lmms-eval": lambda one: "doc_id" in one and not {"resps", "filtered_resps"}.isdisjoint(one),
     "every-eval-ever": lambda one: {"sample_id", "evaluation_result_id"} <= one.keys(),
     "perception-test": _is_perception_test,
+    "qvhighlights": _has("pred_relevant_windows"),
 }
 """Objects that a value of `--format` reads."""
 CHAT = ".choices[0].message.content"
@@ -98,13 +99,6 @@ FORMS = (
         "{id: .key, response: ([.response.candidates[0].content.parts[]? | "
         'select(.thought | not) | .text // empty] | join(""))}',
         "key is the benchmark's id",
-    ),
-    Form(
-        "a submission of QVHighlights' form",
-        _has("pred_relevant_windows"),
-        "select(.pred_relevant_windows | length > 0) "
-        "| {id: (.qid | tostring), answer: .pred_relevant_windows[0][:2]}",
-        "qid is the benchmark's id, and the first window counts",
     ),
     Form(
         "EvalScope's predictions",

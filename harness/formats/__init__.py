@@ -12,6 +12,7 @@
 | `blink` | its `<split>_predictions/<model>.json`, or the outputs on one task |
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
+| `qvhighlights` | `pred_relevant_windows` a line, as QVHighlights and Moment-DETR write them |
 | `coco` | COCO's results: boxes or masks with scores |
 | `sa2va` | `results.json` of Sa2VA's evaluation of videos |
 | `perception-test` | answers as Perception Test's challenge takes them |
@@ -27,7 +28,15 @@ from types import MappingProxyType
 from harness.formats.coco import coco_results
 from harness.formats.entries import Entry
 from harness.formats.inspect_logs import inspect
-from harness.formats.logs import blink, every_eval_ever, lmms_eval, sti, tempcompass, video_mme
+from harness.formats.logs import (
+    blink,
+    every_eval_ever,
+    lmms_eval,
+    qvhighlights,
+    sti,
+    tempcompass,
+    video_mme,
+)
 from harness.formats.matching import Matched, match
 from harness.formats.perception_test import perception_test
 from harness.formats.sa2va import sa2va_results
@@ -48,6 +57,7 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
         "blink": blink,
         "sti": sti,
         "vsi": lmms_eval,
+        "qvhighlights": qvhighlights,
     }
 )
 """Readers of other evaluations' files of responses, by the values of `--format`."""

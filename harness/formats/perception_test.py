@@ -42,14 +42,14 @@ def perception_test(
         for answer in answers:
             place = field(answer, "id", int, f"{path}, {video!r}")
             where = f"{path}, {video!r}, question {place}"
-            sample = asked[place] if 0 <= place < len(asked) else None
-            if sample is None or (requested is not None and sample.id not in requested):
+            found = asked[place] if 0 <= place < len(asked) else None
+            if found is None or (requested is not None and found.id not in requested):
                 unmatched.append(where)
                 continue
-            if sample.id in rows:
+            if found.id in rows:
                 raise DataError(where, expected="one answer a question", found="another one")
-            letter = _letter(answer, sample, where)
-            rows[sample.id] = Row(sample.id, "answer", letter, None, where)
+            letter = _letter(answer, found, where)
+            rows[found.id] = Row(found.id, "answer", letter, None, where)
     return Matched(rows, tuple(unmatched))
 
 

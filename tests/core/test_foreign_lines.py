@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,7 +161,7 @@ def asking(name="9769", form=AnswerForm.INTERVAL, **more):
     return Query(id=query_id(name), text="?", media=(), forms=(form,), **more)
 
 
-def test_moments_of_qvhighlights_form(tmp_path):
+def test_the_first_window_of_qvhighlights_form_counts(tmp_path):
     path = tmp_path / "hl_val_submission.jsonl"
     line = {
         "qid": 9769,
@@ -169,13 +170,21 @@ def test_moments_of_qvhighlights_form(tmp_path):
         "pred_relevant_windows": [[0.0, 16.5, 0.98], [41.3, 73.2, 0.4]],
         "pred_saliency_scores": [-0.2, -0.4, 0.1],
     }
-    path.write_text(
-        json.dumps(line) + "\n" + json.dumps({**line, "qid": 3, "pred_relevant_windows": []})
-    )
-    with pytest.raises(DataError, match="QVHighlights") as error:
+    none = {**line, "query": "nothing of this", "pred_relevant_windows": []}
+    path.write_text(json.dumps(line) + "\n" + json.dumps(none) + "\n")
+    with pytest.raises(DataError, match="--format qvhighlights"):
         list(read_rows(path))
-    (row,) = convert(path, error)
-    assert tuple(row_to_answer(row, asking()).interval) == (0.0, 16.5)
+    samples = [
+        Sample(
+            id=name,
+            query=replace(asking(name), text=f"When does this happen: {text}"),
+            target=None,
+            group=f"{line['vid']}.mp4",
+        )
+        for name, text in (("a", line["query"]), ("b", none["query"]))
+    ]
+    found = read_format("qvhighlights", path, samples)
+    assert {name: row.value for name, row in found.rows.items()} == {"a": "[0.0, 16.5]", "b": None}
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,17 @@ def perception_test(root, told, hidden):
     return whole(root / "answers.json", plain)
 
 
+def qvhighlights(root, told, hidden):
+    rows = []
+    for one in told:
+        video, place = one.id.split("/")
+        windows = [[SAMPLES.index(one), 20.5, 0.9], [0, 1, 0.1]]
+        query = ASKED[int(place)]
+        about = {"qid": 7, "query": query, "vid": video, "pred_saliency_scores": [0.1]}
+        rows.append({**about, "pred_relevant_windows": windows})
+    return lines(root / "submission.jsonl", rows)
+
+
 def run_length(one, frame):
     labels = np.zeros((SIDE, SIDE), bool)
     labels.flat[: number(one, frame)] = True
@@ -253,6 +264,7 @@ WRITERS = {
     "tempcompass": tempcompass,
     "sti": sti,
     "vsi": vsi,
+    "qvhighlights": qvhighlights,
     "blink": blink,
     "coco": coco,
     "sa2va": sa2va,
@@ -278,6 +290,7 @@ NEEDS = {
     "perception-test": {"id"},
     "vlmevalkit": {"video", "question"},
     "tempcompass": {"question"},
+    "qvhighlights": {"video", "question"},
 }
 """What has to be told for every row to be read."""
 MASKS = ROWS.keys() - {"perception-test"}
@@ -322,6 +335,8 @@ def read(name, path):
 def right(name):
     if name == "blink":
         return {one.id: f"({letter(one)})" for one in SAMPLES}
+    if name == "qvhighlights":
+        return {one.id: f"[{place}, 20.5]" for place, one in enumerate(SAMPLES)}
     if name == "perception-test":
         return {one.id: "AB"[place // 3 % 2] for place, one in enumerate(SAMPLES)}
     if name == "png-tree" or name in MASKS:

@@ -21,6 +21,7 @@ FORMATS = (
     "blink",
     "sti",
     "vsi",
+    "qvhighlights",
     "coco",
     "sa2va",
     "perception-test",
