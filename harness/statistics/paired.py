@@ -27,7 +27,7 @@ from harness.statistics.text import number, p_value
 FEWEST_ANSWERS, FEWEST_GROUPS = 24, 8
 """Right or wrong answers, and groups of other scores, from which on a detectable loss is named: of
 fewer, what one pair of runs shows says too little of another pair."""
-POWERS = ((60, "80 %"), (24, "77 to 83 %"), (0, "74 to 84 %"))
+POWERS = ((60, "80 %"), (24, "77 to 84 %"), (0, "74 to 84 %"))
 """Power of the detectable loss in simulations, by the least number of groups; 80 % is to 2 points:
 `tests/statistics/test_detection.py`."""
 
