@@ -114,6 +114,12 @@ FORMS = (
         "index, the row in what was evaluated, is the benchmark's id",
     ),
     Form(
+        "conversations",
+        lambda one: "id" in one and isinstance(one.get("messages"), list),
+        "{id, response: .messages[-1].content}",
+        "the last message is the model's",
+    ),
+    Form(
         "moments by video",
         _has_spans,
         "to_entries[] | {id: .key, answer: .value[0].timestamp}",

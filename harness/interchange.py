@@ -376,6 +376,12 @@ def _place_program(plain: object, length: int) -> str | None:
 
 
 def _listed(row: Row) -> list[object]:
+    if isinstance(row.value, dict):
+        lists = [key for key, one in row.value.items() if one and isinstance(one, list)]
+        key = next((key for key in lists if isinstance(row.value[key][0], list)), None)
+        made = command(f'.{row.kind} |= ."{key}"', row.file)
+        fix = f"{made} keeps them." if key else ""
+        raise ParseError(f'"{row.kind}"', expected="a list", found="an object", fix=fix)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError(
             f'"{row.kind}"', expected=f"a list of at most {MAX_BOXES}", found=_length(row.value)
@@ -403,9 +409,10 @@ def _answer(row: Row, query: Query) -> Answer:
         raise ParseError('"answer"', expected="a finite number", found=repr(value)[:40], fix=fix)
     if form is AnswerForm.COUNT:
         if type(value) is not int or not 0 <= value <= MAX_COUNT:
-            raise ParseError(
-                '"answer"', expected=f"a whole number from 0 to {MAX_COUNT}", found=repr(value)[:40]
-            )
+            is_whole = type(value) is float and value.is_integer()
+            fix = f"{command('.answer |= round', row.file)} writes it so." if is_whole else ""
+            expected = f"a whole number from 0 to {MAX_COUNT}"
+            raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
         return Answer(count=value)
     if form is AnswerForm.NUMBER:
         return Answer(number=finite_numbers([value], 1, '"answer"')[0])
@@ -413,7 +420,8 @@ def _answer(row: Row, query: Query) -> Answer:
         _refuse_other_spans(value, row)
         interval = Interval(*finite_numbers(value, 2, '"answer"'))
         if interval.end < interval.start:
-            raise ParseError('"answer"', expected="[start, end]", found=str([*interval]))
+            fix = f"If all are [end, start], {command('.answer |= sort', row.file)} turns them."
+            raise ParseError('"answer"', expected="[start, end]", found=str([*interval]), fix=fix)
         return Answer(interval=interval)
     if form is AnswerForm.CHOICE:
         return Answer(choice=_letter(value, row, query))

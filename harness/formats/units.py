@@ -53,8 +53,9 @@ SURE = 0.5
 """Score up to which a detector does not claim a box: a count of boxes takes them all."""
 SHARES = {100: "percentages", 1000: "thousandths"}
 """Whole sides of which others write boxes and points as parts, and what these are called."""
-CHANCE = 0.05
-"""Probability up to which it is no chance that all points of a file lie so near the corner."""
+CHANCE, DOUBT = 0.1, 0.5
+"""Probability up to which it is no chance that all points of a file lie so near the corner, and up
+to which a note says so."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
 MANY = 20
@@ -116,10 +117,9 @@ def check_units(
         *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS),
         *_shapes(points, thing, "points", PLACES),
     )
-    if not stated:
-        _refuse_parts(placed, thing)
     return (
         *notes,
+        *(() if stated else _parts(placed, thing)),
         *_times(times, f"{thing}: intervals"),
         *([f"{odd} scores outside 0 to 1, of which only the order counts"] if odd else []),
         *(
@@ -229,12 +229,12 @@ def _shapes(
         yield f"{leaving} of {len(found)} {kind} reach beyond their image"
 
 
-def _refuse_parts(found: Sequence[tuple[Numbers, Size]], thing: str) -> None:
-    """Raise DataError if places may as well be percentages or thousandths of their images.
+def _parts(found: Sequence[tuple[Numbers, Size]], thing: str) -> Iterator[str]:
+    """Yield a note if places may as well be percentages or thousandths of their images.
 
     All lie within so many pixels of the corner, where places in all of the image would by chance
-    with a probability of at most `CHANCE`, each question's counted as one place. Placeholders in
-    the first pixels tell nothing.
+    with a probability of at most `DOUBT`; they are refused up to `CHANCE`. Each question's are
+    counted as one place. Placeholders in the first pixels tell nothing.
     """
     found = [one for one in found if max(one[0]) > FIRST]
     for side, name in SHARES.items():
@@ -247,6 +247,12 @@ def _refuse_parts(found: Sequence[tuple[Numbers, Size]], thing: str) -> None:
                 fix=f"Say what they are: --coordinates pixels, normalized_{side}, or "
                 f"normalized_{side}_yx where y comes first.",
             )
+        if found and _are_within(found, side) and chance <= DOUBT:
+            yield (
+                f"{len(found)} answers with coordinates from 0 to {side}, read as pixels: "
+                f"--coordinates normalized_{side} if they are {name}"
+            )
+            return
 
 
 def _are_within(found: Sequence[tuple[Numbers, Size]], side: int) -> bool:

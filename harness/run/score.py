@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
+from harness.foreign_lines import command
 from harness.formats import Matched, read_format
 from harness.formats.mask_order import check_order
 from harness.formats.units import MaskCount, check_units
@@ -176,7 +177,8 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="There is none of id 0: if they count from 1, subtract 1 from each."
             if from_one
-            else "Is it the right split? --allow-extra ignores such lines.",
+            else _with_suffix(matched, known_ids, submission)
+            or "Is it the right split? --allow-extra ignores such lines.",
         )
     thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(
@@ -190,6 +192,15 @@ def _match_rows(
     for text in matched.notes:
         submission.note(f"{submission.path}: {text}")
     return matched
+
+
+def _with_suffix(matched: Matched, known: set[str], submission: Submission) -> str:
+    """Return what to type where ids of lines are those of samples with the suffix of a file."""
+    names = [one for one in matched.rows if one not in known and one.rpartition(".")[0] in known]
+    if not names or submission.format != "jsonl":
+        return ""
+    made = command('.id |= sub("[.][A-Za-z0-9]+$"; "")', submission.path.name)
+    return f"Without the suffixes of files they are: {made}."
 
 
 def _units_with_predictions(

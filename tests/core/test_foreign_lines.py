@@ -252,6 +252,11 @@ def test_numbers_that_are_texts_and_columns_of_a_table(tmp_path):
         # dense captions by video, as TimeChat and those after it write them
         ({"7": [{"timestamp": [1.0, 2.5], "caption": "x"}]}, "answer", [1.0, 2.5]),
         ({"7": "B. two", "8": "A"}, "response", "B. two"),
+        (
+            {"id": "7", "messages": [{"role": "assistant", "content": "B. two"}]},
+            "response",
+            "B. two",
+        ),
     ],
 )
 def test_what_the_model_wrote_is_never_the_ground_truth(tmp_path, line, kind, value):
@@ -261,6 +266,25 @@ def test_what_the_model_wrote_is_never_the_ground_truth(tmp_path, line, kind, va
         list(read_rows(path))
     row = convert(path, error)[0]
     assert (row.id, row.kind, row.value) == ("7", kind, value)
+
+
+@pytest.mark.parametrize(
+    ("form", "given", "read"),
+    [
+        ("boxes", {"bboxes": [[3, 4, 7, 9]], "labels": ["cup"]}, [[3, 4, 7, 9]]),  # Florence-2
+        ("count", 2.0, 2),
+        ("interval", [7.0, 1.0], [1.0, 7.0]),
+    ],
+)
+def test_values_in_nearly_the_form(tmp_path, form, given, read):
+    path = tmp_path / "nearly.jsonl"
+    kind = "boxes" if form == "boxes" else "answer"
+    path.write_text(json.dumps({"id": "a", kind: given}) + "\n")
+    (row,) = read_rows(path)
+    with pytest.raises(DataError) as error:
+        row_to_answer(row, asking("a", AnswerForm(form)))
+    (row,) = convert(path, error)
+    assert row.value == read
 
 
 @pytest.mark.parametrize(

@@ -95,12 +95,13 @@ def test_numbers_all_over_the_image_and_counts_are_not_asked_about(tmp_path):
 
 
 def test_frames_of_one_object_count_as_one_place(tmp_path):
-    frame = np.zeros((120, 160, 3), np.uint8)
+    frame = np.zeros((120, 200, 3), np.uint8)
     media = pixels([frame] * 9, times=range(9), is_video=True, id="v")
     query = Query(id=query_id("0"), text="?", media=(media,), forms=(AnswerForm.BOX_TRACK,))
     path = tmp_path / "track.json"
     path.write_text(json.dumps({"id": "0", "boxes": [[5, 5, 90, 80]] * 9}))
-    assert check(path, "jsonl", [Sample(id="0", query=query, target=None)]) == ()
+    (note,) = check(path, "jsonl", [Sample(id="0", query=query, target=None)])
+    assert note.startswith("1 answers with coordinates from 0 to 100, read as pixels")
 
 
 def test_percentages_of_a_video_are_named_and_few_fractions_noted(tmp_path):
