@@ -34,7 +34,7 @@ _PROMPT = re.compile(
 )
 """The prompt, where a program decodes it together with the response."""
 _NEXT_QUESTION = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:")
-_ITS_ANSWER = re.compile(r"\n[*_#]{0,9}(?:Answer|ANSWER|A)[*_]{0,3}:")
+_ITS_ANSWER = re.compile(r"\n[*_#]{0,9}(?:Answer|ANSWER|A|Solution|Response)[*_]{0,3}:")
 """Another question, or the one that was asked, said again: the answer may be before or after it."""
 
 

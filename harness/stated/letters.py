@@ -16,6 +16,7 @@ from typing import NamedTuple
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction
 from harness.stated.markup import BOX
+from harness.stated.option_text import ended_with, opened_with, spelt_out, without_no
 from harness.stated.refusals import ABOUT_ANSWER
 
 _WIDE = str.maketrans(
@@ -49,6 +50,11 @@ _OR = re.compile(
     r"|\s?[-–—+/>→]\s?[A-Z]\W{0,4}\Z"
 )
 """Words or a sign after a letter that leave it open."""
+_SUPPOSED = re.compile(
+    r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]{0,40}|\b(?:answer|option|choice) would be\b"
+    r"[^.!?\n,]{0,20})\Z"
+)
+"""A condition before a statement, which holds for it alone."""
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
 _CONDITION = re.compile(r"\s*(?i:if|unless)\b")
 _NOT_SO = re.compile(
@@ -73,6 +79,7 @@ class _Patterns(NamedTuple):
     listed: re.Pattern[str]
     scored: re.Pattern[str]
     letter: re.Pattern[str]
+    another: re.Pattern[str]
 
 
 _BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
@@ -111,8 +118,10 @@ _SAYS = (
     r"|(?:答案|选项|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?)"
 )
 _IS_RIGHT = (
-    r"(?:(?i:is|seems|looks|would be)\s+(?i:(?:\w+\s+){0,2})"
-    r"(?i:correct|right|best|true|answer|option|choice)\b|是正确|正确|是对的)"
+    r"(?:(?i:is|seems|looks|would be)\s+"
+    r"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?)\b)\w+\s+){0,2})"
+    r"(?i:correct|best|true|answer|option|choice|right(?=\W*(?:\Z|[.,;:!\n)]"
+    r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|是正确|正确|是对的)"
 )
 _ATTEMPT = re.compile(
     r"(?i:(?<![a-z])(?:answer|final(?: choice)?)[*_`]{0,3}\s*"
@@ -151,13 +160,16 @@ def _patterns(letters: str) -> _Patterns:
         stated=re.compile(stated),
         verdict=re.compile(rf"(?P<letters>{several})\s*{_IS_RIGHT}"),
         line=re.compile(
-            rf"^[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$", re.MULTILINE
+            r"^(?![^\S\n]{0,20}\(\w$)"  # cut off in a list
+            rf"[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$",
+            re.MULTILINE,
         ),
         listed=re.compile(
             rf"(?:^[^\S\n]{{0,20}}|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
         ),
         scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
+        another=re.compile(rf"[^.!?\n]{{0,80}}\b(?i:or)\b\s{_KIND}?[*(\"']{{0,3}}{letter}"),
     )
 
 
@@ -176,12 +188,12 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     >>> [stated_letter(response) for response in said]
     ['B', 'D', 'C']
     """
-    text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE)).replace(BOX, "answer: ")
-    text = _TAG.sub(" ", text).strip()
+    text = after_correction(without_no(response.strip(), options)).translate(_WIDE)
+    text = _TAG.sub(" ", _MARKUP.sub(r"\1", text).replace(BOX, "answer: ")).strip()
     found = (
         _bare(text, letters)
-        or _spelt_out(text, options)
-        or _stated(text, letters, options)
+        or spelt_out(text, options)
+        or (_stated(text, letters, options) | opened_with(text, options))
         or _in_lower_case(text, letters)
     )
     if len(found) != 1 or _has_text_of_another(text, min(found), options):
@@ -200,17 +212,6 @@ def _in_lower_case(text: str, letters: str) -> set[str]:
     found = None if _DOUBT.search(text) else _SMALL.search(text)
     letter = next(filter(None, found.groups()), "").upper() if found else ""
     return {letter} & set(letters)
-
-
-def _spelt_out(text: str, options: Sequence[str]) -> set[str]:
-    """Return the letters whose options are the text, alone or with the letter in brackets."""
-    plain = text.strip(" .*\"'{}`").casefold()
-    found = set()
-    for letter, option in zip(ascii_uppercase, options, strict=False):
-        name = option.strip(" .").casefold()
-        if name and plain in (name, f"{name} ({letter.lower()})"):
-            found.add(letter)
-    return found
 
 
 def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool:
@@ -232,6 +233,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     found = _bare(text, letters)
     read_to = 0
     for statement in by.stated.finditer(text):
+        if by.another.match(text, statement.end()):
+            return set()
         if not statement["says"] or _is_sure(text, statement, by):
             said = statement["letters"] or statement["boxed"] or statement["json"]
             found |= set(by.letter.findall(said)) or {said[-1].upper()}
@@ -246,7 +249,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         read_to = max(read_to, line.end())
     for attempt in _ATTEMPT.finditer(text, read_to):
         rest = text[attempt.end() : attempt.end() + 2000]
-        letter = _spelt_out(rest.partition("\n")[0], options)
+        letter = spelt_out(rest.partition("\n")[0], options)
         if not letter and not ABOUT_ANSWER.match(rest):
             return set()
         found |= letter
@@ -261,7 +264,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         return set()  # a list of options
     if opening and (len(listed) < 2 or not found):
         found |= listed | set(by.letter.findall(opening["letters"]))
-    return found
+    return found or ended_with(text, options)
 
 
 def _is_denied(rest: str, options: Sequence[str]) -> bool:
@@ -273,6 +276,10 @@ def _is_denied(rest: str, options: Sequence[str]) -> bool:
 def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     """Return True if a statement is no question, no doubt, and not about "A dog" or "I"."""
     before, rest = _clause_before(text, statement.start()), statement["next"]
+    if _begins_list(text, statement, by) or _SUPPOSED.search(
+        text[max(0, statement.start() - 300) : statement.end("letters")]
+    ):
+        return False
     says = statement["says"].removesuffix(rest)
     if (
         _DOUBT.search(before)
@@ -287,6 +294,14 @@ def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     if not is_word or statement["letters"].rstrip()[-1] not in "AI":
         return True
     return _GOES_ON.match(rest) is not None
+
+
+def _begins_list(text: str, statement: re.Match[str], by: _Patterns) -> bool:
+    """Return True if a statement's letter begins a line, and the next letter a later one."""
+    letter = by.letter.findall(statement["letters"])[-1]
+    mark = re.compile(rf"^[^\S\n]{{0,20}}[*(]{{0,3}}{chr(ord(letter) + 1)}[.:)]", re.MULTILINE)
+    is_line = "\n" in text[statement.start() : statement.start("letters")]
+    return is_line and mark.search(text, statement.end()) is not None
 
 
 def _clause_before(text: str, place: int) -> str:
