@@ -16,7 +16,14 @@ from typing import NamedTuple
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction
 from harness.stated.markup import BOX
-from harness.stated.option_text import ended_with, opened_with, spelt_out, without_no
+from harness.stated.option_text import (
+    ended_with,
+    lists_options,
+    names_answer,
+    opened_with,
+    spelt_out,
+    without_no,
+)
 from harness.stated.refusals import ABOUT_ANSWER
 
 _WIDE = str.maketrans(
@@ -109,9 +116,12 @@ _SAYS = (
     r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
     r"(?=\s(?:is|would|should)\b))?"
     r"|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
+    r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
+    r"(?=\s(?:is|would be)\b)"
     r"|best\s+\w+|letter(?=\s*(?:is|[:=]))|antwort|réponse|respuesta(?: correcta)?"
     r"|resposta(?: correta)?|risposta(?: corretta)?|ответ)\b[*_`]{0,3}"
     r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|=|:)){0,2}"
+    r"|\b(?:is|would be)\b:?(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
     r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
     r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
@@ -193,7 +203,7 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     found = (
         _bare(text, letters)
         or spelt_out(text, options)
-        or (_stated(text, letters, options) | opened_with(text, options))
+        or _said(text, letters, options)
         or _in_lower_case(text, letters)
     )
     if len(found) != 1 or _has_text_of_another(text, min(found), options):
@@ -226,8 +236,15 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
     return bool(named - {letter})
 
 
+def _said(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    """Return the letters that a text states, and the one whose option it opens with."""
+    stated = _stated(text, letters, options)
+    return stated | opened_with(text, options) if stated or not names_answer(text) else set()
+
+
 def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     by = _patterns(letters)
+    is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
     found = _bare(text, letters)
@@ -258,8 +275,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         return set()
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
-    if len(set(by.scored.findall(text))) > 1:
-        opening = None  # a score of each letter
+    if is_list or len(set(by.scored.findall(text))) > 1:
+        opening = None  # the options, or a score of each letter
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
     if opening and (len(listed) < 2 or not found):
@@ -299,7 +316,9 @@ def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
 def _begins_list(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     """Return True if a statement's letter begins a line, and the next letter a later one."""
     letter = by.letter.findall(statement["letters"])[-1]
-    mark = re.compile(rf"^[^\S\n]{{0,20}}[*(]{{0,3}}{chr(ord(letter) + 1)}[.:)]", re.MULTILINE)
+    mark = re.compile(
+        rf"[^:\s]\s{{0,9}}\n[^\S\n]{{0,20}}[*(]{{0,3}}{chr(ord(letter) + 1)}(?:[.:)]|\Z)"
+    )
     is_line = "\n" in text[statement.start() : statement.start("letters")]
     return is_line and mark.search(text, statement.end()) is not None
 

@@ -20,11 +20,12 @@ _TAKEN_BACK = re.compile(
     r"|(?:the|an?) (?:\w+ )?(?:answer|option|choice)))\b"
 )
 _UNWANTED = r"(?:not|rather than|instead of|unlike|as opposed to|than)\s+"
-_TURNS = r"(?:[.!?;,\n]|\b(?:but|actually|so|then|however|is|be)\b)[\s,:\"'*]{0,4}"
-_ANSWER = re.compile(r"\b(?:answer|option|choice)\b")
-_POINTED = re.compile(
-    r"\b(?:is|are|was|were|would be)\b(?![^.!?\n]*\b(?:not|never|least|worst|wrong|unlike|or)\b)"
+_TURNS = r"(?:[.!?;,\n]|\b(?:but|actually|so|then|however|it is|it['’]s)\b)[\s,:\"'*]{0,4}"
+_ANSWER = re.compile(
+    r"\b(?:the|my|final|correct|best)\s(?:\w+\s)?(?:answer|option|choice)\b|\banswer\s?:"
 )
+_POINTED = re.compile(r"\b(?:is|are|was|were|would be)\b")
+_UNPOINTED = re.compile(r"\b(?:not|never|least|worst|wrong|incorrect|unlike\w*|or|if)\b|n['’]t\b")
 
 
 def options_by_letter(options: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -41,7 +42,7 @@ def without_no(text: str, options: Sequence[str]) -> str:
     >>> without_no("(B) no. It is red.", ("yes", "no")), without_no("A. No, B.", ("yes", "no"))
     ('(B). It is red.', 'A. No, B.')
     """
-    for letter, name in options_by_letter(options):
+    for letter, name in options_by_letter(() if lists_options(text, options) else options):
         if name == "no":
             text = re.sub(rf"(?<!\w){letter}([.):]{{1,2}})\s{{0,2}}(?i:no)\b", rf"{letter}\1", text)
     return text
@@ -60,8 +61,8 @@ def spelt_out(text: str, options: Sequence[str]) -> set[str]:
 def opened_with(text: str, options: Sequence[str]) -> set[str]:
     """Return the letters whose option's text is the first clause of a text that goes on.
 
-    None where what follows denies it, leaves it open, or says another option; "Yes" and what
-    denies in one sentence are none either.
+    Empty where what follows denies it, leaves it open, or says another option, and where a sentence
+    begins with "Yes" and denies something.
 
     >>> options = ("Yes", "No")
     >>> [opened_with(text, options) for text in ("No, there is no dog.", "Yes, but actually no.")]
@@ -83,13 +84,37 @@ def opened_with(text: str, options: Sequence[str]) -> set[str]:
     return set() if _is_left(lower[length:], name, others) else set(begun)
 
 
+def names_answer(text: str) -> bool:
+    """Return True if a text speaks of its answer, which then has to be the one that it opens with.
+
+    >>> names_answer("No. The answer is unclear."), names_answer("No. It sits.")
+    (True, False)
+    """
+    return _ANSWER.search(text.casefold()) is not None
+
+
+def lists_options(text: str, options: Sequence[str]) -> bool:
+    """Return True if a text has two options with their letters and texts.
+
+    >>> lists_options("(A) yes (B) no", ("Yes", "No")), lists_options("(A) yes", ("Yes", "No"))
+    (True, False)
+    """
+    lower = text.casefold()
+    found = (
+        re.search(rf"(?<!\w){letter.lower()}[.):]{{1,2}}\s{{0,3}}{re.escape(name)}(?!\w)", lower)
+        for letter, name in options_by_letter(options)
+        if name
+    )
+    return sum(1 for one in found if one) > 1
+
+
 def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
     """Return True if a text after an option's denies it, leaves it open, or says another."""
     sentence = _SENTENCE.match(rest)
     first = sentence[0] if sentence else ""
     if _LEFT_OPEN.match(rest) or _CONDITION.search(first) or says_unable(first):
         return True
-    if _ANSWER.search(rest) or (name == "yes" and denies(first)):
+    if name == "yes" and denies(first):
         return True
     if name in ("yes", "no"):
         turns = "|".join(map(re.escape, others))
@@ -113,6 +138,7 @@ def ended_with(text: str, options: Sequence[str]) -> set[str]:
     lower = re.split(r"[.!?]\s|\n", text.rstrip(" .*\n").casefold())[-1]
     for letter, name in options_by_letter(options):
         ending = f"{name} ({letter.lower()})"
-        if name and lower.endswith(ending) and _POINTED.search(lower.removesuffix(ending)):
+        before = lower.removesuffix(ending)
+        if name and before != lower and _POINTED.search(before) and not _UNPOINTED.search(before):
             return {letter}
     return set()
