@@ -62,6 +62,7 @@ _SUPPOSED = re.compile(
     r"[^.!?\n,]{0,20})\Z"
 )
 """A condition before a statement, which holds for it alone."""
+_SUPPOSED_SO = re.compile(r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]*|\bwould be\b[^.!?\n,]*)\Z")
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
 _CONDITION = re.compile(r"\s*(?i:if|unless)\b")
 _NOT_SO = re.compile(
@@ -91,6 +92,7 @@ class _Patterns(NamedTuple):
 
 _BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
 _KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
+_NOUN = r"(?i:(?:the\s+)?(?:point|image|picture|photo|box|frame|figure|circle|view|option|choice))"
 _WRONG = (
     r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:wrong|incorrect|false|not\b|out\b"
     r"|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too\b|inaccurate"
@@ -121,7 +123,8 @@ _SAYS = (
     r"|best\s+\w+|letter(?=\s*(?:is|[:=]))|antwort|réponse|respuesta(?: correcta)?"
     r"|resposta(?: correta)?|risposta(?: corretta)?|ответ)\b[*_`]{0,3}"
     r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|=|:)){0,2}"
-    r"|\b(?:is|would be)\b:?(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
+    r"|\b(?:is|would be)\b:?(?:\s(?:the\s)?(?:option|choice|image|picture|point|box|frame))?"
+    r"(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
     r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
     r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
@@ -130,7 +133,7 @@ _SAYS = (
 _IS_RIGHT = (
     r"(?:(?i:is|seems|looks|would be)\s+"
     r"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?)\b)\w+\s+){0,2})"
-    r"(?i:correct|best|true|answer|option|choice|right(?=\W*(?:\Z|[.,;:!\n)]"
+    r"(?i:correct|best|true|(?:answer|option|choice)(?!\s*[(\"'*]{0,2}(?-i:[A-Z])\b)|right(?=\W*(?:\Z|[.,;:!\n)]"
     r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|是正确|正确|是对的)"
 )
 _ATTEMPT = re.compile(
@@ -151,6 +154,7 @@ def _patterns(letters: str) -> _Patterns:
     several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
     rejected = (
         rf"{_REJECTS}\s*{several}{_INSTEAD}"
+        rf"|{mention}\s+{_NOUN}\s+{mention}\s*{_IS_REJECTED}"
         rf"|{several}\s*(?:(?i:are|were|seem|look)\s+{_WRONG}|{_IS_NOT})"
         rf"|{mention}\s*{_IS_REJECTED}"
     )
@@ -175,7 +179,7 @@ def _patterns(letters: str) -> _Patterns:
             re.MULTILINE,
         ),
         listed=re.compile(
-            rf"(?:^[^\S\n]{{0,20}}|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
+            rf"(?:^[^\S\n]{{0,20}}\(?|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
         ),
         scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
@@ -257,11 +261,15 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             found |= set(by.letter.findall(said)) or {said[-1].upper()}
             read_to = statement.end()
     for verdict in by.verdict.finditer(text):
-        is_condition = _CONDITION.match(text, verdict.end())
+        is_condition = _CONDITION.match(text, verdict.end()) or _SUPPOSED_SO.search(
+            text[max(0, verdict.start() - 300) : verdict.end()]
+        )
         if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
             found |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
     for line in by.line.finditer(text):
+        if _is_next(text, line):
+            continue
         found |= set(by.letter.findall(line[1]))
         read_to = max(read_to, line.end())
     for attempt in _ATTEMPT.finditer(text, read_to):
@@ -311,6 +319,15 @@ def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     if not is_word or statement["letters"].rstrip()[-1] not in "AI":
         return True
     return _GOES_ON.match(rest) is not None
+
+
+def _is_next(text: str, line: re.Match[str]) -> bool:
+    """Return True if a line's letter is only the mark of a list's next line, which was cut off."""
+    letter = line[1].strip("*_`\"'()[]{}$ ")[:1]
+    mark = "(?m:^[^\\S\\n]{{0,20}}[*(]{{0,3}}{}[.:)])"
+    before = text[: line.start()]
+    is_mark = re.search(mark.format(chr(ord(letter) - 1)), before)
+    return is_mark is not None and re.search(mark.format(letter), before) is None
 
 
 def _begins_list(text: str, statement: re.Match[str], by: _Patterns) -> bool:

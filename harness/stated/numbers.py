@@ -115,8 +115,8 @@ _KNOWN_SET = re.compile(r"(?i:\W*(?:the|these|those|both|all)\s+\d)")
 _IS_NOT = re.compile(r"(?i:[^.!?\n]{0,80}\b(?:is|are|was|were)(?:\s+not\b|n['’]t))")
 _SUPPOSES = re.compile(r"(?i:\b(?:for example|for instance|e\.g\.),? (?:if|suppose|let|assum|say))")
 _THE_NUMBER = re.compile(
-    r"(?i:\W*the (?:\w+ ){0,2}(?:answer|mean|average|number|count|sum|total|difference|distance"
-    r"|value)\b)"
+    r"(?i:\W*the (?:\w+ ){0,2}(?:answer|blank|mean|average|number|count|sum|total|difference"
+    r"|distance|value)\b)"
 )
 _COPULA = r"(?:\b(?:is|are|was|were|equals)\b|=)"
 _OF_SUBJECT = re.compile(

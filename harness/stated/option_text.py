@@ -12,7 +12,8 @@ _CLAUSE_ENDS = re.compile(
 _LEFT_OPEN = re.compile(
     r"\W*(?:but|however|although|though|or|and|if|unless|except|maybe|perhaps|possibly|almost)\b"
 )
-_SENTENCE = re.compile(r"\W{0,3}[^.!?\n]*[.!?]?")
+_SENTENCE = re.compile(r"[^\w.!?\n]{0,3}[^.!?\n]*[.!?]?")
+_SORRY = re.compile(r"[.!\s]*(?:i|we|sorry|unfortunately)\b[^.!?\n]*")
 _CONDITION = re.compile(r"\b(?:if|unless|provided (?:that|the)|assuming)\b|\?")
 _TAKEN_BACK = re.compile(
     r"\b(?:wrong|incorrect|mistaken|ruled out|eliminated|excluded|unlikely|impossible"
@@ -112,7 +113,10 @@ def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
     """Return True if a text after an option's denies it, leaves it open, or says another."""
     sentence = _SENTENCE.match(rest)
     first = sentence[0] if sentence else ""
-    if _LEFT_OPEN.match(rest) or _CONDITION.search(first) or says_unable(first):
+    sorry = _SORRY.match(rest, len(first))
+    if _LEFT_OPEN.match(rest) or _CONDITION.search(first):
+        return True
+    if says_unable(first) or (sorry and says_unable(sorry[0])):
         return True
     if name == "yes" and denies(first):
         return True

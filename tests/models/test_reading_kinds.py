@@ -53,6 +53,8 @@ def number(text):
         ("No doubt, yes.", None),
         ("(A) yes (B) no", None),
         ("No. The answer is unclear.", None),
+        ("No. I cannot tell.", None),
+        ("No. The turn cannot be seen.", "B"),
     ],
 )
 def test_yes_and_no_open_a_response(text, said):
@@ -103,6 +105,11 @@ def test_the_longer_of_two_texts_is_the_option():
         ("The answer is (B) the dog or (C) the cow.", None),
         ("I look at each option:\n\n(A) the cat is small.\n(B) the dog is larger", None),
         ("Each option:\n(A) the cat is small.\n\n(B", None),
+        ("(A) is small.\n(B) is not it.\n(C)", None),
+        ("The one on the left is image (B). It barks.", "B"),
+        ('The animal labelled "A" is option (B).', "B"),
+        ("Option (D) Point D is incorrect because it is far.", None),
+        ("If B barks more than A, then B would be the correct choice.", None),
     ],
 )
 def test_a_letter_that_a_sentence_names(text, said):
@@ -124,6 +131,7 @@ def test_a_letter_that_a_sentence_names(text, said):
         ("3 + 2 = 6. So there are 6.", None),
         ("Therefore, I cannot count the 3 chairs.", None),
         ("For example, if there are 5 and 2 go, the answer is 3.", None),
+        ("There are 9 dots total, in 3 groups of 3.\nThe blank has to be 3.", None),
         ("There are 9 dots in total, in 3 groups of 3. The number of dots in a group is 3.", None),
     ],
 )
