@@ -269,7 +269,7 @@ def _value_of(text: str) -> float:
 
 def _numbers(text: str) -> list[_Found]:
     """Return the numbers of a text; names and times of the input are left out."""
-    found = []
+    found: list[_Found] = []
     for one in islice(numerals(text), MOST):
         value, start, end, is_clock = one
         before = text[max(0, start - 40) : start]
