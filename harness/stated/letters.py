@@ -268,7 +268,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             found |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
     for line in by.line.finditer(text):
-        if _is_next(text, line):
+        if line.end() == len(text) and _is_next(text, line):
             continue
         found |= set(by.letter.findall(line[1]))
         read_to = max(read_to, line.end())
