@@ -17,7 +17,7 @@ import numpy as np
 
 from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
-from harness.metrics import choices, letter_readers, numeric, spar, vsi, vstar
+from harness.metrics import choices, letter_readers, numeric, spar, tempcompass, vsi, vstar
 from harness.models.dr2seg.grammar import DR2Seg
 from harness.models.grammar import Item
 from harness.models.pipeline import PromptedModel
@@ -49,7 +49,8 @@ How a response becomes an answer, by model and by protocol.
 2. **`<answer>…</answer>`** is the answer where there is one. Of several after the thought the first
    counts for methods whose official code takes the first (VisionReasoner, Seg-Zero and what is
    built on them, Video-R1, VideoChat-R1, SpaceR, Video-STR, OneThinker), the last for everybody
-   else, and in protocols; a note says so.
+   else, and in protocols; a note says so. Of several lines `Answer: …` the last counts, with a
+   note.
 3. **The value or a failure.** A spelling that a reader of ours does not know, or that can be read
    in two ways, fails; it never becomes another value. Negations and corrections are understood, or
    fail. Units are passed over, not converted.
@@ -70,9 +71,10 @@ NUMBERS = """
 One reader, of `…/strict` protocols and of the models
 {models}.
 Two numbers, ranges, bounds and fractions fail, but for a sum that is right and says that it is the
-total. So does a number that counts two things ("3 on the left and 3 on the right"), and one under a
-key of JSON that is not an answer's, beside other keys. `1,500` is one thousand and five hundred,
-`1,5` is one and a half.
+total, for a last sentence that begins as a conclusion ("So", "Therefore"), and for numbers that
+only say what is measured ("The number of chairs above 2 m is 3"). So does a number that counts two
+things ("3 on the left and 3 on the right"), and one under a key of JSON that is not an answer's,
+beside other keys. `1,500` is one thousand and five hundred, `1,5` is one and a half.
 
 | response | says | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
 | --- | --- | --- | --- | --- | --- |"""
@@ -80,10 +82,19 @@ LETTERS = """
 ## Options
 
 One reader, of the same models and of `…/strict` protocols. The options are A. the cat, B. the dog,
-C. the cow, D. the pig; strict protocols do not take an option's text for its letter.
+C. the cow, D. the pig; strict protocols do not take an option's text for its letter. An option's
+text counts where it is all, or the first clause, and nothing after it denies it, leaves it open or
+names another option.
 
 | response | says | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` |
 | --- | --- | --- | --- | --- | --- | --- |"""
+YES_NO = """
+## Yes and no
+
+The same reader, of a question with the options A. Yes, B. No.
+
+| response | says | ours | `tempcompass/rules` |
+| --- | --- | --- | --- |"""
 TIMES = """
 ## Stretches of time
 
@@ -200,6 +211,16 @@ def rows(
         yield f"| {code(text)} | {shown(says)} | {' | '.join(cells)} |"
 
 
+def yes_or_no(text: str) -> str:
+    """Return what a reader of ours gives for a question with the options Yes and No."""
+    return {"A": "yes", "B": "no"}[stated_letter(text, "AB", ("Yes", "No"))]
+
+
+def _tempcompass(text: str) -> str | None:
+    is_yes = tempcompass.yes_no(text, "yes")
+    return None if is_yes is None else "yes" if is_yes else "no"
+
+
 def _spar_number(text: str) -> float | None:
     found = spar.read_official(text, task="depth_prediction_oc")
     return None if found is None else float(str(found))
@@ -249,6 +270,8 @@ def page() -> str:
         *rows(spellings.NUMBERS, stated_number, official),
         LETTERS,
         *rows(spellings.LETTERS, lambda text: stated_letter(text, "ABCD", OPTIONS), letters),
+        YES_NO,
+        *rows(spellings.YES_NO, yes_or_no, (_tempcompass,)),
         TIMES,
         *rows(spellings.TIMES, stated_interval, (_interval,)),
         PLACES,
