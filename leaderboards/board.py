@@ -243,12 +243,12 @@ def _without_collisions(
 
     Predictions are one method if their names are equal, so that nobody knows which run counts.
     """
-    same: dict[tuple[Key, str], list[Path]] = {}
+    same: dict[tuple[Key, str, str], list[Path]] = {}
     for run, made in read:
-        same.setdefault((key(made), made.model_spec), []).append(run.folder)
+        same.setdefault((key(made), made.model_spec, made.model), []).append(run.folder)
     kept: list[tuple[Run, Row]] = []
     for run, made in read:
-        folders = same[key(made), made.model_spec]
+        folders = same[key(made), made.model_spec, made.model]
         with refusals(run.folder, refused):
             if made.model_spec.startswith(f"{PREDICTIONS}(") and len(folders) > 1:
                 raise StoreError(
@@ -263,8 +263,9 @@ def _without_collisions(
 
 def _told_apart(folders: Sequence[Path]) -> list[str]:
     """Return the parts of folders' paths that differ, as nothing above them is published."""
-    shared = os.path.commonpath(folders)
-    return [os.path.relpath(folder, shared) for folder in folders]
+    whole = [folder.absolute() for folder in folders]
+    shared = os.path.commonpath(whole)
+    return [os.path.relpath(folder, shared) for folder in whole]
 
 
 def metric_names(made: Row) -> tuple[str, ...]:
