@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from harness import plugins, presets
+from harness import plugins
+from harness.cli.model_names import spelled_out
 from harness.errors import UsageError
 from harness.models.default_parts import default_propagator, default_segmenter
 from harness.spec import Spec, parse
@@ -22,7 +23,7 @@ def evaluated_by(text: str | None) -> Spec | None:
     """Return the SPEC of `--eval-model`; raise UsageError if it has no place for the checkpoint."""
     if text is None:
         return None
-    spec = presets.resolve(parse(text))
+    spec = spelled_out(parse(text))
     if fill_checkpoint(spec, "") == spec:
         raise UsageError(
             f"--eval-model {text}",
