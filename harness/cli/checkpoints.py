@@ -86,12 +86,19 @@ def check_parts(spec: Spec) -> None:
 
 
 def check_default_parts(spec: Spec, forms: frozenset[AnswerForm]) -> None:
-    """Raise UsageError for a part that forms of answer need, that the SPEC of a model does not
-    choose, and that its paper cannot give.
+    """Raise UsageError for a part that forms of answer need and `lacking_parts` lists."""
+    for reason in lacking_parts(spec, forms).values():
+        raise UsageError(reason)
+
+
+def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
+    """Return the parts that forms of answer need, and neither a model's SPEC nor its paper gives.
+
+    Each has the reason, and what to choose.
     """
     parameters = inspect.signature(plugins.load("models", spec.name)).parameters
     given = {**{name: one.default for name, one in parameters.items()}, **spec.arguments}
-    needed = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}
+    needed, lacking = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}, {}
     for name, served in needed.items():
         if not forms & served or given.get(name, "") is not None or given.get("sam2"):
             continue
@@ -101,7 +108,8 @@ def check_default_parts(spec: Spec, forms: frozenset[AnswerForm]) -> None:
             else default_segmenter(spec.name, **given)
         )
         if part.missing:
-            raise UsageError(part.missing)
+            lacking[name] = part.missing
+    return lacking
 
 
 def with_checkpoint(spec: Spec, folder: Path) -> Spec:

@@ -15,14 +15,20 @@ from harness import plugins
 from harness.cli import progress as terminal
 from harness.cli.against import Against, against, write_decision
 from harness.cli.checkpoint_config import requested_models
-from harness.cli.checkpoints import check_network
+from harness.cli.checkpoints import IMAGES, VIDEOS, check_network, lacking_parts
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import say, show_json
 from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import ModelError, Unavailable, UnsupportedAnswerForm, UsageError
+from harness.errors import (
+    ModelError,
+    PartNotChosen,
+    Unavailable,
+    UnsupportedAnswerForm,
+    UsageError,
+)
 from harness.record import SCORES, Run, public
 from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
@@ -161,7 +167,8 @@ def _evaluate_models(
                     if leads:
                         with suppress(OSError):
                             folder.parent.rmdir()  # if it holds no other run
-                        progress.note(f"{error}{_with_classical_parts(spec, error)}")
+                        not_chosen = isinstance(error, PartNotChosen)
+                        progress.note(f"{error}{_with_classical_parts(spec) if not_chosen else ''}")
                         shown[str(spec)][key] = {"refused": str(error)}
                     continue
                 except Unavailable as error:  # the other pairs may have all that they need
@@ -188,13 +195,14 @@ def _evaluate_models(
     return shown
 
 
-def _with_classical_parts(spec: Spec, error: UnsupportedAnswerForm) -> str:
-    """Return what to type for a model that lacks its segmenter or propagator; else nothing."""
-    part = next((name for name in CLASSICAL if f"no {name} is chosen" in str(error)), "")
-    if not part or part in spec.arguments:
-        return ""
-    whole = Spec(spec.name, {**CLASSICAL, **spec.arguments})
-    return f". Without weights: --model {shlex.quote(str(whole))}"
+def _with_classical_parts(spec: Spec) -> str:
+    """Return what to type for a model that lacks its segmenter or propagator.
+
+    Empty for one that has them in a model within it.
+    """
+    parts = {name: CLASSICAL[name] for name in lacking_parts(spec, IMAGES | VIDEOS)}
+    whole = Spec(spec.name, {**parts, **spec.arguments})
+    return f". Without weights: --model {shlex.quote(str(whole))}" if parts else ""
 
 
 def _check_processes(arguments: Namespace, options: Options, size: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import (
     HarnessError,
     ModelError,
+    PartNotChosen,
     StoreError,
     Unavailable,
     UnsupportedAnswerForm,
@@ -140,10 +141,11 @@ def check_answerable(
         missing: Forms that lack a part of the model, each with what to do about it.
 
     Raises:
-        UnsupportedAnswerForm: the model can answer no sample, or a part that one needs is missing.
+        PartNotChosen: a part that a sample needs is missing.
+        UnsupportedAnswerForm: the model can answer no sample.
     """
     if lacking := [missing[form] for forms_ in found.forms for form in forms_ if form in missing]:
-        raise UnsupportedAnswerForm(f"{lacking[0]} {task.name} gets no score of {model}")
+        raise PartNotChosen(f"{lacking[0]} {task.name} gets no score of {model}")
     lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
     if not lost or forms is None:
         return ""
