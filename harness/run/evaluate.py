@@ -475,11 +475,17 @@ class _Evaluation:
                 progress=self.progress,
             )
             return
-        results = scorer.results(manifest)
-        has_results = not predicted and (self.folder / RESULTS).exists()
-        if not has_results or not keeps_its_numbers(
-            self.folder, results, rescore=self.options.rescore, progress=self.progress
+        results, finished = scorer.results(manifest), Run(self.folder)
+        if (
+            not predicted
+            and finished.is_finished
+            and keeps_its_numbers(
+                self.folder, results, rescore=self.options.rescore, progress=self.progress
+            )
         ):
+            scores = list(finished.units())
+            finish(self.folder, scores, finished.results, manifest=renewed)
+        else:
             finish(self.folder, scorer.done, results, manifest=renewed)
         if len(served := results["ledger"].get("served", ())) > 1:
             self.progress.note(
