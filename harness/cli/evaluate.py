@@ -35,7 +35,7 @@ from harness.run.contamination import Contamination, write_trainings
 from harness.run.distributed import ProcessRank, detect_launch, heartbeat, own_gpu
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
-from harness.run.options import Options
+from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.spec import Spec
@@ -176,23 +176,26 @@ def _evaluate_models(
                     continue
                 if decider is not None and arguments.until_decided:
                     progress.note(f"against {decider.baseline}: {decider.sentence()}")
-                if decider is not None and not run.is_finished:
-                    write_decision(folder, decider)
-                    progress.note(
-                        f"{folder} is not finished and has no score of the full set; the same "
-                        "command without --until-decided predicts the rest"
-                    )
-                    shown[str(spec)][key] = decider.to_json()
-                elif not run.is_finished and options.shard is not None:
-                    progress.note(f"{folder} has its share; the other shares are lacking")
-                    shown[str(spec)][key] = {"shard": list(options.shard), "folder": str(folder)}
+                if not run.is_finished and (decider is not None or options.shard is not None):
+                    shown[str(spec)][key] = _unfinished(folder, decider, options, progress)
                 elif leads:
-                    outcome = _outcome(task, run, overlaps[folder])
-                    if decider is not None:
-                        outcome |= _against(decider, run)
-                    reason = _nothing_worked(run)
-                    shown[str(spec)][key] = {"failed": reason} if reason else outcome
+                    shown[str(spec)][key] = _outcome(task, run, overlaps[folder], decider)
     return shown
+
+
+def _unfinished(
+    folder: Path, decider: Against | None, options: Options, progress: Progress
+) -> dict[str, object]:
+    """Note why a run is not finished, and return what is shown of it."""
+    if decider is not None:
+        write_decision(folder, decider)
+        progress.note(
+            f"{folder} is not finished and has no score of the full set; the same command without "
+            "--until-decided predicts the rest"
+        )
+        return decider.to_json()
+    progress.note(f"{folder} has its share; the other shares are lacking")
+    return {"shard": list(options.shard or ()), "folder": str(folder)}
 
 
 def _with_classical_parts(spec: Spec) -> str:
@@ -257,7 +260,10 @@ def _nothing_worked(run: Run) -> str:
     )
 
 
-def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, object]:
+def _outcome(
+    task: Task, run: Run, found: Contamination | None, decider: Against | None
+) -> dict[str, object]:
+    """Return what is shown of a finished run."""
     shown = public(run.results)
     if differs := run.manifest["deviations"]:
         shown["deviations"] = differs
@@ -267,7 +273,9 @@ def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, obj
         print_contamination({f"{run.results['model_spec']} on {task.name}": found})
     if task.submission is not None:
         shown["submission"] = str(run.folder / "submission.zip")
-    return shown
+    if decider is not None:
+        shown |= _against(decider, run)
+    return {"failed": reason} if (reason := _nothing_worked(run)) else shown
 
 
 def _against(decider: Against, run: Run) -> dict[str, object]:
