@@ -138,7 +138,7 @@ def title_of(paper: str) -> str:
     """Return a paper's name for people."""
     if paper in PAPERS:
         return PAPERS[paper]
-    return next((one.title for one in published_results(paper) if one.title), paper)
+    return next((result.title for result in published_results(paper) if result.title), paper)
 
 
 def published_results(paper: str) -> tuple[PublishedResult, ...]:
@@ -183,7 +183,7 @@ def _read(path: Path) -> tuple[PublishedResult, ...]:
 
 
 def _check_header(path: Path, columns: Sequence[str]) -> None:
-    known = {one.name for one in fields(PublishedResult)} - {"paper"}
+    known = {column.name for column in fields(PublishedResult)} - {"paper"}
     if lacking := {*COLUMNS} - {*columns}:
         raise _fault(path, 1, f"the column {min(lacking)}", ", ".join(columns) or "nothing")
     if unknown := {*columns} - known:

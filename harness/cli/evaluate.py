@@ -87,9 +87,9 @@ def evaluate(arguments: Namespace) -> int:
     }
     with nullcontext() if launch is None else heartbeat(launch, out) as launch:
         shown = _evaluate_models(arguments, folders, models, requested, options, launch)
-    outcomes = [one for results in shown.values() for one in results.values()]
-    lost = [one["lost"] for one in outcomes if "lost" in one]
-    failed = [one["failed"] for one in outcomes if "failed" in one]
+    outcomes = [outcome for results in shown.values() for outcome in results.values()]
+    lost = [outcome["lost"] for outcome in outcomes if "lost" in outcome]
+    failed = [outcome["failed"] for outcome in outcomes if "failed" in outcome]
     if (launch is None or launch.leads) and len(lost) + len(failed) < len(outcomes):
         scored = [
             folder
@@ -97,13 +97,13 @@ def evaluate(arguments: Namespace) -> int:
             if not shown[model][key].keys() & NO_SCORES
         ]
         _show(arguments, shown, scored)
-    if any("refused" in one for one in outcomes):
+    if any("refused" in outcome for outcome in outcomes):
         return UnsupportedAnswerForm.exit_code
     if lost:
         raise Unavailable("; ".join(lost))
     if failed:
         raise ModelError("; ".join(failed))
-    return int(any(one.get("decision") == "worse" for one in outcomes))
+    return int(any(outcome.get("decision") == "worse" for outcome in outcomes))
 
 
 def _evaluate_models(

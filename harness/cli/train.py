@@ -353,7 +353,9 @@ def _show(
     result = training.manifest["result"]
     facts = ", ".join(f"{name} {result[name]}" for name in ("steps", "loss") if name in result)
     if raised := result.get("alarms"):
-        facts += ", alarms " + ", ".join(f"{one['name']} at step {one['step']}" for one in raised)
+        facts += ", alarms " + ", ".join(
+            f"{alarm['name']} at step {alarm['step']}" for alarm in raised
+        )
     say(f"{training.checkpoint}: {facts}" if facts else training.checkpoint)
     if results:
         from harness.cli.tables import show_results
