@@ -220,8 +220,8 @@ class ModuleSource:
                 return self.choices(kind)
             case ast.Name(id=name):
                 module, alias = self._find_definition(name)
-                values = [] if alias is None else module.choices(alias)
-                return values if sum(map(len, values)) <= LONGEST else []
+                listed = [] if alias is None else module.choices(alias)
+                return listed if sum(map(len, listed)) <= LONGEST else []
         return []
 
     def value(self, default: ast.expr) -> ast.expr:
