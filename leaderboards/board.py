@@ -243,28 +243,29 @@ def _without_collisions(
 
     Predictions are one method if their names are equal, so that nobody knows which run counts.
     """
-    same: dict[tuple[Key, str], list[Path]] = {}
-    for run, made in read:
-        same.setdefault((key(made), made.model_spec), []).append(run.folder)
+    same: dict[tuple[Key, str, str], list[Path]] = {}
+    for run, row_ in read:
+        same.setdefault((key(row_), row_.model_spec, row_.model), []).append(run.folder)
     kept: list[tuple[Run, Row]] = []
-    for run, made in read:
-        folders = same[key(made), made.model_spec]
+    for run, row_ in read:
+        folders = same[key(row_), row_.model_spec, row_.model]
         with refusals(run.folder, refused):
-            if made.model_spec.startswith(f"{PREDICTIONS}(") and len(folders) > 1:
+            if row_.model_spec.startswith(f"{PREDICTIONS}(") and len(folders) > 1:
                 raise StoreError(
                     f"run {run.folder}",
-                    expected=f"one run of the predictions {made.model!r} in a table",
+                    expected=f"one run of the predictions {row_.model!r} in a table",
                     found=" and ".join(_told_apart(folders)),
                     fix="Score one of them under another --name, or take one of them away.",
                 )
-            kept.append((run, made))
+            kept.append((run, row_))
     return kept
 
 
 def _told_apart(folders: Sequence[Path]) -> list[str]:
     """Return the parts of folders' paths that differ, as nothing above them is published."""
-    shared = os.path.commonpath(folders)
-    return [os.path.relpath(folder, shared) for folder in folders]
+    whole = [folder.absolute() for folder in folders]
+    shared = os.path.commonpath(whole)
+    return [os.path.relpath(folder, shared) for folder in whole]
 
 
 def metric_names(made: Row) -> tuple[str, ...]:

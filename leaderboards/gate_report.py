@@ -233,10 +233,10 @@ def models(report: GateReport) -> str:
 
 def changes(report: GateReport) -> list[str]:
     """Return what changed between the two sides, a line each; one line if nothing did."""
-    compared = [one for one in report.verdicts if one.candidate is not None]
+    compared = [verdict for verdict in report.verdicts if verdict.candidate is not None]
     if not compared:
         return []
-    lines = list(dict.fromkeys(line for one in compared for line in one.changed))
+    lines = list(dict.fromkeys(line for verdict in compared for line in verdict.changed))
     if not lines:
         return ["changed: nothing on record (same settings, weights, code and packages)"]
     more = [f"changed: {len(lines) - CHANGES} more (--format json lists them)"]

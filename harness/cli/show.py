@@ -50,20 +50,22 @@ def _list_presets(arguments: Namespace) -> int:
         known = {arguments.name: presets.preset(arguments.name)}
     described: list[dict[str, object]] = [
         {
-            "name": one.name,
-            "about": one.about,
-            "task": one.task,
-            "needs": list(one.needs),
-            "model": str(one.model),
+            "name": preset.name,
+            "about": preset.about,
+            "task": preset.task,
+            "needs": list(preset.needs),
+            "model": str(preset.model),
         }
-        for one in known.values()
+        for preset in known.values()
     ]
     if arguments.json:
         show_json(described)
     elif arguments.name is not None:
         _show_one(described[0])
     else:
-        show_columns([("name", "about"), *((one.name, one.about) for one in known.values())])
+        show_columns(
+            [("name", "about"), *((preset.name, preset.about) for preset in known.values())]
+        )
         note = (
             "`harness list presets NAME` shows the SPEC. `--model NAME` runs it; "
             '`--model "NAME(max_pixels=401408)"` changes an argument.'

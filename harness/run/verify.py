@@ -107,7 +107,7 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
             fix="Verify another split.",
         )
     task = read_once(task)
-    found = survey(task, select(task, None))  # nothing twice, nothing missing
+    surveyed = survey(task, select(task, None))  # nothing twice, nothing missing
     with plugin_errors(f"the ceiling of {task.name}"):
         ceiling = task.protocol.ceiling.value_over(lambda: samples_of(task))
     if ceiling is None:
@@ -120,7 +120,7 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
     if reader is not None:
         if isinstance(reader, Model):
             forms = forms_of(reader)
-            if lost := check_answerable(type(reader).__name__, forms, task, found):
+            if lost := check_answerable(type(reader).__name__, forms, task, surveyed):
                 raise UsageError(lost)
         if isinstance(reader, ResponseReader):
             yield _verdict(task, "responses", ceiling, partial(through_text, reader=reader))

@@ -9,6 +9,7 @@ from harness import plugins
 from harness.cli.main import main
 from harness.errors import StoreError
 from harness.leaderboards.board import build
+from harness.record import Run, finish
 from harness.run.batching import samples_of
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -46,3 +47,21 @@ def test_two_runs_of_one_name_in_one_table_are_refused_and_both_are_named(tmp_pa
     board = build(tmp_path / "runs", names_refused=True)
     assert [entry.row.name for table in board.tables for entry in table.entries] == ["visa"]
     assert [one.model for one in board.refused] == ["lisa", "lisa"]
+
+
+def test_runs_of_one_name_are_named_also_where_one_path_is_relative(tmp_path, monkeypatch):
+    for place in ("first", "second"):
+        score(tmp_path / place, "reason_seg", tmp_path / "runs" / place, "--name", "lisa")
+    monkeypatch.chdir(tmp_path / "runs")
+    with pytest.raises(StoreError, match=r"first/lisa/reason_seg and second/lisa/reason_seg"):
+        build([Path("first"), tmp_path / "runs" / "second"])
+
+
+def test_earlier_runs_that_recorded_the_file_are_told_apart_by_their_names(tmp_path):
+    for name in ("lisa", "visa"):
+        score(tmp_path / name, "reason_seg", tmp_path / "runs", "--name", name)
+        run = Run(tmp_path / "runs" / name / "reason_seg")
+        run.manifest["model"]["spec"] = spec = "predictions(some.jsonl)"
+        results = {**run.results, "model_spec": spec}
+        finish(run.folder, list(run.units()), results, manifest=run.manifest)
+    assert sorted(rows(tmp_path / "runs")) == [("reason_seg", "lisa"), ("reason_seg", "visa")]

@@ -23,15 +23,7 @@ from harness.task import Task  # noqa: E402
 from harness.tasks.training.scoring import ANSWERS  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
-from harness.types import (  # noqa: E402
-    Answer,
-    AnswerForm,
-    Box,
-    Query,
-    Sample,
-    Target,
-    query_id,
-)
+from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id  # noqa: E402
 
 STILL, WIDE, CLIP = ((56, 84), 1), ((112, 56), 1), ((84, 56), 5)
 QUESTIONS = {

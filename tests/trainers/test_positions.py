@@ -52,6 +52,14 @@ def config(**text):
             131072,
         ),
         ({"max_position_embeddings": 2048, "rope_parameters": {"mrope_section": [1]}}, 2048),
+        # Without a factor of its own, it is the ratio of both numbers.
+        (
+            {
+                "max_position_embeddings": 163840,
+                "rope_scaling": {"factor": None, "original_max_position_embeddings": 4096},
+            },
+            163840,
+        ),
     ],
 )
 def test_positions_are_those_stated_or_reached_by_scaling(text, expected):
