@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 
 from harness.cli.settings import ModuleSource, offered_settings
-from harness.types import AnswerForm
+
+FORMS = "AnswerForm"  # harness.types, which imports NumPy, is not needed to list tasks
 
 
 def stated_facts(entry: EntryPoint) -> dict[str, object]:
@@ -18,10 +19,10 @@ def stated_facts(entry: EntryPoint) -> dict[str, object]:
     if source is None:
         return {}
     forms = [
-        form
+        node.attr.lower()
         for call in _calls(source.tree, "Task")
         for node in ast.walk(source.resolve_default(call.get("forms")) or ast.Pass())
-        if isinstance(node, ast.Attribute) and (form := _form(node)) is not None
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == FORMS
     ]
     protocols = [
         {key: _text(source, call.get(key)) for key in ("name", "headline", "about")}
@@ -44,13 +45,6 @@ def _calls(tree: ast.Module, name: str) -> Iterator[dict[str | None, ast.expr]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             yield {keyword.arg: keyword.value for keyword in node.keywords}
-
-
-def _form(node: ast.Attribute) -> str | None:
-    """Return the answer form that `AnswerForm.MASK` names; None for another attribute."""
-    if not (isinstance(node.value, ast.Name) and node.value.id == AnswerForm.__name__):
-        return None
-    return str(AnswerForm[node.attr].value) if node.attr in AnswerForm.__members__ else None
 
 
 def _text(source: ModuleSource, value: ast.expr | None) -> str:
