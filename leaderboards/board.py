@@ -19,7 +19,7 @@ from harness.leaderboards.definitions import Definition
 from harness.leaderboards.differences import bracket
 from harness.leaderboards.differences.bracket import Bracketed
 from harness.leaderboards.grid import Grid, LeftOff, grid
-from harness.leaderboards.naming import names
+from harness.leaderboards.naming import names, stored_method
 from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
@@ -34,7 +34,6 @@ from harness.leaderboards.runs import (
 from harness.leaderboards.unit_values import unit_failures, unit_values
 from harness.provenance import is_rehearsal
 from harness.record import MANIFEST, SCORES, Run
-from harness.run.score import PREDICTIONS
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
 from harness.statistics.bootstrap import intervals
@@ -243,14 +242,15 @@ def _without_collisions(
 
     Predictions are one method if their names are equal, so that nobody knows which run counts.
     """
-    same: dict[tuple[Key, str, str], list[Path]] = {}
+    same: dict[tuple[Key, str, str | None], list[Path]] = {}
     for run, row_ in read:
-        same.setdefault((key(row_), row_.model_spec, row_.model), []).append(run.folder)
+        same.setdefault((key(row_), row_.model, stored_method(row_)), []).append(run.folder)
     kept: list[tuple[Run, Row]] = []
     for run, row_ in read:
-        folders = same[key(row_), row_.model_spec, row_.model]
+        method = stored_method(row_)
+        folders = same[key(row_), row_.model, method]
         with refusals(run.folder, refused):
-            if row_.model_spec.startswith(f"{PREDICTIONS}(") and len(folders) > 1:
+            if method is not None and len(folders) > 1:
                 raise StoreError(
                     f"run {run.folder}",
                     expected=f"one run of the predictions {row_.model!r} in a table",

@@ -300,7 +300,7 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
 
     for model, results in shown.items():
         if run := {key: one for key, one in results.items() if not one.keys() & NO_SCORES}:
-            show_results(model, run)
+            show_results(f"{arguments.name}, {model}" if arguments.name else model, run)
         for key, one in results.items():
             if "verdict" in one:
                 say(*wrap_lines(f"{key} against {one['against']}: {one['verdict']}", indent=2), "")

@@ -452,10 +452,14 @@ def test_folders_of_runs_are_readable_and_never_the_same_for_two_specs():
         "a(b=c d)",
         "a(b=c+d)",
         "a-b=1",
+        "a@b=1",
+        "a(b=1)@c",
+        "a@c(b=1)",
+        "a(b=1)@(c)",
     ]
     slugs = [slug(text) for text in texts]
     assert len(set(slugs)) == len(texts)
-    assert all("/" not in one and not one.startswith(".") and len(one) <= 80 for one in slugs)
+    assert all("/" not in one and not one.startswith(".") and len(one) <= 50 for one in slugs)
 
 
 def test_a_world_of_some_benchmarks_has_only_those(command):

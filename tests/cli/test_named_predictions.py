@@ -27,20 +27,30 @@ def score(folder, task, out, *more):
     assert main(["score", *given, "--out", str(out), *more]) == 0
 
 
+def evaluate(folder, task, out, *more):
+    """Score the same file by the model `replay`."""
+    score(folder, task, folder / "scored")
+    given = ["--tasks", task, "--data", str(TASKS / task / "example"), "--out", str(out), "--quiet"]
+    model = f"replay(file={folder / 'some.jsonl'})"
+    assert main(["eval", "--model", model, *given, *more]) == 0
+
+
 def rows(out):
     return [(table.task, entry.row.name) for table in build(out).tables for entry in table.entries]
 
 
 @pytest.mark.parametrize("folders", [("png", "vid"), ("a/preds", "b/preds")])
-def test_one_name_is_one_row_wherever_predictions_lie(tmp_path, folders):
-    for folder, task in zip(folders, ("reason_seg", "mevis"), strict=True):
-        score(tmp_path / folder, task, tmp_path / "runs", "--name", "lisa")
+@pytest.mark.parametrize("makers", [(score, score), (evaluate, evaluate), (score, evaluate)])
+def test_one_name_is_one_row_wherever_predictions_lie(tmp_path, folders, makers):
+    for folder, task, make in zip(folders, ("reason_seg", "mevis"), makers, strict=True):
+        make(tmp_path / folder, task, tmp_path / "runs", "--name", "lisa")
     assert sorted(rows(tmp_path / "runs")) == [("mevis", "lisa"), ("reason_seg", "lisa")]
 
 
-def test_two_runs_of_one_name_in_one_table_are_refused_and_both_are_named(tmp_path):
+@pytest.mark.parametrize("make", [score, evaluate])
+def test_two_runs_of_one_name_in_one_table_are_refused_and_both_are_named(tmp_path, make):
     for place in ("first", "second"):
-        score(tmp_path / place, "reason_seg", tmp_path / "runs" / place, "--name", "lisa")
+        make(tmp_path / place, "reason_seg", tmp_path / "runs" / place, "--name", "lisa")
     score(tmp_path / "third", "reason_seg", tmp_path / "runs", "--name", "visa")
     with pytest.raises(StoreError, match=r"lisa.*first/lisa/reason_seg and second/lisa/reason_seg"):
         build(tmp_path / "runs")
