@@ -335,8 +335,8 @@ def test_weights_that_break_leave_no_checkpoint(trained, tmp_path):
 )
 def test_a_step_that_is_not_finite_is_the_last(logs, weight, said):
     settings = Settings(**SETTINGS, engine="trl")
-    rewards = SimpleNamespace(settings=settings, samples=["set one"], numbers={})
-    watch = trl_engine.Watch(None, rewards, None, None, total=3, samples=3)
+    rewards = SimpleNamespace(settings=settings, sample_names=["set one"], numbers={})
+    watch = trl_engine.Watch(None, rewards, None, None, total=3, epoch_size=3)
     network = torch.nn.Linear(1, 1, bias=False)
     network.weight.data.fill_(weight)
     with pytest.raises(UnstableTraining, match=said):
@@ -351,3 +351,33 @@ def test_rollouts_without_a_reward_count_in_nothing_for_trl_too(both):
     for name in ("loss", "grad_norm", "reward", "reward_std"):
         assert ours.curve[0][name] == pytest.approx(theirs.curve[0][name], rel=1e-4, abs=1e-6)
     assert ours.curve[0]["reward"] == 2.0
+
+
+def test_a_reward_that_fails_costs_its_sample_by_trl_too(both, told):
+    def reward(group):
+        if group.sample.id == "wide":
+            raise KeyError("bbox")
+        return [{"total": float(place)} for place in range(4)]
+
+    ours, theirs = both(method={"reward": reward}, reward="method", reward_errors="drop")
+    for name in ("loss", "grad_norm", "reward", "frac_reward_errors"):
+        for one, other in zip(ours.curve, theirs.curve, strict=True):
+            assert one[name] == pytest.approx(other[name], rel=2e-3, abs=2e-6), name
+    assert {row["frac_reward_errors"] for row in ours.curve} == {0.0, 0.5}
+
+
+def test_seconds_have_the_shares_of_their_parts(trained, told, monkeypatch):
+    seen = []
+    monkeypatch.setattr(told, "step", lambda done, numbers: seen.append(numbers))
+    trained("trl", num_iterations=2, max_steps=4)
+    steps = [numbers for numbers in seen if "loss" in numbers]
+    assert [{"timing_s/generation", "timing_s/reward"} <= one.keys() for one in steps] == [
+        True,
+        False,
+        True,
+        False,
+    ], "the second step on a round writes nothing"
+    for numbers in steps:
+        parts = [value for name, value in numbers.items() if name.startswith("timing_s/")]
+        assert min(parts) > 0 and 0.9 * numbers["step_time"] < sum(parts) <= numbers["step_time"]
+    assert any("engine=trl writes no states" in note for note in told.notes)

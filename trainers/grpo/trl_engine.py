@@ -39,9 +39,10 @@ from harness.trainers.grpo.examples import Example, prepare_examples
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.rewards import (
     ROLLOUTS,
+    failed_rewards,
     log_rollouts,
     refuse_losses,
-    reward_group,
+    reward_or_drop,
     statistics_of,
     summary_of,
 )
@@ -51,6 +52,7 @@ from harness.trainers.learner import sample_order
 from harness.trainers.policy import load_policy
 from harness.trainers.rows import encode_prompt
 from harness.trainers.session import Session, last
+from harness.trainers.stopwatch import GENERATION, REWARD, UPDATE, Stopwatch
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
@@ -131,12 +133,14 @@ def train_by_trl(
         settings=method.describe(),
         on_alarm=settings.alarms,
     )
-    rewards = Rewards(method, run, model, chat, [examples[row] for row in order])
+    prompted = [examples[row] for row in order]
+    rewards = Rewards(method, run, model, chat, prompted, session.stopwatch)
     rewards.lengths = [lengths[row] for row in order]
     kept = KeptCheckpoints(run, settings)
-    watch = Watch(session, rewards, kept, export, total=total, samples=len(examples))
+    watch = Watch(session, rewards, kept, export, total=total, epoch_size=len(examples))
     computes_bf16 = networks.types_of(chat, settings)[1]
     reference = bool(settings.beta) and settings.finetune == "full"
+    run.progress.note("engine=trl writes no states: a training that is stopped begins again")
     run.progress.note(
         networks.memory_note(network, computes_bf16=computes_bf16, reference=reference)
     )
@@ -276,12 +280,13 @@ class Rewards:
     chat: TransformersChat
     examples: Sequence[Example]
     """Of the prompts of all rounds, in the order in which TRL gets them."""
+    stopwatch: Stopwatch
     lengths: Sequence[int] = ()
     """Tokens of each of these prompts."""
     numbers: dict[str, float] = field(default_factory=dict)
     """Of the last round, until they are logged."""
-    samples: list[str] = field(default_factory=list)
-    """Names of the last round's samples, for errors."""
+    sample_names: list[str] = field(default_factory=list)
+    """Of the last round, for errors."""
 
     def as_function(self) -> Any:
         """Return a reward function of TRL's."""
@@ -289,7 +294,10 @@ class Rewards:
         def reward(
             completion_ids: Sequence[Sequence[int]], place: Sequence[int], **_: Any
         ) -> list[float]:
-            return self.round(completion_ids, place)
+            self.stopwatch.lap(GENERATION)
+            totals = self.round(completion_ids, place)
+            self.stopwatch.lap(REWARD)
+            return totals
 
         return reward
 
@@ -298,19 +306,25 @@ class Rewards:
         settings, method = self.settings, self.method
         size, number = settings.num_generations, places[0] // settings.samples_per_round()
         groups, rewards = list[Group](), list[list[RewardComponents]]()
+        faults = list[str]()
         for start in range(0, len(places), size):
             (place,) = set(places[start : start + size])
             example = self.examples[place]
             group = self._group(example, completions[start : start + size])
             key = f"{example.request.key}@{number}:{place % settings.samples_per_round()}"
             keys = [rollout_key(key, at) for at in range(size)]
+            components, fault = reward_or_drop(method, group, keys, seed=self.run.seed)
             groups.append(group)
-            rewards.append(reward_group(method, group, keys, seed=self.run.seed))
+            rewards.append(components)
+            faults.append(fault)
         totals = [one[TOTAL] for several in rewards for one in several]
         gains = advantages(torch.tensor(totals), size, scale_rewards=settings.scale_rewards)
         lengths = [self.lengths[one] for one in places]
         merged, reasons = statistics_of(groups, rewards, lengths, completions)
         self._log(number, groups, rewards, gains.tolist(), merged, reasons)
+        if settings.reward_errors == "drop":
+            note = self.run.progress.note
+            self.numbers |= failed_rewards(faults, number=number, note=note)
         return totals
 
     @property
@@ -349,7 +363,7 @@ class Rewards:
             **summary_of(merged, gains),
             "step_tokens": sum(merged["completions/mean_length"]),
         }
-        self.samples = [f"{group.task} {group.sample.id}" for group in groups]
+        self.sample_names = [f"{group.task} {group.sample.id}" for group in groups]
         first, kept = number * self.settings.num_iterations + 1, self.settings.keep_rollouts
         file, parse = Curve(self.run.out / ROLLOUTS), self.model.prompt.parse
         if number == 0:
@@ -370,12 +384,16 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         export: Callable[[Path], None],
         *,
         total: int,
-        samples: int,
+        epoch_size: int,
     ) -> None:
         self.session, self.rewards, self.kept = session, rewards, kept
-        self.export, self.total, self.samples = export, total, samples
+        self.export, self.total, self.epoch_size = export, total, epoch_size
         self.is_cut = False
         """True if the training was asked to stop before its end."""
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """Begin to measure a step: rollouts and rewards, if it has any, and its update."""
+        self.session.stopwatch.take(0.0)
 
     def on_log(
         self,
@@ -396,11 +414,12 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             if value is not None and (name in LOGGED or name.startswith("clip_ratio/"))
         }
         losses, norm = [known["loss"]], known.get("grad_norm")
-        guards.check_step(step, losses, norm, [self.rewards.samples], settings.describe())
+        guards.check_step(step, losses, norm, [self.rewards.sample_names], settings.describe())
         guards.check_weights(model, settings.describe())
         rounds = (step - 1) // settings.num_iterations + 1
-        epoch = rounds * settings.samples_per_round() / self.samples
+        epoch = rounds * settings.samples_per_round() / self.epoch_size
         numbers = {**self.rewards.numbers, **known, "epoch": epoch}
+        self.session.stopwatch.lap(UPDATE)
         self.session.log(step, numbers | self.session.watch(step, numbers))
         self.rewards.numbers = {}
         if step == self.total or step % settings.save_steps == 0:
