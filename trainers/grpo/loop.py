@@ -44,7 +44,7 @@ from harness.trainers.network import media_tokens
 from harness.trainers.policy import Policy, frozen_policy, zero_stage
 from harness.trainers.rows import completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
-from harness.trainers.stopwatch import GENERATION, REWARD
+from harness.trainers.stopwatch import GENERATION, REWARD, UPDATE
 
 
 class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
@@ -146,12 +146,14 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         gains = all_gains[self.accelerator.process_index * len(drafts) :][: len(drafts)]
         each = self.settings.per_device_train_batch_size
         parts = [slice(at, at + each) for at in range(0, len(drafts), each)]
+        with self.stopwatch.part(UPDATE):
+            batches = [self._batch(drafts[part], gains[part]) for part in parts]
         made = RewardedRound(
             groups=[one.group for one in learned],
             prompts=[one.drafts[0].example.request.text for one in learned],
             rewards=[one.rewards for one in learned],
             advantages=gains.tolist(),
-            batches=[self._batch(drafts[part], gains[part]) for part in parts],
+            batches=batches,
             samples=[[one.example.name for one in drafts[part]] for part in parts],
             tokens=sum(gather([sum(map(sum, map(self.learned_tokens, drafts)))])),
             numbers={
@@ -176,7 +178,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Write and reward this process's groups; `before` are those that a round has already."""
         first = before * self.accelerator.num_processes
         first += self.accelerator.process_index * len(examples)
-        prompts = encoded_each(self.chat.processor, [one.request for one in examples])
+        with self.stopwatch.part(GENERATION):
+            prompts = encoded_each(self.chat.processor, [one.request for one in examples])
         several = [
             [
                 Draft(example=one, prompt=prompt, key=rollout_key(key, place))
