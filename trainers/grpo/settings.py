@@ -42,8 +42,7 @@ class Settings(TrainingSettings):
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
     engine: Literal["harness", "trl"] = "harness"
-    """`trl`: rollouts and steps by TRL's own trainer: one turn, images, one process; nothing to go
-    on from if it is stopped."""
+    """`trl`: rollouts and steps by TRL's own trainer: one turn, images, one process."""
     num_generations: int = 8
     """Number of rollouts of a prompt."""
     generation_batch_size: int = 128
