@@ -23,7 +23,7 @@ MARK = "Carried"  # says of an option that a checkpoint carries it, and nothing 
 COMMON = (
     *("checkpoint", "backend", "base_url", "segmenter", "propagator", "frames", "max_new_tokens"),
     *("learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "finetune"),
-    *("model", "temperature", "batch_size", "save_steps"),
+    *("model", "temperature", "batch_size", "save_steps", "save_total_limit"),
 )
 """Settings that are asked for first, wherever a plugin offers them."""
 SHOWN, OWN, FEW = 10, 5, 2

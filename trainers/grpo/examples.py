@@ -85,7 +85,6 @@ def prepare_examples(
         return prompt + further, example.request.max_new_tokens, prompt
 
     further = 0 if method.second is None else method.second_tokens
-
     made, longest = make_examples(method, model, run), method.settings.max_prompt_length
     assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
     positions = saved_positions(model.chat.folder)
