@@ -41,7 +41,7 @@ demo: EVAL = OMP_NUM_THREADS=1 $(BIN)/harness eval --tasks reason_seg,mevis,coun
 	--data $(DEMO)/data --out $(DEMO)/runs
 demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
-		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 24 \
+		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 36 \
 		--tasks reason_seg,mevis,counting
 	$(EVAL) --model "saliency(segmenter=grabcut,propagator=flow),random" >$(DEMO)/baselines.txt 2>&1 & \
 		other=$$!; trap "kill $$other" INT TERM; \

@@ -197,12 +197,12 @@ def show(trained: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the table, and what each limit leaves to honest trainings."""
     honest = []
     for name, run in trained.items():
-        raised = [f"{one.name} at {one.step}" for one in alarms_of(run)]
+        raised = [f"{alarm.name} at {alarm.step}" for alarm in alarms_of(run)]
         if run["alarm"] is None:
             honest.append(bool(raised))
             verdict = "FALSE ALARM" if raised else "honest"
         else:
-            is_found = any(one.startswith(run["alarm"]) for one in raised)
+            is_found = any(text.startswith(run["alarm"]) for text in raised)
             verdict = "found" if is_found else f"MISSED {run['alarm']}"
         print(f"{name:22} {verdict:22} {', '.join(raised) or '-'}")
     print(f"honest trainings with an alarm: {sum(honest)} of {len(honest)}")

@@ -105,10 +105,10 @@ def curve(root: Path, arm: str, seed: int) -> Iterator[dict[str, float]]:
                 return
             mark = next(marks)
         learner.begin_round()
-        made = learner.round(next(rounds), number)
-        learner.update(made, rate, number + 1)
-        spent += made.numbers["step_tokens"]
-        sums = {name: sums[name] + made.numbers.get(name, 0.0) for name in LOGGED}
+        round_ = learner.round(next(rounds), number)
+        learner.update(round_, rate, number + 1)
+        spent += round_.numbers["step_tokens"]
+        sums = {name: sums[name] + round_.numbers.get(name, 0.0) for name in LOGGED}
 
 
 def right(parse: Any, group: Group) -> list[dict[str, float]]:
@@ -145,7 +145,7 @@ def saved() -> dict[tuple[str, int], list[dict[str, float]]]:
     """Return the saved trainings by arm and seed."""
     lines = RESULT.read_text("utf-8").splitlines() if RESULT.exists() else []
     trainings = [json.loads(line) for line in lines]
-    return {(one["arm"], one["seed"]): one["rows"] for one in trainings}
+    return {(run["arm"], run["seed"]): run["rows"] for run in trainings}
 
 
 def arms_of(trainings: Mapping[tuple[str, int], object]) -> list[str]:
@@ -164,7 +164,7 @@ def summary(trainings: Mapping[tuple[str, int], list[dict[str, float]]]) -> Iter
         yield f"{arm}: {len(seeds)} seeds, {updates:.0f} updates, dead {dead:.0%} of tokens"
         for measure in MEASURES:
             gains = np.array(
-                [[gain(trainings[one, seed], measure) for one in (arm, PLAIN)] for seed in seeds]
+                [[gain(trainings[name, seed], measure) for name in (arm, PLAIN)] for seed in seeds]
             )
             own, plain = gains.T
             yield f"  {measure}: gain {_interval(own)}, above plain's {_interval(own - plain)}"
@@ -195,11 +195,11 @@ def drawing(trainings: Mapping[tuple[str, int], list[dict[str, float]]]) -> str:
 def _interval(values: NDArray[np.float64], divisors: NDArray[np.float64] | None = None) -> str:
     """Return the mean of values, or its ratio to that of others, with its interval."""
     places = np.random.default_rng(0).integers(len(values), size=(DRAWS, len(values)))
-    one, drawn = values.mean(), values[places].mean(axis=1)
+    mean, drawn = values.mean(), values[places].mean(axis=1)
     if divisors is not None:
-        one, drawn = one / divisors.mean(), drawn / divisors[places].mean(axis=1)
+        mean, drawn = mean / divisors.mean(), drawn / divisors[places].mean(axis=1)
     low, high = np.quantile(drawn, (0.025, 0.975))
-    return f"{one:+.3f} ({low:+.3f} to {high:+.3f})"
+    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 def main() -> None:

@@ -74,24 +74,24 @@ def main() -> int:
         engine: [curve(given.out, root, engine, seed, given.steps) for seed in range(given.seeds)]
         for engine in ENGINES
     }
-    found = {}
+    numbers = {}
     for name in NUMBERS:
         ours, theirs = (
             [fmean(row[name] for row in rows) for rows in curves[engine]] for engine in ENGINES
         )
-        low, high = interval([two - one for one, two in zip(ours, theirs, strict=True)])
-        found[name] = {"ours": fmean(ours), "trl": fmean(theirs), "difference": [low, high]}
+        low, high = interval([other - own for own, other in zip(ours, theirs, strict=True)])
+        numbers[name] = {"ours": fmean(ours), "trl": fmean(theirs), "difference": [low, high]}
         print(
             f"{name:24} ours {fmean(ours):8.4f}  trl {fmean(theirs):8.4f}  "
             f"difference {low:+.4f} to {high:+.4f}"
         )
-    limit = RATE * found["reward"]["ours"]
-    is_equal = max(map(abs, found["reward"]["difference"])) <= limit
+    limit = RATE * numbers["reward"]["ours"]
+    is_equal = max(map(abs, numbers["reward"]["difference"])) <= limit
     print(f"reward {'equal' if is_equal else 'not shown to be equal'} within {RATE:.0%}")
     if given.save:
         write(
             RESULT,
-            {"seeds": given.seeds, "steps": given.steps, "settings": SETTINGS, "numbers": found},
+            {"seeds": given.seeds, "steps": given.steps, "settings": SETTINGS, "numbers": numbers},
         )
         panels = [
             Panel(

@@ -4,6 +4,7 @@
     ├── UsageError            the command cannot be carried out        2
     │   ├── UnknownPlugin     no such task, model, …; the nearest names
     │   └── UnsupportedAnswerForm      a model gives no answer of the form that a task asks for
+    │       └── PartNotChosen          for want of a segmenter or propagator
     ├── DataError             a file of a benchmark is not as it should be   3
     │   ├── MediaError        an image or video cannot be decoded
     │   └── MaskError         a mask is not a mask of this size
@@ -135,6 +136,10 @@ class UnknownPlugin(UsageError):
 
 class UnsupportedAnswerForm(UsageError):
     """A model gives no answer of a form that a task asks for."""
+
+
+class PartNotChosen(UnsupportedAnswerForm):
+    """A model has no segmenter or propagator for the answers that a task asks for."""
 
 
 class DataError(HarnessError):

@@ -190,33 +190,9 @@ def refuse_list(path: Path, start: bytes, thing: str) -> None:
         raise DataError(thing, expected="one JSON object a line", found="a list", fix=fix)
 
 
-IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid")
-TEXTS = ("response", "prediction", "text", "output", "pred", "model_output")
-"""Names that other programs' lines have for the id and for what the model wrote; not `answer`,
-which is the ground truth in most of them."""
-LISTS = frozenset({"results", "res_list", "result_list", "predictions", "responses", "logs"})
-"""Names of a list of entries in one object."""
-OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
-
-
-def way_out(plain: object, name: str) -> str:
-    """Return how to make lines with an "id" of the JSON in file `name` that has another form."""
-    file = quote(name)
-    if not isinstance(plain, dict):
-        return OWN_LINES
-    if type(plain.get("id")) is int:
-        return f"`jq -c '.id |= tostring' {file} > NEW` writes it as text."
-    called = next((key for key in IDS if type(plain.get(key)) in (str, int)), None)
-    written = next((key for key in TEXTS if isinstance(plain.get(key), str)), None)
-    if called and written:
-        program = f"{{id: (.{called} | tostring), response: .{written}}}"
-        return (
-            f"If {called} is the benchmark's id and {written} what the model wrote, "
-            f"`jq -c '{program}' {file} > NEW` makes such lines."
-        )
-    key = next((key for key in plain if key in LISTS), None)
-    listed = f"`jq -c '.{key}[]' {file} > NEW` makes a line of each entry. " if key else ""
-    return f"{listed}{OWN_LINES}"
+def other_encoding(name: str) -> str:
+    """Return what to type where a file's text is not in UTF-8."""
+    return f"`iconv -f windows-1252 -t utf-8 {quote(name)} > NEW` converts what Excel writes."
 
 
 def refuse_zeros(line: bytes, thing: str) -> None:

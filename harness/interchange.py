@@ -13,14 +13,17 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.coordinates import Coordinates, in_pixels
 from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
 from harness.files import lines_of, open_regular
-from harness.foreign import refuse_foreign, refuse_list, refuse_zeros, way_out
+from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
+from harness.foreign_lines import command, other_keys, way_out
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
 from harness.responses import STRICT, finite_numbers, storable
@@ -67,6 +70,21 @@ MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
 MAX_COUNT = 10**9
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LETTER = re.compile(r"\s*\(?\s*([A-Za-z])\s*[).:]?\s*")
+"""A letter as an "answer", alone or as a label is written: `B`, `b`, `(B)`, `B.`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a file's numbers mean, where its author says so."""
+
+    coordinates: Coordinates = "pixels"
+    """Meaning of the numbers of "boxes" and "points"; pixels are those of the original image."""
+    by_rows: bool = False
+    """Run-lengths go along the rows of the image, not down its columns."""
+
+
+AS_DOCUMENTED = Written()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +97,12 @@ class Row:
     box_scores: tuple[float, ...] | None
     where: str
     """File and line, for messages."""
+    written: Written = AS_DOCUMENTED
+
+    @property
+    def file(self) -> str:
+        """The file's name, for a command to type."""
+        return _file(self.where)
 
     @property
     def responses(self) -> tuple[str, ...] | None:
@@ -109,13 +133,17 @@ class RowFile(Mapping[str, Row]):
     Masks of a thousand expressions take a gigabyte once parsed, so only ids and offsets are held.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, written: Written = AS_DOCUMENTED) -> None:
         """Read the file once.
+
+        Args:
+            path: The file.
+            written: What its numbers mean.
 
         Raises:
             DataError: as for `read_rows`.
         """
-        self.path = path
+        self.path, self.written = path, written
         self._places = {row.id: (number, offset) for row, number, offset in _rows(path)}
 
     def __getitem__(self, name: str) -> Row:
@@ -130,7 +158,7 @@ class RowFile(Mapping[str, Row]):
                 found=repr(row.id)[:60],
                 fix="Another program writes there.",
             )
-        return row
+        return replace(row, written=self.written)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -182,15 +210,17 @@ def _row(line: bytes, where: str) -> Row:
         )
     refuse_zeros(line, where)
     fix = "" if line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" else NO_LINES
-    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError, fix=fix):
+    encoded = other_encoding(_file(where))
+    with raised_as(DataError, where, "text in UTF-8", UnicodeDecodeError, fix=encoded):
         text = line.decode("utf-8")
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError, fix=fix):
         plain = json.loads(text, **STRICT)
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
         raise DataError(
             where,
             expected='an object with a text "id"',
             found=repr(plain)[:60],
-            fix=way_out(plain, where.rpartition(", line ")[0].rpartition("/")[2]),
+            fix=way_out(plain, _file(where)),
         )
     if plain["id"] != storable(plain["id"]):
         raise DataError(where, expected='an "id" of whole characters', found=repr(plain["id"])[:60])
@@ -201,6 +231,7 @@ def _row(line: bytes, where: str) -> Row:
             where,
             expected=f"exactly one of {', '.join(KINDS)}",
             found=", ".join([*given, *sorted(unknown)]) or "none",
+            fix=other_keys(plain, unknown, _file(where)) if unknown else "",
         )
     scores = plain.get("box_scores")
     if scores is not None:
@@ -212,6 +243,11 @@ def _row(line: bytes, where: str) -> Row:
         except ParseError as error:
             raise DataError(str(error)) from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
+
+
+def _file(where: str) -> str:
+    """Return the name of the file of a place in it."""
+    return where.rpartition(", line ")[0].rpartition("/")[2] or where
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
@@ -235,12 +271,12 @@ def row_to_answer(row: Row, query: Query) -> Answer:
 
 
 def _masks(row: Row, query: Query) -> Answer:
-    return Answer(masks=_track(row.value, query, '"masks"'))
+    return Answer(masks=_track(row, row.value, query, '"masks"'))
 
 
 def _instances(row: Row, query: Query) -> Answer:
     given = _listed(row)
-    tracks = [_track(one, query, f"instance {index}") for index, one in enumerate(given)]
+    tracks = [_track(row, one, query, f"instance {index}") for index, one in enumerate(given)]
     width, height = query.size
     nothing = [(Rle.empty(height, width),) * len(query.media[0])]
     return Answer(
@@ -251,12 +287,16 @@ def _instances(row: Row, query: Query) -> Answer:
     )
 
 
-def _track(value: object, query: Query, name: str) -> tuple[Rle, ...]:
+def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
     width, height = query.size
     masks = []
     for index, item in enumerate(_one_a_frame(value, query, name, "masks")):
         what = f"mask of frame {index}"
-        mask = Rle.empty(height, width) if item is None else Rle.from_json(item, what)
+        mask = (
+            Rle.empty(height, width)
+            if item is None
+            else Rle.from_json(item, what, by_rows=row.written.by_rows)
+        )
         if mask.size != (width, height):
             turned = mask.size == (height, width)
             raise ParseError(
@@ -274,27 +314,74 @@ def _track(value: object, query: Query, name: str) -> tuple[Rle, ...]:
 def _boxes(row: Row, query: Query) -> Answer:
     if query.form is AnswerForm.BOX_TRACK:
         return _box_track(row, query)
-    return Answer(boxes=tuple(map(_box, _listed(row))), box_scores=row.box_scores)
+    boxes = tuple(_box(one, row, query) for one in _listed(row))
+    return Answer(boxes=boxes, box_scores=row.box_scores)
 
 
 def _box_track(row: Row, query: Query) -> Answer:
     """Parse one box for each frame, null where the object is not visible."""
     given = _one_a_frame(row.value, query, '"boxes"', "boxes")
-    return Answer(box_track=tuple(None if item is None else _box(item) for item in given))
+    return Answer(
+        box_track=tuple(None if item is None else _box(item, row, query) for item in given)
+    )
 
 
-def _box(plain: object) -> Box:
-    box = Box(*finite_numbers(plain, 4, "box"))
+def _box(plain: object, row: Row, query: Query) -> Box:
+    numbers = _numbers(plain, 4, "box", row)
+    box = Box(*in_pixels(numbers, row.written.coordinates, query.size))
     if box.right <= box.left or box.bottom <= box.top:
         raise ParseError("box", expected="left < right and top < bottom", found=str(tuple(box)))
     return box
 
 
 def _points(row: Row, query: Query) -> Answer:
-    return Answer(points=tuple(Point(*finite_numbers(item, 2, "point")) for item in _listed(row)))
+    numbers = [_numbers(item, 2, "point", row) for item in _listed(row)]
+    coordinates = row.written.coordinates
+    return Answer(points=tuple(Point(*in_pixels(one, coordinates, query.size)) for one in numbers))
+
+
+KEYS = (
+    ("x", "y", "width", "height"),
+    ("x1", "y1", "x2", "y2"),
+    ("xmin", "ymin", "xmax", "ymax"),
+    ("left", "top", "right", "bottom"),
+    ("x", "y"),
+)
+"""Keys under which other programs write boxes and points."""
+
+
+def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ...]:
+    """Return the numbers of a box or point; raise ParseError with what makes them of a form."""
+    try:
+        return finite_numbers(plain, length, what)
+    except ParseError as error:
+        if program := _place_program(plain, length):
+            made = command(f".{row.kind} |= map({program})", row.file)
+            raise ParseError(f"{error}. {made} makes such lists") from error
+        raise
+
+
+def _place_program(plain: object, length: int) -> str | None:
+    """Return jq's program that makes a list of a box or point in another form, if it is known."""
+    if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
+        return "map(tonumber)"
+    if not isinstance(plain, dict):
+        return None
+    if keys := next((keys for keys in KEYS if set(keys) <= plain.keys()), None):
+        if "width" in keys:
+            return "[.x, .y, .x + .width, .y + .height]"
+        return f"[{', '.join(f'.{key}' for key in keys)}]" if len(keys) == length else None
+    lists = [key for key, one in plain.items() if isinstance(one, list) and len(one) == length]
+    return f'."{lists[0]}"' if len(lists) == 1 else None
 
 
 def _listed(row: Row) -> list[object]:
+    if isinstance(row.value, dict):
+        lists = [key for key, one in row.value.items() if one and isinstance(one, list)]
+        key = next((key for key in lists if isinstance(row.value[key][0], list)), None)
+        made = command(f'.{row.kind} |= ."{key}"', row.file)
+        fix = f"{made} keeps them." if key else ""
+        raise ParseError(f'"{row.kind}"', expected="a list", found="an object", fix=fix)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError(
             f'"{row.kind}"', expected=f"a list of at most {MAX_BOXES}", found=_length(row.value)
@@ -317,26 +404,69 @@ def _length(value: object) -> str:
 
 def _answer(row: Row, query: Query) -> Answer:
     value, form = row.value, query.form
+    if form in (AnswerForm.COUNT, AnswerForm.NUMBER) and isinstance(value, str):
+        fix = f'{command(".answer |= tonumber", row.file)}, or name it "response".'
+        raise ParseError('"answer"', expected="a finite number", found=repr(value)[:40], fix=fix)
     if form is AnswerForm.COUNT:
         if type(value) is not int or not 0 <= value <= MAX_COUNT:
-            raise ParseError(
-                '"answer"', expected=f"a whole number from 0 to {MAX_COUNT}", found=repr(value)[:40]
-            )
+            is_whole = type(value) is float and value.is_integer()
+            fix = f"{command('.answer |= round', row.file)} writes it so." if is_whole else ""
+            expected = f"a whole number from 0 to {MAX_COUNT}"
+            raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
         return Answer(count=value)
     if form is AnswerForm.NUMBER:
         return Answer(number=finite_numbers([value], 1, '"answer"')[0])
     if form is AnswerForm.INTERVAL:
+        _refuse_other_spans(value, row)
         interval = Interval(*finite_numbers(value, 2, '"answer"'))
         if interval.end < interval.start:
-            raise ParseError('"answer"', expected="[start, end]", found=str([*interval]))
+            fix = f"If all are [end, start], {command('.answer |= sort', row.file)} turns them."
+            raise ParseError('"answer"', expected="[start, end]", found=str([*interval]), fix=fix)
         return Answer(interval=interval)
-    if form in (AnswerForm.CHOICE, AnswerForm.TEXT):
+    if form is AnswerForm.CHOICE:
+        return Answer(choice=_letter(value, row, query))
+    if form is AnswerForm.TEXT:
         if not isinstance(value, str):
             raise ParseError('"answer"', expected="text", found=repr(value)[:40])
-        return Answer(choice=value) if form is AnswerForm.CHOICE else Answer(text=value)
+        return Answer(text=value)
     raise ParseError(
         '"answer"', expected=f'"masks", "boxes" or "points" for a {form} question', found='"answer"'
     )
+
+
+def _letter(value: object, row: Row, query: Query) -> str:
+    """Return the letter of a choice as a capital; raise ParseError for what names none."""
+    letter = LETTER.fullmatch(value) if isinstance(value, str) else None
+    if letter is not None:
+        return letter[1].upper()
+    fix = 'What a model wrote is a "response", null if it gave none.'
+    if re.fullmatch(r"\d{1,2}", str(value).strip()):
+        places = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(query.options) or 26]
+        from_0, from_1 = (
+            command(f'.answer |= ("{start}{places}"[tonumber:][:1])', row.file)
+            for start in ("", " ")
+        )
+        fix = f"Of options that are counted from 1: {from_1}; from 0: {from_0}."
+    raise ParseError('"answer"', expected="an option's letter", found=repr(value)[:40], fix=fix)
+
+
+def _refuse_other_spans(value: object, row: Row) -> None:
+    """Raise ParseError for several intervals, or for one in another form, with what makes one."""
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        found, program = f"{len(value)} intervals", ".answer |= .[0][:2]"
+        fix = f"{command(program, row.file)} keeps the first of each line, if that one counts."
+    elif isinstance(value, list) and len(value) == 3:
+        found, program = f"{str(value)[:40]}, as with a score", ".answer |= .[:2]"
+        fix = f"{command(program, row.file)} leaves the score out."
+    elif isinstance(value, dict) and {"start", "end"} <= value.keys():
+        found, program = "an object", ".answer |= [.start, .end]"
+        fix = f"{command(program, row.file)} makes lists of them."
+    elif isinstance(value, str):
+        found, program = repr(value)[:40], "{id, response: .answer}"
+        fix = f"{command(program, row.file)}: then the parser of --model reads the text."
+    else:
+        return
+    raise ParseError('"answer"', expected="[start, end] in seconds", found=found, fix=fix)
 
 
 def _no_target(row: Row, query: Query) -> Answer:

@@ -5,7 +5,9 @@ uninitialised memory, a huge size makes it crash. Every `Rle` here has been pars
 holding one means that decoding it is safe.
 """
 
+import ast
 import base64
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,15 @@ MAX_SIDE = 16_384  # pixels
 MAX_PIXELS = 2**28
 
 BoolArray = NDArray[np.bool_]
+
+BYTES = re.compile(r"b'[\x20-\x7e]*'|b\"[\x20-\x7e]*\"")
+"""Text that `str` makes of bytes."""
+NUMBERS = re.compile(r"\s*\d+(?:[\s,]+\d+)+\s*")
+RUNS = "COCO's run-length: runs of 0 and 1 in turn, as a list, or compressed as a text"
+OTHER_MASKS = "--format coco reads polygons; docs/predictions.md has the lines that write arrays."
+OTHER_RUNS = (
+    "docs/predictions.md has the lines that make it of pairs of start and length, as Kaggle's are."
+)
 
 
 def check_size(height: int, width: int, what: str = "mask") -> None:
@@ -66,6 +77,12 @@ class Rle:
         """Lengths of the alternating runs of 0 and 1, column by column."""
         return parse_counts(self.counts, self.height * self.width)
 
+    @property
+    def pixels(self) -> BoolArray:
+        """All pixels in the order of the runs, column by column."""
+        flat: BoolArray = np.repeat(np.arange(self.runs.size) % 2 == 1, self.runs)
+        return flat
+
     @classmethod
     def from_array(cls, mask: NDArray[np.generic]) -> Self:
         """Encode a boolean or whole-number array of height × width; nonzero is foreground.
@@ -106,11 +123,23 @@ class Rle:
         return cls(height, width, encode_runs([0, height * width]))
 
     @classmethod
-    def from_json(cls, value: object, what: str = "mask") -> Self:
-        """Read `{"size": [height, width], "counts": text or list of runs}`."""
+    def from_json(cls, value: object, what: str = "mask", *, by_rows: bool = False) -> Self:
+        """Read `{"size": [height, width], "counts": text or list of runs}`.
+
+        Counts that are the text of Python's bytes, `b'…'`, are those bytes: no run-length has a
+        quotation mark.
+
+        Args:
+            value: The plain object.
+            what: What it is, for messages.
+            by_rows: The runs go along the rows, as `numpy.ravel` does, and not down the columns.
+        """
         if not isinstance(value, dict) or not {"size", "counts"} <= set(value):
             raise MaskError(
-                what, expected='{"size": [height, width], "counts": "…"}', found=repr(value)[:60]
+                what,
+                expected='{"size": [height, width], "counts": "…"}',
+                found=repr(value)[:60],
+                fix=OTHER_MASKS,
             )
         size, counts = value["size"], value["counts"]
         if not isinstance(size, (list, tuple)) or len(size) != 2:
@@ -123,15 +152,21 @@ class Rle:
                 raise MaskError(
                     what, expected="runs that are whole numbers ≥ 0", found=repr(counts)[:60]
                 )
+            _refuse_pairs(counts, size[0] * size[1], what)
             counts = encode_runs(counts)
         if isinstance(counts, bytes):
             counts = counts.decode("ascii", "replace")
+        if isinstance(counts, str) and BYTES.fullmatch(counts):
+            counts = ast.literal_eval(counts).decode("ascii", "replace")
         if not isinstance(counts, str):
             raise MaskError(what, expected='"counts" to be text', found=type(counts).__name__)
+        if isinstance(counts, str) and NUMBERS.fullmatch(counts):
+            raise MaskError(what, expected=RUNS, found=f"numbers, {counts[:24]!r}", fix=OTHER_RUNS)
         try:
-            return cls(size[0], size[1], counts)
+            mask = cls(size[0], size[1], counts)
         except MaskError as error:
             raise MaskError(f"{what}: {error}") from error
+        return cls.from_array(mask.pixels.reshape(size)) if by_rows else mask
 
     def to_json(self) -> dict[str, object]:
         """The COCO form, `{"size": [height, width], "counts": text}`."""
@@ -278,6 +313,19 @@ class Track(Sequence[BoolArray]):
                 expected=f"{self.width} × {self.height} pixels",
                 found=f"{other.width} × {other.height}",
             )
+
+
+def _refuse_pairs(counts: Sequence[int], pixels: int, what: str) -> None:
+    """Raise MaskError for pairs of start and length in the place of runs, as far as they show it.
+
+    Pairs rise, do not overlap, and do not add up to the image.
+    """
+    starts, lengths = counts[::2], counts[1::2]
+    ends = [start + length for start, length in zip(starts, lengths, strict=False)]
+    rise = all(end <= start for end, start in zip(ends, starts[1:], strict=False))
+    if len(starts) == len(lengths) > 1 and rise and sum(counts) != pixels:
+        found = f"pairs, {str(list(counts[:6]))[:40]}"
+        raise MaskError(what, expected=RUNS, found=found, fix=OTHER_RUNS)
 
 
 def rles_of(masks: Sequence[BoolArray]) -> tuple[Rle, ...]:

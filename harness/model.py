@@ -19,6 +19,7 @@ from typing import (
     runtime_checkable,
 )
 
+from harness.coordinates import Coordinates as Coordinates
 from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
@@ -40,24 +41,6 @@ T = TypeVar("T")
 
 Tensor: TypeAlias = Any
 """torch's, which the core does not import."""
-
-Coordinates: TypeAlias = Literal[
-    "pixels",
-    "pixels_yx",
-    "normalized_1",
-    "normalized_1_yx",
-    "normalized_100",
-    "normalized_100_yx",
-    "normalized_999",
-    "normalized_999_yx",
-    "normalized_1000",
-    "normalized_1000_yx",
-    "normalized_1024",
-    "normalized_1024_yx",
-]
-"""Meaning of the numbers in a response: pixels of the image as the network sees it (its canvas), or
-shares of each side, from 0 to 1, 100, 999, 1000 or 1024. A point is (x, y) and a box
-(x1, y1, x2, y2); with `_yx`, (y, x) and (y1, x1, y2, x2)."""
 
 
 class Model(ABC):

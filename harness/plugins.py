@@ -104,6 +104,24 @@ def load(kind: Kind, name: str) -> Any:
         return known[name].load()
 
 
+def data_folders(kind: Kind) -> tuple[Path, ...]:
+    """Return the folders of data that plugins of a kind bring, in the order of their names.
+
+    Raises:
+        HarnessError: a plugin cannot be imported, raises, or returns no folder.
+    """
+    folders = []
+    for name in installed_plugins(kind):
+        what = f"{kind.removesuffix('s')} {name!r}"
+        with plugin_errors(what, _fault(kind)):
+            folders.append(Path(load(kind, name)()))
+        if not folders[-1].is_dir():
+            raise _fault(kind)(
+                what, expected="a folder with its files", found=f"none at {folders[-1]}"
+            )
+    return tuple(folders)
+
+
 def _fault(kind: Kind) -> type[HarnessError]:
     return DataError if kind in ("tasks", "metrics", "judges", "boards") else ModelError
 

@@ -73,9 +73,9 @@ def presets() -> Mapping[str, Preset]:
     Raises:
         DataError: a file is not in the form, or two presets, or a preset and a model, have one
             name.
+        ModelError: a plugin cannot be imported, raises, or returns no folder.
     """
-    installed = plugins.installed_plugins("presets")
-    return _read((FOLDER, *(Path(plugins.load("presets", name)()) for name in installed)))
+    return _read((FOLDER, *plugins.data_folders("presets")))
 
 
 def preset(name: str) -> Preset:

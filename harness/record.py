@@ -274,10 +274,11 @@ def differences(old: object, new: object, name: str = "") -> list[str]:
 def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> list[str]:
     """Return the values of results that are not the stored ones, one line each.
 
-    A run of a version that kept no ledger is not held to one.
+    A run of a version that kept no ledger, or no forms, is not held to them.
     """
     now = json.loads(json.dumps(results))
-    return differences(stored, now if "ledger" in stored else {**now, "ledger": None})
+    missing = {"ledger", "forms"} - stored.keys()
+    return differences(stored, {name: value for name, value in now.items() if name not in missing})
 
 
 def summarise(
@@ -299,6 +300,7 @@ def summarise(
         "task_version": task.version,
         "split": task.split,
         "protocol": protocol.name,
+        "forms": sorted(task.forms),
         "subset": manifest["subset"],
         "model": manifest["model"]["name"],
         "model_spec": manifest["model"]["spec"],

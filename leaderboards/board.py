@@ -19,7 +19,7 @@ from harness.leaderboards.definitions import Definition
 from harness.leaderboards.differences import bracket
 from harness.leaderboards.differences.bracket import Bracketed
 from harness.leaderboards.grid import Grid, LeftOff, grid
-from harness.leaderboards.naming import names
+from harness.leaderboards.naming import names, stored_method
 from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
@@ -34,7 +34,6 @@ from harness.leaderboards.runs import (
 from harness.leaderboards.unit_values import unit_failures, unit_values
 from harness.provenance import is_rehearsal
 from harness.record import MANIFEST, SCORES, Run
-from harness.run.score import PREDICTIONS
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
 from harness.statistics.bootstrap import intervals
@@ -243,28 +242,30 @@ def _without_collisions(
 
     Predictions are one method if their names are equal, so that nobody knows which run counts.
     """
-    same: dict[tuple[Key, str], list[Path]] = {}
-    for run, made in read:
-        same.setdefault((key(made), made.model_spec), []).append(run.folder)
+    same: dict[tuple[Key, str, str | None], list[Path]] = {}
+    for run, row_ in read:
+        same.setdefault((key(row_), row_.model, stored_method(row_)), []).append(run.folder)
     kept: list[tuple[Run, Row]] = []
-    for run, made in read:
-        folders = same[key(made), made.model_spec]
+    for run, row_ in read:
+        method = stored_method(row_)
+        folders = same[key(row_), row_.model, method]
         with refusals(run.folder, refused):
-            if made.model_spec.startswith(f"{PREDICTIONS}(") and len(folders) > 1:
+            if method is not None and len(folders) > 1:
                 raise StoreError(
                     f"run {run.folder}",
-                    expected=f"one run of the predictions {made.model!r} in a table",
+                    expected=f"one run of the predictions {row_.model!r} in a table",
                     found=" and ".join(_told_apart(folders)),
                     fix="Score one of them under another --name, or take one of them away.",
                 )
-            kept.append((run, made))
+            kept.append((run, row_))
     return kept
 
 
 def _told_apart(folders: Sequence[Path]) -> list[str]:
     """Return the parts of folders' paths that differ, as nothing above them is published."""
-    shared = os.path.commonpath(folders)
-    return [os.path.relpath(folder, shared) for folder in folders]
+    whole = [folder.absolute() for folder in folders]
+    shared = os.path.commonpath(whole)
+    return [os.path.relpath(folder, shared) for folder in whole]
 
 
 def metric_names(made: Row) -> tuple[str, ...]:

@@ -326,10 +326,9 @@ def definitions(folder: Path | None = None) -> tuple[Definition, ...]:
     Raises:
         DataError: a file is not in the form, or two boards have one name.
     """
-    installed = sorted(plugins.installed_plugins("boards"))
-    folders = [folder] if folder else [plugins.load("boards", name)() for name in installed]
+    folders = (folder,) if folder else plugins.data_folders("boards")
     found: dict[tuple[str, str], Definition] = {}
-    for path in sorted(path for one in folders for path in Path(one).glob("*.toml")):
+    for path in sorted(path for each in folders for path in each.glob("*.toml")):
         made = read(path)
         if found.setdefault((made.paper, made.table), made) is not made:
             raise DataError(f"board {path}", expected="a unique name", found=made.heading)

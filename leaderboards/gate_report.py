@@ -233,10 +233,10 @@ def models(report: GateReport) -> str:
 
 def changes(report: GateReport) -> list[str]:
     """Return what changed between the two sides, a line each; one line if nothing did."""
-    compared = [one for one in report.verdicts if one.candidate is not None]
+    compared = [verdict for verdict in report.verdicts if verdict.candidate is not None]
     if not compared:
         return []
-    lines = list(dict.fromkeys(line for one in compared for line in one.changed))
+    lines = list(dict.fromkeys(line for verdict in compared for line in verdict.changed))
     if not lines:
         return ["changed: nothing on record (same settings, weights, code and packages)"]
     more = [f"changed: {len(lines) - CHANGES} more (--format json lists them)"]
@@ -323,10 +323,17 @@ def power(report: GateReport) -> str:
     limits = _limits(report.verdicts)
     rate = report.false_alarms
     return (
-        (f"{sizes} or more with about 80 % power. " if sizes else "")
+        (f"{sizes} or more with {_power(report)} power. " if sizes else "")
         + f"Limit: --max-drop {limits}, --level {report.level:g}."
         + (f" Unchanged models fail {rate * 100:.1f} % of gates like this." if rate else "")
     )
+
+
+def _power(report: GateReport) -> str:
+    """Return the power with which the drops are detected: that of the fewest groups."""
+    named = detected(report)
+    made = [one.comparison for one in report.verdicts if one.task in named]
+    return min((one for one in made if one), key=lambda one: one.n_groups).power
 
 
 def _limits(verdicts: Sequence[TaskVerdict]) -> str:

@@ -80,7 +80,11 @@ class LeftOff:
         columns = [one for one in definition.columns if _is_of(one, made)]
         protocols = {one.protocol for one in columns}
         if not columns:
-            places = [(one.name, one.split, one.subset) for one in definition.columns if one.task]
+            places = [
+                (column.name, column.split, column.subset)
+                for column in definition.columns
+                if column.task
+            ]
             named = dict.fromkeys(" ".join(filter(None, place)) for place in places)
             reason = f"no column has this task, split and subset; columns: {', '.join(named)}"
         elif not protocols & {"", made.protocol}:

@@ -2,7 +2,8 @@
 
 Rows of one model with other settings (its SPEC) get the fewest settings by which all of them
 differ, with the shortest text: `qwen_vl/locate(segmenter=sam2)`. Runs in one table with equal SPECs
-get their seed, commit or device, or else a number in the order in which they were given.
+get their seed, commit or device, or else a number in the order in which they were given. Stored
+predictions are the method that their name says, in whatever files they lie.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import PurePath
 
 from harness.errors import UsageError
 from harness.leaderboards.row import Row
+from harness.run.score import PREDICTIONS
 from harness.spec import Spec, Value, parse
 
 LONGEST_TEXT = 30  # characters of a prompt or a system message, where they tell models apart
@@ -31,7 +33,10 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
             labels[index].append(label)
 
     for members in _indices_by_name([row.model for row in rows]).values():
-        tell_apart(members, [settings(rows[index].model_spec) for index in members])
+        tell_apart(
+            members,
+            [settings(stored_method(rows[index]) or rows[index].model_spec) for index in members],
+        )
     for name in _ambiguous_names(current_names(), tables):
         members = _indices_by_name(current_names())[name]
         tell_apart(members, [_record(rows[index]) for index in members])
@@ -59,6 +64,23 @@ def _ambiguous_names(named: Sequence[str], tables: Sequence[object]) -> list[str
 def _name_with_labels(model: str, labels: Sequence[str]) -> str:
     text = ",".join(filter(None, labels))
     return f"{model}({text})" if text else model
+
+
+def stored_method(row: Row) -> str | None:
+    """Return what a row of stored predictions is beside its name, as a SPEC; None for other rows.
+
+    Where the predictions lie, and how many are read at once, is no part of it.
+    """
+    if row.model_spec.startswith(f"{PREDICTIONS}("):
+        return PREDICTIONS
+    try:
+        spec = parse(row.model_spec)
+    except UsageError:
+        return None
+    if spec.name != "replay":
+        return None
+    reader = {key: value for key, value in spec.arguments.items() if key == "model"}
+    return str(Spec(PREDICTIONS, reader))
 
 
 def settings(spec: str) -> dict[str, str]:

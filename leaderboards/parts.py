@@ -42,7 +42,7 @@ def badges(
     Args:
         description: The model's, in a manifest.
         task: The task's name; its card has the forms of its answers where `asked` has none.
-        asked: Forms of answer that the run was asked for, as its ledger has them. Where neither is
+        asked: Forms of answer that the run was asked for, as its record has them. Where neither is
             known, every part counts.
     """
     card = None if asked else plugins.find_card(task)

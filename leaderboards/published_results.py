@@ -138,7 +138,7 @@ def title_of(paper: str) -> str:
     """Return a paper's name for people."""
     if paper in PAPERS:
         return PAPERS[paper]
-    return next((one.title for one in published_results(paper) if one.title), paper)
+    return next((result.title for result in published_results(paper) if result.title), paper)
 
 
 def published_results(paper: str) -> tuple[PublishedResult, ...]:
@@ -159,45 +159,53 @@ def _files_of_packages() -> Mapping[str, Path]:
     Raises:
         DataError: two files have one name.
     """
-    found: dict[str, Path] = {}
-    for name in plugins.installed_plugins("boards"):
-        for path in sorted(Path(plugins.load("boards", name)()).glob("*.csv")):
-            other = PAPERS.get(path.stem) or found.setdefault(path.stem, path)
-            if other != path:
-                raise DataError(
-                    f"published numbers {path}", expected="a unique name", found=str(other)
-                )
-    return found
+    files: dict[str, Path] = {}
+    for path in (path for each in plugins.data_folders("boards") for path in each.glob("*.csv")):
+        other = PAPERS.get(path.stem) or files.setdefault(path.stem, path)
+        if other != path:
+            raise DataError(f"published numbers {path}", expected="a unique name", found=str(other))
+    return dict(sorted(files.items()))
 
 
 @cache
 def _read(path: Path) -> tuple[PublishedResult, ...]:
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = csv.DictReader(file)
-        if lacking := set(COLUMNS) - {*(lines.fieldnames or ())}:
-            raise _fault(path, 1, f"the column {min(lacking)}")
-        return tuple(_result(path, number, line) for number, line in enumerate(lines, start=2))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:  # spreadsheets write a mark
+            lines = csv.DictReader(file)
+            _check_header(path, lines.fieldnames or ())
+            return tuple(_result(path, lines.line_num, line) for line in lines)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(
+            f"published numbers {path}", expected="CSV in UTF-8", found=str(error)
+        ) from error
+
+
+def _check_header(path: Path, columns: Sequence[str]) -> None:
+    known = {column.name for column in fields(PublishedResult)} - {"paper"}
+    if lacking := {*COLUMNS} - {*columns}:
+        raise _fault(path, 1, f"the column {min(lacking)}", ", ".join(columns) or "nothing")
+    if unknown := {*columns} - known:
+        raise _fault(path, 1, f"columns among {', '.join(sorted(known))}", min(unknown))
 
 
 def _result(path: Path, number: int, line: Mapping[Any, Any]) -> PublishedResult:
     """Return the number in a line of a file; columns that are empty have their defaults."""
-    known = {one.name for one in fields(PublishedResult)} - {"paper"}
-    if unknown := {str(name) for name in line.keys() - known}:
-        raise _fault(path, number, f"no column {min(unknown)}")
+    if None in line:  # where `csv` puts what has no column
+        raise _fault(path, number, "a cell for each column", f"{len(line[None])} more")
     given = {name: value for name, value in line.items() if value or name in COLUMNS}
     result = PublishedResult(paper=path.stem, **{k: v or "" for k, v in given.items()})
     if not NUMBER.match(result.printed):
-        raise _fault(path, number, f"a number, not {result.printed!r}, as printed")
+        raise _fault(path, number, "a number, as printed", repr(result.printed))
     if result.protocol_is not in KNOWN:
-        raise _fault(path, number, f"{', '.join(KNOWN)}, not {result.protocol_is!r}")
+        raise _fault(path, number, f"one of {', '.join(KNOWN)}", repr(result.protocol_is))
     return result
 
 
-def _fault(path: Path, number: int, expected: str) -> DataError:
+def _fault(path: Path, number: int, expected: str, found: str) -> DataError:
     return DataError(
         f"published numbers {path}, line {number}",
         expected=expected,
-        found="another line",
+        found=found,
         fix="docs/published.md describes the columns.",
     )
 

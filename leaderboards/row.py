@@ -296,9 +296,13 @@ def _judge(arguments: Mapping[str, object]) -> str | None:
 
 
 def _forms(results: Mapping[str, Any]) -> Collection[str]:
-    """Return the forms of answer that a run was asked for; empty for runs without a ledger."""
-    forms: Mapping[str, Any] = (results.get("ledger") or {}).get("forms") or {}
-    return forms.keys()
+    """Return the forms of answer that a run was asked for.
+
+    Those of its responses, as its ledger has them, else those of its task; empty for a run of a
+    version that recorded neither.
+    """
+    responses: Mapping[str, Any] = (results.get("ledger") or {}).get("forms") or {}
+    return responses.keys() or frozenset(results.get("forms") or ())
 
 
 def _training(run: Run) -> TrainingInfo | None:

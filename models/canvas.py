@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from harness.coordinates import Coordinates, normalized_to
 from harness.errors import ModelError
-from harness.model import Coordinates
 from harness.models.grammar import Item
 from harness.types import Box, Point
 
@@ -55,16 +55,6 @@ def declared_coordinates(model_type: str) -> Coordinates:
 STEPS = {1: 1000, 100: 1000, 999: 999, 1000: 1000, 1024: 1024}
 """Steps of a side that are written of numbers normalized to each: 1 with three decimals, 100 with
 one, so that no grammar is coarser than the others."""
-
-
-def normalized_to(coordinates: Coordinates) -> int | None:
-    """Return the number of a whole side: 1, 100, 999, 1000 or 1024; None: numbers are pixels.
-
-    >>> normalized_to("normalized_100_yx"), normalized_to("pixels")
-    (100, None)
-    """
-    kind, _, side = coordinates.removesuffix("_yx").partition("_")
-    return int(side) if kind == "normalized" else None
 
 
 @dataclass(frozen=True, slots=True)

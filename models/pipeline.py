@@ -47,6 +47,7 @@ from harness.models.retry import (
 from harness.models.tracks import joint_masks, prompts_of
 from harness.models.vendors.settings import VendorSettings
 from harness.responses import Which, storable
+from harness.stated.corrections import answer_lines
 from harness.thoughts import after_thought, reasoning
 from harness.types import (
     Answer,
@@ -310,8 +311,10 @@ class PromptedModel(ConversingModel[ChatResult]):
                 parts.append(part)
                 parsed.append(read)
                 which: Which = "first" if form in LOCATED else self.words.counts
-                answers = after_thought(text).count("<answer>")
-                notes.extend((*repairs, *several_answers(answers, which)))
+                said = after_thought(text)
+                lines = 0 if form in LOCATED else len(answer_lines(said))
+                notes.extend((*repairs, *several_answers(said.count("<answer>"), which)))
+                notes.extend(several_answers(lines, "last"))
         unread = len(problems) >= len(query.forms) or len(texts) != len(query.forms)
         failure = Failure(FailureKind.PARSE, "; ".join(problems)) if unread else None
         usage = self._usage(query, texts)

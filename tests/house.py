@@ -1,5 +1,6 @@
-"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, sentences that
-tests expect of errors, names of the package, lines of GRPO, and words of the pages.
+"""Count what the house's style bounds: names that say nothing, openings of docstrings, dialect,
+`fmt: skip`, `Any`, sentences that tests expect of errors, names of the package, lines of GRPO, and
+words of the pages.
 
 python tests/house.py            # a table of this checkout
 python tests/house.py --list     # and each such docstring and sentence
@@ -45,6 +46,40 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             match statement:
                 case ast.Expr(value=ast.Constant(value=str(text))):
                     yield statement.lineno, text.strip()
+
+
+VAGUE = frozenset({"one", "found", "made", "some", "each", "other", "told"})
+"""Names of variables and parameters that do not say what they hold."""
+NEGATED = re.compile(r"(?<![Tt]here )\b(is|are|was|were) no (?!longer|more|less|matter|such)[a-z]+")
+"""A denial by `no`, such as "a logit is no number", where English says "is not a"."""
+
+
+def vague_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield (line, name) of each binding of a vague name."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Name(id=name, ctx=ast.Store(), lineno=line)
+                | ast.arg(arg=name, lineno=line)
+                | ast.ExceptHandler(name=str(name), lineno=line)
+                | ast.MatchAs(name=str(name), lineno=line)
+                | ast.MatchStar(name=str(name), lineno=line)
+            ) if name.strip("_") in VAGUE:
+                yield line, name
+
+
+def prose(path: Path, source: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of a module's strings and comments, or of a page."""
+    if path.suffix != ".py":
+        yield from enumerate(source.splitlines(), start=1)
+        return
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Constant(value=str(text)):
+                yield node.lineno, text
+    for number, text in enumerate(source.splitlines(), start=1):
+        if "#" in text:
+            yield number, text.partition("#")[2]
 
 
 def modules_of_a_sample() -> set[str]:
@@ -143,6 +178,22 @@ def main() -> None:
         print(f"modules that one sample passes: {len(passed)}", *passed, sep="\n")
         return
     show = print if given.list else lambda text: None
+    vague = asking = denials = 0
+    for path in [*sources(), *(page for room in (".", *ROOMS, "docs") for page in markdown(room))]:
+        where, source = path.relative_to(REPOSITORY), path.read_text("utf-8")
+        if path.suffix == ".py":
+            for line, word in vague_names(tree := ast.parse(source)):
+                vague += 1
+                show(f"{where}:{line}: {word}")
+            for line, text in docstrings(tree):
+                if text.partition("\n\n")[0].rstrip().endswith("?"):
+                    asking += 1
+                    show(f"{where}:{line}: {text.splitlines()[0]}")
+        for line, text in prose(path, source):
+            for denial in NEGATED.finditer(text):
+                denials += 1
+                show(f"{where}:{line}: {denial[0]}")
+    print(f"bindings of vague names: {vague}; denials by `no`: {denials}; questions: {asking}")
     own = {path.relative_to(REPOSITORY): path.read_text("utf-8") for path in sources()}
     texts = questions = expected = 0
     for path, source in own.items():

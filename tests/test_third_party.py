@@ -116,7 +116,9 @@ def test_the_package_of_the_page_works(installed, images, process):
     )
     assert [code for code, _, _ in done] == [0] * 5, done
     listed, verified, shown, dark = (json.loads(out) for _, out, _ in done[:4])
-    assert "brightest" in [one["name"] for one in listed]
+    (stated,) = (one for one in listed if one["name"] == "brightest")
+    assert (stated["forms"], stated["protocols"]) == (["mask"], {"brightest/iou": "mean IoU"})
+    assert (stated["headline"], stated["default_split"]) == ("IoU", "test")
     assert verified["passed"]
     shown = shown["tasks"]["brightest"]
     assert shown["metrics"] == {"IoU": 1.0, "area error": 0.0}

@@ -1,5 +1,6 @@
 """The policy: loaded, adapted, and written as a checkpoint for evaluation."""
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -104,14 +105,19 @@ def memory_note(network: "PreTrainedModel", *, computes_bf16: bool, reference: b
     trained = sum(size for size, _, grad in sizes if grad)
     types = Counter(str(one.dtype).removeprefix("torch.") for one in network.parameters())
     held = sum(size * width for size, width, _ in sizes)
-    # A gradient of the weight's type, and two moments of AdamW in it.
-    learning = sum(3 * size * width for size, width, grad in sizes if grad)
-    whole = held + learning + (held if reference else 0)
+    gradients = sum(size * width for size, width, grad in sizes if grad)
+    parts = {
+        "weights": held,
+        "gradients": gradients,
+        "AdamW": 2 * gradients,  # two moments, in the weight's type
+        **({"the reference": held} if reference else {}),
+    }
+    each = ", ".join(f"{size / 1e9:.2f} for {name}" for name, size in parts.items())
     kind = types.most_common(1)[0][0] + (", computing in bfloat16" if computes_bf16 else "")
     return (
         f"trains {trained:,} of {sum(size for size, _, _ in sizes):,} weights in {kind}: "
-        f"{whole / 1e9:.1f} GB on each device for weights, gradients and AdamW, without "
-        "activations and without what DeepSpeed spreads"
+        f"{sum(parts.values()) / 1e9:.2f} GB on each device ({each}), without activations and "
+        "without what DeepSpeed spreads"
     )
 
 
@@ -177,18 +183,37 @@ def export(
 
     An adapter is merged into the weights that are written; the network itself stays as it is.
     `base` is the folder of the checkpoint that training began with, and `folder` is replaced as a
-    whole; `tensors` are all weights, where the network does not hold them itself (ZeRO-3).
+    whole; `tensors` are all weights, where the network does not hold them itself (ZeRO-3). Weights
+    that transformers does not load come from `base`.
     """
     from safetensors import SafetensorError
 
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
+        whole = {**(tensors or weights), **unloaded_weights(plain, base)}
         try:
-            plain.save_pretrained(partial, state_dict=dict(tensors or weights))
+            plain.save_pretrained(partial, state_dict=whole)
         except SafetensorError as error:
             raise as_system_error(error, partial) from error
         for name in COPIED:
             if (base / name).is_file():
                 shutil.copyfile(base / name, partial / name)
+
+
+def unloaded_weights(network: "PreTrainedModel", base: Path) -> "dict[str, Tensor]":
+    """Return the weights of a checkpoint that its class in transformers leaves out, as saved.
+
+    Such are Qwen3.5's layers that predict several tokens at once (`mtp`).
+    """
+    from safetensors import safe_open
+
+    patterns = getattr(network, "_keys_to_ignore_on_load_unexpected", None) or ()
+    found = {}
+    for path in sorted(base.glob("*.safetensors")) if patterns else ():
+        with safe_open(path, framework="pt") as file:
+            every: list[str] = file.keys()  # the file itself cannot be iterated
+            names = [name for name in every if any(re.search(one, name) for one in patterns)]
+            found.update({name: file.get_tensor(name) for name in names})
+    return found
 
 
 @contextmanager

@@ -204,7 +204,7 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
     if arguments.json:
         arguments.format = [*(arguments.format or ()), "json"]
     usual = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"
-    found: list[tuple[str, Path | None]] = []
+    formats: list[tuple[str, Path | None]] = []
     for text in arguments.format or [usual]:
         name, _, path = text.partition("=")
         if name not in GATE_FORMATS:
@@ -213,10 +213,12 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
                 expected=f"NAME or NAME=FILE, NAME one of {', '.join(GATE_FORMATS)}",
                 found=name,
             )
-        found.append((name, Path(path) if path else None))
-    if sum(path is None for _, path in found) > 1:
+        if name == "badge" and path and Path(path).suffix.lower() not in (".svg", ".json"):
+            raise UsageError(f"--format {text}", expected="badge=FILE.svg or FILE.json", found=path)
+        formats.append((name, Path(path) if path else None))
+    if sum(path is None for _, path in formats) > 1:
         raise UsageError("--format", expected="a file for all but one", found="several without")
-    return found
+    return formats
 
 
 def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
@@ -225,7 +227,7 @@ def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
 
     if name == "badge":
         words = gate_formats.badge(report)
-        if path is not None and path.suffix == ".svg":
+        if path is not None and path.suffix.lower() == ".svg":
             return badge.svg(*words)
         return json.dumps(badge.shields(*words)) + "\n"
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from harness import plugins, presets
+from harness import plugins
+from harness.cli.model_names import spelled_out
 from harness.errors import UsageError
 from harness.models.default_parts import default_propagator, default_segmenter
 from harness.spec import Spec, parse
@@ -22,7 +23,7 @@ def evaluated_by(text: str | None) -> Spec | None:
     """Return the SPEC of `--eval-model`; raise UsageError if it has no place for the checkpoint."""
     if text is None:
         return None
-    spec = presets.resolve(parse(text))
+    spec = spelled_out(parse(text))
     if fill_checkpoint(spec, "") == spec:
         raise UsageError(
             f"--eval-model {text}",
@@ -85,12 +86,19 @@ def check_parts(spec: Spec) -> None:
 
 
 def check_default_parts(spec: Spec, forms: frozenset[AnswerForm]) -> None:
-    """Raise UsageError for a part that forms of answer need, that the SPEC of a model does not
-    choose, and that its paper cannot give.
+    """Raise UsageError for a part that forms of answer need and `lacking_parts` lists."""
+    for reason in lacking_parts(spec, forms).values():
+        raise UsageError(reason)
+
+
+def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
+    """Return the parts that forms of answer need, and neither a model's SPEC nor its paper gives.
+
+    Each has the reason, and what to choose.
     """
     parameters = inspect.signature(plugins.load("models", spec.name)).parameters
     given = {**{name: one.default for name, one in parameters.items()}, **spec.arguments}
-    needed = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}
+    needed, lacking = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}, {}
     for name, served in needed.items():
         if not forms & served or given.get(name, "") is not None or given.get("sam2"):
             continue
@@ -100,7 +108,8 @@ def check_default_parts(spec: Spec, forms: frozenset[AnswerForm]) -> None:
             else default_segmenter(spec.name, **given)
         )
         if part.missing:
-            raise UsageError(part.missing)
+            lacking[name] = part.missing
+    return lacking
 
 
 def with_checkpoint(spec: Spec, folder: Path) -> Spec:

@@ -12,12 +12,13 @@ import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from harness import plugins
 from harness.cli.output import show_json
 from harness.errors import MissingDependency, ModelError, SandboxUnavailable, UsageError
+from harness.provenance import installed_version
 from harness.version import __version__
 
 DISTRIBUTION = "visual-reasoning-harness"
@@ -97,13 +98,6 @@ def doctor(arguments: Namespace) -> int:
     return code
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
 def _core() -> Iterator[Finding]:
     yield Finding("harness", __version__, _plugins())
     yield Finding("python", platform.python_version(), "3.11 or later is needed")
@@ -116,7 +110,7 @@ def _core() -> Iterator[Finding]:
         return
     for requirement in filter(_is_of_core, requirements):
         name = re.split(r"[^\w.-]", requirement)[0]
-        found = _version(name)
+        found = installed_version(name)
         fix = "" if found else f'pip install "{requirement}"'
         yield Finding(name, found or "MISSING", "the core", fix, needed=True)
 
@@ -138,7 +132,7 @@ def _is_of_core(requirement: str) -> bool:
 
 def _optional() -> Iterator[Finding]:
     for name, (extra, about) in OPTIONAL.items():
-        found = _version(name)
+        found = installed_version(name)
         fix = "" if found else f'pip install "{DISTRIBUTION}[{extra}]"'
         yield Finding(name, found or "absent", about, fix)
 
@@ -226,7 +220,7 @@ def _accelerator() -> Finding:
         fix = "for a server with a GPU: backend=openai(…), see docs/models.md"
     elif not (state := "; ".join(gpus())):
         state, fix = "no answer", "nvidia-smi gives no answer: look at the NVIDIA driver"
-    elif (_version("torch") or "").endswith("+cpu"):
+    elif (installed_version("torch") or "").endswith("+cpu"):
         fix = "this torch is built for the CPU alone: install one built for CUDA"
     return Finding("accelerator", state, about, fix)
 

@@ -15,21 +15,27 @@ from harness import plugins
 from harness.cli import progress as terminal
 from harness.cli.against import Against, against, write_decision
 from harness.cli.checkpoint_config import requested_models
-from harness.cli.checkpoints import check_network
+from harness.cli.checkpoints import IMAGES, VIDEOS, check_network, lacking_parts
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import say, show_json
 from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import ModelError, Unavailable, UnsupportedAnswerForm, UsageError
+from harness.errors import (
+    ModelError,
+    PartNotChosen,
+    Unavailable,
+    UnsupportedAnswerForm,
+    UsageError,
+)
 from harness.record import SCORES, Run, public
 from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
 from harness.run.distributed import ProcessRank, detect_launch, heartbeat, own_gpu
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
-from harness.run.options import Options
+from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.spec import Spec
@@ -81,9 +87,9 @@ def evaluate(arguments: Namespace) -> int:
     }
     with nullcontext() if launch is None else heartbeat(launch, out) as launch:
         shown = _evaluate_models(arguments, folders, models, requested, options, launch)
-    outcomes = [one for results in shown.values() for one in results.values()]
-    lost = [one["lost"] for one in outcomes if "lost" in one]
-    failed = [one["failed"] for one in outcomes if "failed" in one]
+    outcomes = [outcome for results in shown.values() for outcome in results.values()]
+    lost = [outcome["lost"] for outcome in outcomes if "lost" in outcome]
+    failed = [outcome["failed"] for outcome in outcomes if "failed" in outcome]
     if (launch is None or launch.leads) and len(lost) + len(failed) < len(outcomes):
         scored = [
             folder
@@ -91,13 +97,13 @@ def evaluate(arguments: Namespace) -> int:
             if not shown[model][key].keys() & NO_SCORES
         ]
         _show(arguments, shown, scored)
-    if any("refused" in one for one in outcomes):
+    if any("refused" in outcome for outcome in outcomes):
         return UnsupportedAnswerForm.exit_code
     if lost:
         raise Unavailable("; ".join(lost))
     if failed:
         raise ModelError("; ".join(failed))
-    return int(any(one.get("decision") == "worse" for one in outcomes))
+    return int(any(outcome.get("decision") == "worse" for outcome in outcomes))
 
 
 def _evaluate_models(
@@ -161,7 +167,8 @@ def _evaluate_models(
                     if leads:
                         with suppress(OSError):
                             folder.parent.rmdir()  # if it holds no other run
-                        progress.note(f"{error}{_with_classical_parts(spec, error)}")
+                        not_chosen = isinstance(error, PartNotChosen)
+                        progress.note(f"{error}{_with_classical_parts(spec) if not_chosen else ''}")
                         shown[str(spec)][key] = {"refused": str(error)}
                     continue
                 except Unavailable as error:  # the other pairs may have all that they need
@@ -169,32 +176,36 @@ def _evaluate_models(
                     continue
                 if decider is not None and arguments.until_decided:
                     progress.note(f"against {decider.baseline}: {decider.sentence()}")
-                if decider is not None and not run.is_finished:
-                    write_decision(folder, decider)
-                    progress.note(
-                        f"{folder} is not finished and has no score of the full set; the same "
-                        "command without --until-decided predicts the rest"
-                    )
-                    shown[str(spec)][key] = decider.to_json()
-                elif not run.is_finished and options.shard is not None:
-                    progress.note(f"{folder} has its share; the other shares are lacking")
-                    shown[str(spec)][key] = {"shard": list(options.shard), "folder": str(folder)}
+                if not run.is_finished and (decider is not None or options.shard is not None):
+                    shown[str(spec)][key] = _unfinished(folder, decider, options, progress)
                 elif leads:
-                    outcome = _outcome(task, run, overlaps[folder])
-                    if decider is not None:
-                        outcome |= _against(decider, run)
-                    reason = _nothing_worked(run)
-                    shown[str(spec)][key] = {"failed": reason} if reason else outcome
+                    shown[str(spec)][key] = _outcome(task, run, overlaps[folder], decider)
     return shown
 
 
-def _with_classical_parts(spec: Spec, error: UnsupportedAnswerForm) -> str:
-    """Return what to type for a model that lacks its segmenter or propagator; else nothing."""
-    part = next((name for name in CLASSICAL if f"no {name} is chosen" in str(error)), "")
-    if not part or part in spec.arguments:
-        return ""
-    whole = Spec(spec.name, {**CLASSICAL, **spec.arguments})
-    return f". Without weights: --model {shlex.quote(str(whole))}"
+def _unfinished(
+    folder: Path, decider: Against | None, options: Options, progress: Progress
+) -> dict[str, object]:
+    """Note why a run is not finished, and return what is shown of it."""
+    if decider is not None:
+        write_decision(folder, decider)
+        progress.note(
+            f"{folder} is not finished and has no score of the full set; the same command without "
+            "--until-decided predicts the rest"
+        )
+        return decider.to_json()
+    progress.note(f"{folder} has its share; the other shares are lacking")
+    return {"shard": list(options.shard or ()), "folder": str(folder)}
+
+
+def _with_classical_parts(spec: Spec) -> str:
+    """Return what to type for a model that lacks its segmenter or propagator.
+
+    Empty for one that has them in a model within it.
+    """
+    parts = {name: CLASSICAL[name] for name in lacking_parts(spec, IMAGES | VIDEOS)}
+    whole = Spec(spec.name, {**parts, **spec.arguments})
+    return f". Without weights: --model {shlex.quote(str(whole))}" if parts else ""
 
 
 def _check_processes(arguments: Namespace, options: Options, size: int) -> None:
@@ -249,7 +260,10 @@ def _nothing_worked(run: Run) -> str:
     )
 
 
-def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, object]:
+def _outcome(
+    task: Task, run: Run, found: Contamination | None, decider: Against | None
+) -> dict[str, object]:
+    """Return what is shown of a finished run."""
     shown = public(run.results)
     if differs := run.manifest["deviations"]:
         shown["deviations"] = differs
@@ -259,7 +273,9 @@ def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, obj
         print_contamination({f"{run.results['model_spec']} on {task.name}": found})
     if task.submission is not None:
         shown["submission"] = str(run.folder / "submission.zip")
-    return shown
+    if decider is not None:
+        shown |= _against(decider, run)
+    return {"failed": reason} if (reason := _nothing_worked(run)) else shown
 
 
 def _against(decider: Against, run: Run) -> dict[str, object]:
@@ -284,7 +300,7 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
 
     for model, results in shown.items():
         if run := {key: one for key, one in results.items() if not one.keys() & NO_SCORES}:
-            show_results(model, run)
+            show_results(f"{arguments.name}, {model}" if arguments.name else model, run)
         for key, one in results.items():
             if "verdict" in one:
                 say(*wrap_lines(f"{key} against {one['against']}: {one['verdict']}", indent=2), "")

@@ -29,30 +29,36 @@ def model_specs(texts: Sequence[str] | None, *, tell: bool = True) -> list[Spec]
     named = (
         [(text, _of_checkpoint(text))]
         if _is_checkpoint(text)
-        else [(str(spec), _spelled_out(spec)) for spec in specs([text], "--model")]
+        else [(str(spec), spelled_out(spec)) for spec in specs([text], "--model")]
         for text in texts
     )
-    found = [pair for several in named for pair in several]
+    pairs = [pair for several in named for pair in several]
     if tell:
-        for text, spec in dict.fromkeys((text, str(spec)) for text, spec in found):
+        for text, spec in dict.fromkeys((text, str(spec)) for text, spec in pairs):
             if not _is_checkpoint(text) and text != spec:
                 note(f"{text} is {spec}")
             elif _is_checkpoint(text):
                 _tell_adapter(text, spec)
-    return [spec for _, spec in found]
+    return [spec for _, spec in pairs]
 
 
-def _spelled_out(spec: Spec) -> Spec:
-    """Return a SPEC without presets, and with the words of a prompt that lies in a file."""
+def spelled_out(spec: Spec) -> Spec:
+    """Return a SPEC without presets, and with the words of a prompt that lies in a file.
+
+    Raises:
+        UnknownPlugin: neither a model nor a preset has its name.
+        UsageError: a preset lacks an argument, or the file cannot be read.
+    """
     spec = presets.resolve(spec)
     if spec.name not in plugins.installed_plugins("models"):
         presets.preset(spec.name)  # raises, naming the nearest
-    inner: dict[str, Value] = {
-        key: _spelled_out(value) if isinstance(value, Spec) else text_of_file(str(value))
-        for key, value in spec.arguments.items()
-        if (key in presets.INNER and isinstance(value, Spec)) or key == "prompt"
-    }
-    return Spec(spec.name, {**spec.arguments, **inner})
+
+    def whole(name: str, value: Value) -> Value:
+        if name in presets.INNER and isinstance(value, Spec):
+            return spelled_out(value)
+        return text_of_file(value) if name == "prompt" and isinstance(value, str) else value
+
+    return Spec(spec.name, {name: whole(name, value) for name, value in spec.arguments.items()})
 
 
 def model_spec(text: str) -> Spec:

@@ -46,8 +46,8 @@ class Speed(ProgressColumn):
 
     def render(self, task: Bar) -> Text:
         """Draw the number."""
-        found = speed(task)
-        return Text("–/s" if found is None else f"{found:.3g}/s", style="cyan", justify="right")
+        rate = speed(task)
+        return Text("–/s" if rate is None else f"{rate:.3g}/s", style="cyan", justify="right")
 
 
 class Times(ProgressColumn):
@@ -55,10 +55,10 @@ class Times(ProgressColumn):
 
     def render(self, task: Bar) -> Text:
         """Draw `1:19, 0:40 left`; without the second where it is not known, or nothing is left."""
-        made, found = clock(task.elapsed or 0.0), speed(task)
-        if found is None or task.remaining is None or task.finished:
-            return Text(made, style="cyan")
-        return Text(f"{made}, {clock(task.remaining / found)} left", style="cyan")
+        elapsed, rate = clock(task.elapsed or 0.0), speed(task)
+        if rate is None or task.remaining is None or task.finished:
+            return Text(elapsed, style="cyan")
+        return Text(f"{elapsed}, {clock(task.remaining / rate)} left", style="cyan")
 
 
 def times_column() -> Times:

@@ -206,6 +206,7 @@ def evaluations(
         command += ["--subset", subset] if subset else []
         command += ["--judge", judge] if judge else []
         command += [part for metric in definition.metrics for part in ("--metrics", metric)]
+        name = f"eval {row.row}" + (f" with the package {row.package}" if row.package else "")
 
         def estimated(
             settings: Mapping[str, object] | None,
@@ -229,13 +230,12 @@ def evaluations(
 
         network = spec.arguments.get("backend")
         if isinstance(network, Spec) and (asked := tuple(servers(network))):
-            name = f"eval {row.row}"
             yield Step(name=name, command=tuple(command), samples=samples, needs=asked)
             continue
         learns = adaptation is not None and "finetune" in adaptation
         changes = [{"offload": "optimizer"}, {"finetune": "lora"}] if learns else []
         yield Step(
-            name=f"eval {row.row}",
+            name=name,
             command=tuple(command),
             estimate=estimated(adaptation, device=device),
             samples=samples,

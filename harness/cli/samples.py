@@ -31,7 +31,7 @@ def samples(arguments: Namespace) -> int:
     metrics = metrics_for(run, units, name=name, data_root=arguments.data)
     if any(metric.corpus is not None for metric in metrics):
         raise UsageError(f"metric {name}", expected="one with a score of each sample", found="none")
-    found: list[dict[str, Any]] = [
+    listed: list[dict[str, Any]] = [
         {
             "sample": unit.samples[0],
             "score": value_of(metrics, [unit], name),
@@ -43,25 +43,25 @@ def samples(arguments: Namespace) -> int:
     ]
     sign = 1 if (metrics[-1].better == "higher") == (arguments.sort == "score") else -1
     if arguments.sort == "id":
-        found.sort(key=lambda one: str(one["sample"]))
+        listed.sort(key=lambda row: str(row["sample"]))
     else:  # samples that do not count for this metric come last
-        found.sort(key=lambda one: (one["score"] is None, sign * (one["score"] or 0.0)))
-    found = found[: arguments.limit]
-    asked = questions(run, {one["sample"] for one in found}, arguments.data)
-    found = [{**one, "question": asked.get(one["sample"])} for one in found]
+        listed.sort(key=lambda row: (row["score"] is None, sign * (row["score"] or 0.0)))
+    listed = listed[: arguments.limit]
+    asked = questions(run, {row["sample"] for row in listed}, arguments.data)
+    listed = [{**row, "question": asked.get(row["sample"])} for row in listed]
     if arguments.json:
-        show_json(found)
+        show_json(listed)
         return 0
-    rows: list[tuple[str, ...]] = [(name, "failed", "sample", "question [categories]")]
-    for one in found:
-        tags = ", ".join(f"{key} {value}" for key, value in one["categories"].items())
-        text = " ".join(filter(None, [one["question"], f"[{tags}]" if tags else ""]))
-        rows.append((number(one["score"]), str(one["failed"] or ""), one["sample"], text))
-    if not any(row[1] for row in rows[1:]):
-        rows = [(score, sample, text) for score, _, sample, text in rows]
-    show_columns(rows)
-    if found:
-        say("", f"next: harness explain {quote(str(run.folder))} {quote(found[0]['sample'])}")
+    lines: list[tuple[str, ...]] = [(name, "failed", "sample", "question [categories]")]
+    for row in listed:
+        tags = ", ".join(f"{key} {value}" for key, value in row["categories"].items())
+        text = " ".join(filter(None, [row["question"], f"[{tags}]" if tags else ""]))
+        lines.append((number(row["score"]), str(row["failed"] or ""), row["sample"], text))
+    if not any(failed for _, failed, *_ in lines[1:]):
+        lines = [(score, sample, text) for score, _, sample, text in lines]
+    show_columns(lines)
+    if listed:
+        say("", f"next: harness explain {quote(str(run.folder))} {quote(listed[0]['sample'])}")
     return 0
 
 

@@ -16,6 +16,7 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
+from harness.interchange import Written
 from harness.model import RecordedReader, ResponseReader
 from harness.papers import sentence
 from harness.record import Run, public
@@ -64,6 +65,7 @@ def score(arguments: Namespace) -> int:
             tree=tree,
             allow_missing=arguments.allow_missing,
             threshold=threshold,
+            written=_written(arguments),
             note=partial(print, file=sys.stderr),
         )
         folder = None
@@ -94,6 +96,17 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
     if not arguments.model and FORMATS[arguments.format] is lmms_eval:
         return Counting(model, task_of(path)), str(spec)
     return model, str(spec)
+
+
+def _written(arguments: Namespace) -> Written | None:
+    """Return what the numbers of the file mean, if that is said."""
+    if arguments.coordinates is None and arguments.mask_order is None:
+        return None
+    if arguments.format not in ("jsonl", "coco"):
+        expected, found = "--format jsonl or coco beside it", f"--format {arguments.format}"
+        option = "--coordinates" if arguments.coordinates else "--mask-order"
+        raise UsageError(option, expected=expected, found=found)
+    return Written(arguments.coordinates or "pixels", by_rows=arguments.mask_order == "rows")
 
 
 def _threshold(arguments: Namespace) -> float | None:

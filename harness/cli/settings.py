@@ -23,7 +23,7 @@ MARK = "Carried"  # says of an option that a checkpoint carries it, and nothing 
 COMMON = (
     *("checkpoint", "backend", "base_url", "segmenter", "propagator", "frames", "max_new_tokens"),
     *("learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "finetune"),
-    *("model", "temperature", "batch_size", "save_steps"),
+    *("model", "temperature", "batch_size", "save_steps", "save_total_limit"),
 )
 """Settings that are asked for first, wherever a plugin offers them."""
 SHOWN, OWN, FEW = 10, 5, 2
@@ -169,7 +169,7 @@ def main_settings(offered: "Mapping[str, Offered]") -> list[str]:
     Those that are needed, then the first in the order of the source, which are the plugin's own,
     then `COMMON`, then the others.
     """
-    needed = [name for name, one in offered.items() if one.default is None]
+    needed = [name for name, setting in offered.items() if setting.default is None]
     common = [name for name in COMMON if name in offered]
     ordered = list(dict.fromkeys([*needed, *list(offered)[:OWN], *common, *offered]))
     return ordered if len(ordered) <= SHOWN + FEW else ordered[:SHOWN]
@@ -210,7 +210,7 @@ class ModuleSource:
         match annotation:
             case ast.BinOp(left=left, right=right):
                 sides = [self.choices(left), self.choices(right)]
-                nothing = any(isinstance(one, ast.Constant) for one in (left, right))
+                nothing = any(isinstance(side, ast.Constant) for side in (left, right))
                 return [*sides[0], *sides[1], *(["none"] if nothing and any(sides) else [])]
             case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=values)):
                 return [_word(value) for value in values]
@@ -220,8 +220,8 @@ class ModuleSource:
                 return self.choices(kind)
             case ast.Name(id=name):
                 module, alias = self._find_definition(name)
-                found = [] if alias is None else module.choices(alias)
-                return found if sum(map(len, found)) <= LONGEST else []
+                listed = [] if alias is None else module.choices(alias)
+                return listed if sum(map(len, listed)) <= LONGEST else []
         return []
 
     def value(self, default: ast.expr) -> ast.expr:

@@ -50,20 +50,22 @@ def _list_presets(arguments: Namespace) -> int:
         known = {arguments.name: presets.preset(arguments.name)}
     described: list[dict[str, object]] = [
         {
-            "name": one.name,
-            "about": one.about,
-            "task": one.task,
-            "needs": list(one.needs),
-            "model": str(one.model),
+            "name": preset.name,
+            "about": preset.about,
+            "task": preset.task,
+            "needs": list(preset.needs),
+            "model": str(preset.model),
         }
-        for one in known.values()
+        for preset in known.values()
     ]
     if arguments.json:
         show_json(described)
     elif arguments.name is not None:
         _show_one(described[0])
     else:
-        show_columns([("name", "about"), *((one.name, one.about) for one in known.values())])
+        show_columns(
+            [("name", "about"), *((preset.name, preset.about) for preset in known.values())]
+        )
         note = (
             "`harness list presets NAME` shows the SPEC. `--model NAME` runs it; "
             '`--model "NAME(max_pixels=401408)"` changes an argument.'
@@ -98,6 +100,10 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
         plain.update(card)
     else:
         plain["about"] = plugins.summary_of(entry)
+        if kind == "tasks":
+            from harness.cli.task_source import stated_facts
+
+            plain |= stated_facts(entry)
         if kind in NEEDY:
             from harness.cli import requirements  # `ast` is slow, and not needed for tasks
 
@@ -106,11 +112,15 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
 
 
 def details(kind: str, entry: EntryPoint, *, whole: bool = True) -> dict[str, object]:
-    """The settings of a plugin (not `whole`: the main ones), and a trainer's configurations."""
+    """The settings of a plugin (not `whole`: the main ones), and a trainer's configurations.
+
+    A task's card says more than its settings do.
+    """
     from harness.cli import settings
 
     fields: dict[str, object] = {}
-    if kind != "tasks":
+    place = plugins.folder(entry)
+    if kind != "tasks" or place is None or not (place / "card.toml").is_file():
         lines = settings.settings(entry)
         names = list(lines) if whole else settings.main_settings(settings.offered_settings(entry))
         fields["settings"] = {name: lines[name] for name in names}
@@ -135,9 +145,10 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             ("name", "headline", "split", "samples", "title (answers; protocol)")
         ]
         for one in described:
-            about = one.get("about") or one["module"]
-            if "forms" in one:  # it has a card
-                about = f"{one['title']} ({', '.join(one['forms'])}; {one['protocol']})"
+            about = one.get("title") or one["about"] or one["module"]
+            known = filter(None, (", ".join(one.get("forms", ())), one.get("protocol")))
+            if stated := "; ".join(known):
+                about = f"{about} ({stated})"
             split = one.get("default_split", "")
             rows.append((one["name"], one.get("headline", ""), split, _count(one), about))
     else:

@@ -12,7 +12,7 @@ from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
 
-LONGEST = 80  # bytes of a folder's name
+LONGEST = 50  # bytes of a folder's name, which stands in the commands that are printed
 
 
 def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
@@ -124,11 +124,11 @@ def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:
 def slug(text: str) -> str:
     """A folder's name for a SPEC: readable, and different for different SPECs.
 
-    >>> slug("saliency"), slug("reason_seg(split=test,protocol=seg/lisa)")
-    ('saliency', 'reason_seg-split=test,protocol=seg+lisa')
+    >>> slug("saliency"), slug("reason_seg(split=test,protocol=seg/lisa)@first8")
+    ('saliency', 'reason_seg-split=test,protocol=seg+lisa@first8')
     """
-    plain = re.sub(r"\((.*)\)\Z", r"-\1", text).replace("/", "+")
-    safe = re.sub(r"[^\w.,=+-]", "_", plain).lstrip(".")
+    plain = re.sub(r"\((.*)\)(?=@[^()]*\Z|\Z)", r"-\1", text).replace("/", "+")
+    safe = re.sub(r"[^\w.,=+@-]", "_", plain).lstrip(".")
     size = len(os.fsencode(safe))
     if safe != plain or size > LONGEST or "+" in text or "-" in text.partition("(")[0]:
         digest = blake2b(os.fsencode(text), digest_size=4).hexdigest()

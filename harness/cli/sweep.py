@@ -5,10 +5,11 @@ from argparse import Namespace
 from harness import plugins
 from harness.cli.checkpoint_config import as_trained
 from harness.cli.evaluate import evaluate
-from harness.cli.model_names import model_specs
+from harness.cli.model_names import model_specs, spelled_out
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.run.sweep import Sweep, merge_values
+from harness.spec import Spec
 
 
 def sweep(arguments: Namespace) -> int:
@@ -18,10 +19,15 @@ def sweep(arguments: Namespace) -> int:
     if len(bases) != 1:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
     varied = merge_values(arguments.vary)
-    plan = Sweep(bases[0], varied, grid=arguments.grid, whole=as_trained)
+    plan = Sweep(bases[0], varied, grid=arguments.grid, whole=_evaluated)
     models = [spec for spec, _ in plan.models()]
     for spec in models:  # a mistyped setting leaves no sweep in the folder
         plugins.check_arguments("models", spec)
     plan.write(arguments.out)
     arguments.model = [str(spec) for spec in models]
     return evaluate(arguments)
+
+
+def _evaluated(spec: Spec) -> Spec:
+    """Return the SPEC that is evaluated, and recorded, for a SPEC as it is typed."""
+    return as_trained(spelled_out(spec))

@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import plugins, presets
+from harness import plugins
 from harness.cli import checkpoints
 from harness.cli import progress as terminal
 from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
+from harness.cli.model_names import spelled_out
 from harness.cli.output import note, say, show_json
 from harness.cli.progress import LineProgress, TitledProgress
 from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug
@@ -73,7 +74,7 @@ def train(arguments: Namespace) -> int:
     needed = {"model": "a model to start from", "train_tasks": tasks, "data": root}
     require(given, **(needed if trainer.needs_model else {}), out=OUT)
     out: Path = given.out
-    model = presets.resolve(parse(given.model)) if given.model else None
+    model = spelled_out(parse(given.model)) if given.model else None
     if model is not None:
         checkpoints.check_network(model)
     data = given.data.resolve() if given.data else ""
@@ -103,7 +104,7 @@ def train(arguments: Namespace) -> int:
                 method_spec=str(method),
                 task_specs=tuple(str(spec) for spec, _ in train_tasks),
                 progress=progress,
-                eval_model=given.eval_model,
+                eval_model=None if evaluated is None else str(evaluated),
                 refuse=watch.refuse if given.strict_split else None,
             ),
         )
@@ -352,7 +353,9 @@ def _show(
     result = training.manifest["result"]
     facts = ", ".join(f"{name} {result[name]}" for name in ("steps", "loss") if name in result)
     if raised := result.get("alarms"):
-        facts += ", alarms " + ", ".join(f"{one['name']} at step {one['step']}" for one in raised)
+        facts += ", alarms " + ", ".join(
+            f"{alarm['name']} at step {alarm['step']}" for alarm in raised
+        )
     say(f"{training.checkpoint}: {facts}" if facts else training.checkpoint)
     if results:
         from harness.cli.tables import show_results

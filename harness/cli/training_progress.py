@@ -17,6 +17,7 @@ SHOWN: Mapping[str, str] = {
     "completions/mean_length": "length {:.0f}",
     "completions/clipped_ratio": "cut {:.0%}",
     "frac_reward_zero_std": "zero variance {:.0%}",
+    "frac_reward_errors": "rewards failed {:.0%}",
     "grad_norm": "grad {:.2g}",
     "learning_rate": "lr {:.1e}",
     "perf/tokens_per_second": "{:.0f} tok/s",

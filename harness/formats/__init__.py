@@ -12,12 +12,13 @@
 | `blink` | its `<split>_predictions/<model>.json`, or the outputs on one task |
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
-
+| `qvhighlights` | `pred_relevant_windows` a line, as QVHighlights and Moment-DETR write them |
 | `coco` | COCO's results: boxes or masks with scores |
 | `sa2va` | `results.json` of Sa2VA's evaluation of videos |
+| `perception-test` | answers as Perception Test's challenge takes them |
 
-The files hold responses, which `harness.formats.matching` assigns to their samples; the last two
-hold boxes and masks.
+The files hold responses, which `harness.formats.matching` assigns to their samples; the last three
+hold boxes, masks and letters.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -27,11 +28,20 @@ from types import MappingProxyType
 from harness.formats.coco import coco_results
 from harness.formats.entries import Entry
 from harness.formats.inspect_logs import inspect
-from harness.formats.logs import blink, every_eval_ever, lmms_eval, sti, tempcompass, video_mme
+from harness.formats.logs import (
+    blink,
+    every_eval_ever,
+    lmms_eval,
+    qvhighlights,
+    sti,
+    tempcompass,
+    video_mme,
+)
 from harness.formats.matching import Matched, match
+from harness.formats.perception_test import perception_test
 from harness.formats.sa2va import sa2va_results
 from harness.formats.tables import vlmevalkit
-from harness.interchange import RowFile
+from harness.interchange import AS_DOCUMENTED, RowFile, Written
 from harness.types import Sample
 
 __all__ = ["FORMATS", "ROWS", "Matched", "read_format"]
@@ -47,14 +57,15 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
         "blink": blink,
         "sti": sti,
         "vsi": lmms_eval,
+        "qvhighlights": qvhighlights,
     }
 )
 """Readers of other evaluations' files of responses, by the values of `--format`."""
 
 ROWS: Mapping[str, Callable[..., Matched]] = MappingProxyType(
-    {"coco": coco_results, "sa2va": sa2va_results}
+    {"coco": coco_results, "sa2va": sa2va_results, "perception-test": perception_test}
 )
-"""Readers of files of boxes and masks, likewise."""
+"""Readers of files of boxes, masks and letters, likewise."""
 
 
 def read_format(
@@ -64,6 +75,7 @@ def read_format(
     requested: Collection[str] | None = None,
     *,
     threshold: float | None = None,
+    written: Written = AS_DOCUMENTED,
 ) -> Matched:
     """The rows of a file in one of `FORMATS` or `ROWS`.
 
@@ -73,18 +85,19 @@ def read_format(
         samples: All samples of the benchmark: an entry may fit one of a part, but several of all.
         requested: The ids of the samples to score; None: all.
         threshold: The score above which COCO's detections make a mask; None: 0.5.
+        written: What the numbers of `jsonl` and `coco` mean.
 
     Raises:
         DataError: the file is not in this format, or two responses to one question differ.
         MissingDependency: a package is needed to read it.
     """
     if name == "jsonl":
-        rows = RowFile(path)
+        rows = RowFile(path, written)
         known = {sample.id for sample in samples} if requested is None else requested
         others = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
         return Matched(rows, tuple(others))
     if name == "coco":
-        return coco_results(path, list(samples), requested, threshold=threshold)
+        return coco_results(path, list(samples), requested, threshold=threshold, written=written)
     if name in ROWS:
         return ROWS[name](path, list(samples), requested)
     return match(FORMATS[name](path), list(samples), requested)

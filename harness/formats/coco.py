@@ -12,6 +12,7 @@ was searched in vain there: COCO's form cannot tell a failure from it.
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,12 +22,13 @@ from typing import Any, TypeAlias
 
 from pycocotools import mask as coco_masks
 
+from harness.coordinates import in_pixels
 from harness.errors import DataError, MaskError, raised_as
 from harness.files import open_regular
 from harness.foreign import HEAD
 from harness.formats.matching import Matched
 from harness.formats.units import is_probability
-from harness.interchange import BYTE_ORDER_MARK, Row
+from harness.interchange import AS_DOCUMENTED, BYTE_ORDER_MARK, Row, Written
 from harness.layout import JsonFile, field
 from harness.masks import Rle
 from harness.types import AnswerForm, Sample
@@ -43,6 +45,7 @@ DATA_SET = (
     "| .image_id = $n[.image_id // ($n | keys[0]) | tostring]]"
 )
 """jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name."""
+DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
 MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
@@ -57,6 +60,7 @@ def coco_results(
     requested: Collection[str] | None = None,
     *,
     threshold: float | None = None,
+    written: Written = AS_DOCUMENTED,
 ) -> Matched:
     """Return a row for each sample, from the records of its image and category.
 
@@ -86,7 +90,8 @@ def coco_results(
     rows = {}
     for sample in samples if found else ():
         if requested is None or sample.id in requested:
-            rows[sample.id] = _row(sample, found.get(sample.id, []), limit, path, notes)
+            records = found.get(sample.id, [])
+            rows[sample.id] = _row(sample, records, limit, path, notes, written)
     told = tuple(f"{count} {what}" for what, count in notes.items())
     return Matched(rows, tuple(unmatched), notes=told)
 
@@ -146,6 +151,10 @@ def _order(name: str) -> tuple[int, str]:
     return (int(name) if name.isdecimal() and len(name) < MAX_DIGITS else 0), name
 
 
+def _file(where: str) -> str:
+    return quote(Path(where.rpartition(", record")[0]).name)
+
+
 def _identity(record: Record, where: str) -> str:
     if "video_id" not in record and "image_id" not in record:
         raise DataError(
@@ -153,7 +162,8 @@ def _identity(record: Record, where: str) -> str:
             expected="'image_id', as COCO's results have it",
             found=", ".join(record)[:60] or "none",
             fix="Write a record for each box or mask: its image's id, 'category_id', 'bbox' as "
-            "[left, top, width, height] in pixels or 'segmentation', and 'score'.",
+            "[left, top, width, height] in pixels or 'segmentation', and 'score'. Where all are of "
+            f"one image, `jq 'map(.image_id = \"ID\")' {_file(where)} > NEW` gives them its id.",
         )
     value = field(record, "video_id" if "video_id" in record else "image_id", object, where)
     if isinstance(value, float) and value.is_integer():  # of a numpy array
@@ -184,7 +194,12 @@ def _category(record: Record) -> str | None:
 
 
 def _row(
-    sample: Sample, records: Sequence[Placed], limit: float, path: Path, notes: Counter[str]
+    sample: Sample,
+    records: Sequence[Placed],
+    limit: float,
+    path: Path,
+    notes: Counter[str],
+    written: Written,
 ) -> Row:
     """The row of a sample's records, of which there may be none."""
     where = records[0][0] if records else f"{path}, no record of {sample.id!r}"
@@ -197,12 +212,12 @@ def _row(
     if records and not told and (sample.query.form in BOXES or sample.query.instances):
         notes["records without a score, which count as 1"] += len(records)
     if sample.query.form is AnswerForm.BOXES:
-        boxes = [_box(record, sample, place, notes) for place, record in records]
+        boxes = [_box(record, sample, place, notes, written) for place, record in records]
         return Row(sample.id, "boxes", boxes, told or None, where)
     if sample.query.form not in MASKS | BOXES:
         raise DataError(where, expected="questions with boxes or masks", found=sample.query.form)
     if sample.query.instances:
-        tracks = [_track(record, sample, place) for place, record in records]
+        tracks = [_track(record, sample, place, written) for place, record in records]
         plain = [[mask and mask.to_json() for mask in track] for track in tracks]
         return Row(sample.id, "instances", plain, told or None, where)
     if odd := [score for score in told if not is_probability(score)]:
@@ -218,9 +233,9 @@ def _row(
         notes[f"records whose score is not above {limit:g}, left out of the {of}"] += left
     kept = [one for one, is_sure in zip(records, sure, strict=True) if is_sure]
     if sample.query.form is AnswerForm.COUNT:
-        boxes = [_box(record, sample, place, notes) for place, record in kept]
+        boxes = [_box(record, sample, place, notes, written) for place, record in kept]
         return Row(sample.id, "boxes", boxes, None, where)
-    tracks = [_track(record, sample, place) for place, record in kept]
+    tracks = [_track(record, sample, place, written) for place, record in kept]
     frames = [[mask for mask in masks if mask] for masks in zip(*tracks, strict=True)]
     empty: list[list[Rle]] = [[] for _ in range(len(sample.query.media[0]))]
     union = [Rle.union(*masks).to_json() if masks else None for masks in frames or empty]
@@ -233,18 +248,29 @@ def _score(record: Record, where: str) -> float | None:
         if other := next((name for name in OTHER_SCORES if name in record), None):
             raise DataError(where, expected="'score', as COCO's results call it", found=repr(other))
         return None
+    score = _number(score)
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
         raise DataError(f"{where}: 'score'", expected="a finite number", found=repr(score)[:40])
     return float(score)
 
 
-def _box(record: Record, sample: Sample, where: str, notes: Counter[str]) -> list[float]:
+def _number(value: object) -> object:
+    """Return the number of a text that is one, as programs write it that write texts alone."""
+    return float(value) if isinstance(value, str) and DECIMAL.fullmatch(value) else value
+
+
+def _box(
+    record: Record, sample: Sample, where: str, notes: Counter[str], written: Written
+) -> list[float]:
     """[left, top, right, bottom] of a record."""
     given = record.get("bbox")
     if not given and record.get("segmentation"):
-        (mask,) = _track(record, sample, where)
+        (mask,) = _track(record, sample, where, written)
         given = coco_masks.toBbox(mask.to_json()).tolist() if mask else [0.0] * 4
+        written = AS_DOCUMENTED  # it is the mask's
     what = f"{where}: 'bbox'"
+    if isinstance(given, list):
+        given = list(map(_number, given))
     if (
         not isinstance(given, list)
         or len(given) != 4
@@ -254,13 +280,13 @@ def _box(record: Record, sample: Sample, where: str, notes: Counter[str]) -> lis
     ):
         expected = "[left, top, width, height] in pixels"
         raise DataError(what, expected=expected, found=repr(given)[:60])
-    left, top, width, height = given
+    left, top, width, height = in_pixels(given, written.coordinates, sample.query.size)
     if not (width and height):
         notes["boxes without a width or a height, which overlap nothing"] += 1
     return [left, top, left + (width or LEAST_SIDE), top + (height or LEAST_SIDE)]
 
 
-def _track(record: Record, sample: Sample, where: str) -> list[Rle | None]:
+def _track(record: Record, sample: Sample, where: str, written: Written) -> list[Rle | None]:
     """The masks of a record: that of an image, or one a frame or None."""
     key = "segmentations" if sample.query.form is AnswerForm.MASK_TRACK else "segmentation"
     given = record.get(key)
@@ -271,16 +297,17 @@ def _track(record: Record, sample: Sample, where: str) -> list[Rle | None]:
         count = len(sample.query.media[0])
         found = f"{len(masks)}" if isinstance(masks, list) else repr(masks)[:40]
         raise DataError(f"{where}: {key!r}", expected=f"{count} masks, one a frame", found=found)
-    return [None if one is None else _mask(one, sample.query.size, where) for one in masks]
+    size, by_rows = sample.query.size, written.by_rows
+    return [None if one is None else _mask(one, size, where, by_rows=by_rows) for one in masks]
 
 
-def _mask(plain: object, size: tuple[int, int], where: str) -> Rle:
+def _mask(plain: object, size: tuple[int, int], where: str, *, by_rows: bool) -> Rle:
     """The mask of a run-length or of polygons, of an image of (width, height)."""
     width, height = size
     what = f"{where}: 'segmentation'"
     if not isinstance(plain, list):
         with raised_as(DataError, what, "a run-length or polygons", MaskError):
-            mask = Rle.from_json(plain)
+            mask = Rle.from_json(plain, by_rows=by_rows)
         if mask.size != size:
             expected, found = f"[{height}, {width}] as its size", f"[{mask.height}, {mask.width}]"
             raise DataError(what, expected=expected, found=found, fix="Masks are never resized.")

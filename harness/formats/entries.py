@@ -28,6 +28,10 @@ class Entry:
     """The question, or the prompt that holds it."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns that it names, as the sample has them; those that a sample lacks do not count."""
+    options: tuple[str, ...] = ()
+    """The options as the file writes them; they decide between equal questions about a video."""
+    task: str = ""
+    """The question's type in the file's words, likewise."""
     row: int | None = None
     """Row of the question in a list, from 0: the benchmark's own list, or one in another order.
     It counts only if questions and ground truths of all rows are those of the samples there."""

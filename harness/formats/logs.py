@@ -163,6 +163,26 @@ def sti(path: Path) -> Iterator[Entry]:
         yield Entry(where=where, response=None if response in FAILED else response, ids=(name,))
 
 
+def qvhighlights(path: Path) -> Iterator[Entry]:
+    """QVHighlights' submissions, and those on other videos in their form: moments by query.
+
+    The first of the windows `[start, end, score]` counts, as in R1; none is no response.
+    """
+    for number, one in enumerate(_lines(path), start=1):
+        where = f"{path}, line {number}"
+        windows = field(one, "pred_relevant_windows", list, where)
+        first = windows[0] if windows else None
+        if first is not None and not (isinstance(first, list) and len(first) in (2, 3)):
+            raise DataError(where, expected="[start, end, score]", found=repr(first)[:60])
+        yield Entry(
+            where=where,
+            response=None if first is None else json.dumps(first[:2]),
+            ids=ids_in([one]),
+            video=field(one, "vid", str, where),
+            question=field(one, "query", str, where),
+        )
+
+
 def blink(path: Path) -> Iterator[Entry]:
     """BLINK's predictions: letters by id, or the outputs on one task, lists of objects by split.
 

@@ -27,6 +27,7 @@ BLANKS = re.compile(r"\s+")
 PIECES = re.compile(r"(?<=[.?!:])\s+|\n")
 ENDS = tuple(".?!:;>)]|*#•–—-\"'”’»`")
 """Last characters of a word after which another sentence may begin."""
+SEPARATORS = re.compile(r"[\s_-]+")
 DIGITS = re.compile(r"\d+")
 VIDEOS = (".mp4", ".webm", ".mkv", ".avi", ".mov")
 COMMON = 64  # questions that share a sentence: it is a wrapping then, and tells nothing
@@ -189,7 +190,7 @@ class _Finder:
 
     def _fitting(self, entry: Entry, samples: Iterable[Sample]) -> list[Sample]:
         """Return the samples that agree with the entry and whose text is nearest to its question;
-        of several of its video those with its ground truth, if it tells one.
+        of several of its video those with its ground truth, options and type, if it tells them.
         """
         found = [sample for sample in samples if self._is_consistent(entry, sample)]
         if entry.question:
@@ -198,6 +199,10 @@ class _Finder:
             found = [one for one in found if _normalize(one.query.text) in closest]
         if len(found) > 1 and entry.video and (truth := _normalize(entry.ground_truth)):
             found = [one for one in found if truth in _ground_truths(one)] or found
+        if len(found) > 1 and entry.options:
+            found = [one for one in found if one.query.options == entry.options] or found
+        if len(found) > 1 and entry.task:
+            found = [one for one in found if _is_of_type(one, entry.task)] or found
         return found
 
     def _with_question(self, question: str) -> list[Sample]:
@@ -285,6 +290,12 @@ def _ground_truths(sample: Sample) -> set[str]:
     if answer.choice is not None:
         known |= {text for place, text in enumerate(options) if chr(65 + place) == answer.choice}
     return {_normalize(str(one)) for one in known - {None}}
+
+
+def _is_of_type(sample: Sample, task: str) -> bool:
+    """True if a breakdown of a sample has this value but for case and separators."""
+    words = SEPARATORS.sub(" ", task.casefold())
+    return any(SEPARATORS.sub(" ", one.casefold()) == words for one in sample.categories.values())
 
 
 def _pair(sample: Sample) -> tuple[str, frozenset[str]]:

@@ -1,5 +1,6 @@
 """VLMEvalKit's tables of predictions, also as a spreadsheet program saved them again."""
 
+import ast
 import csv
 import json
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.foreign import refuse_foreign
+from harness.foreign import other_encoding, refuse_foreign
 from harness.formats.entries import (
     ID_KEYS,
     VIDEO_KEYS,
@@ -32,6 +33,7 @@ RECORDS = "extra_records"
 texts that ends with the prediction."""
 MAX_DIGITS = 10  # of an index
 MAX_CELL = 2**24  # bytes
+MAX_OPTIONS = 10_000  # characters
 READ = ("prediction", "question", "answer", "index", *ID_KEYS, *VIDEO_KEYS)
 """Columns that are read, in which a cell that a program altered is refused."""
 ERRORS = re.compile(r"#(?:NAME\?|REF!|VALUE!|DIV/0!|N/A|NUM!|NULL!|SPILL!|CALC!)|#{3,}")
@@ -82,6 +84,8 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
             video=text_in([row], *VIDEO_KEYS),
             question=text_in([row], "question"),
             categories={"aspect": row["dim"]} if row.get("dim") else {},
+            options=_options(row.get("candidates", "")),
+            task=row.get("task_type", ""),
             row=int(index) if index.isdecimal() and len(index) < MAX_DIGITS else None,
             ground_truth=row.get("answer", ""),
             score=_scored(number_in(row, SCORES)),
@@ -96,6 +100,15 @@ def _note(prediction: str) -> str:
     text = prediction.strip()
     is_date = any(map(str.isdecimal, text)) and DATE.fullmatch(text)
     return DATES if is_date else "" if text else EMPTY
+
+
+def _options(text: str) -> tuple[str, ...]:
+    """Return the options of a cell, which is the text of Python's list; none, where it is not."""
+    try:
+        found = ast.literal_eval(text[:MAX_OPTIONS]) if text.startswith("[") else []
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return ()
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def _responses(row: Mapping[str, str]) -> tuple[str, ...]:
@@ -171,9 +184,11 @@ def _lacking(where: str, names: Iterable[str]) -> DataError:
 def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
     """The rows of a text table, whatever separates its cells; its last one has to be whole."""
     csv.field_size_limit(MAX_CELL)
-    unfit = (OSError, UnicodeDecodeError, csv.Error)
+    what, expected = f"predictions {path}", "a table in UTF-8"
+    fix = other_encoding(path.name)
     with (
-        raised_as(DataError, f"predictions {path}", "a table in UTF-8", *unfit),
+        raised_as(DataError, what, expected, OSError, csv.Error),
+        raised_as(DataError, what, expected, UnicodeDecodeError, fix=fix),
         open_regular(path) as raw,
     ):
         header = raw.readline(MAX_CELL).decode("utf-8-sig")

@@ -6,6 +6,7 @@ read, and all fit them in another order; points that all lie in the first pixel,
 Such a file is refused. What could be a model's mistake is counted in a note.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -42,12 +43,19 @@ SIZES: Orders = {
 }
 """The same of boxes that were read as [left, top, width, height], and are now corners."""
 PLACES: Orders = {"[y, x]": lambda p: (p[1], p[0])}
+Y_FIRST = ("[y, x]", "[top, left, bottom, right]", "[top, left, height, width]")
+"""Orders that are those of coordinates with y first."""
 
 
 ROUNDED = 1e-3
 """Part by which a probability of 16 bits may lie beyond 0 or 1; pixels that are none."""
 SURE = 0.5
 """Score up to which a detector does not claim a box: a count of boxes takes them all."""
+SHARES = {100: "percentages", 1000: "thousandths"}
+"""Whole sides of which others write boxes and points as parts, and what these are called."""
+CHANCE, DOUBT = 0.1, 0.5
+"""Probability up to which it is no chance that all points of a file lie so near the corner, and up
+to which a note says so."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
 MANY = 20
@@ -55,7 +63,12 @@ MANY = 20
 
 
 def check_units(
-    rows: Mapping[str, Row], samples: Iterable[Sample], thing: str, *, sizes: bool = False
+    rows: Mapping[str, Row],
+    samples: Iterable[Sample],
+    thing: str,
+    *,
+    sizes: bool = False,
+    stated: bool = False,
 ) -> tuple[str, ...]:
     """Return notes on boxes, points and times that do not fit their images and videos.
 
@@ -64,13 +77,19 @@ def check_units(
         samples: The samples that are scored.
         thing: What the file is, for messages.
         sizes: True if its boxes were read as [left, top, width, height].
+        stated: True if its author says what its coordinates mean: that they lie near a corner is
+            no evidence then.
 
     Raises:
-        DataError: as a whole they are fractions, or in another order, or of other sizes.
+        DataError: as a whole they are fractions, or in another order, or of other sizes; or they
+            may be parts of a hundred or a thousand, and nobody has stated it.
     """
     boxes: list[tuple[Numbers, Size]] = []
     points: list[tuple[Numbers, Size]] = []
     times: list[tuple[Numbers, float]] = []
+    placed: list[tuple[Numbers, Size]] = []
+    """All numbers of each question about places, which an object's may share over its frames; of a
+    count the unit does not matter."""
     odd = unsure = 0
     for sample in samples:
         query = sample.query
@@ -85,15 +104,22 @@ def check_units(
             answer = row_to_answer(row, query)
         except HarnessError:  # which is raised where it is scored
             continue
-        found = chain(answer.boxes or (), (one for one in answer.box_track or () if one))
+        found_boxes = [*(answer.boxes or ()), *(one for one in answer.box_track or () if one)]
         if query.media and query.media[0].fault is None:
-            boxes += [(box, query.size) for box in found]
+            boxes += [(box, query.size) for box in found_boxes]
             points += [(point, query.size) for point in answer.points or ()]
+            if query.form is not AnswerForm.COUNT:
+                numbers = tuple(chain(*found_boxes, *(answer.points or ())))
+                placed += [(numbers, query.size)] if numbers else []
             if answer.interval is not None:
                 times.append((answer.interval, max(query.media[0].times(), default=0.0)))
-    return (
+    notes = (
         *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS),
         *_shapes(points, thing, "points", PLACES),
+    )
+    return (
+        *notes,
+        *(() if stated else _parts(placed, thing)),
         *_times(times, f"{thing}: intervals"),
         *([f"{odd} scores outside 0 to 1, of which only the order counts"] if odd else []),
         *(
@@ -169,26 +195,30 @@ def _shapes(
             what,
             expected=expected,
             found=f"{len(found)} in the first two pixels, as fractions of the image are",
-            fix="Multiply them by the image's width and height.",
+            fix=f"Multiply them by the image's width and height{_stated(1)}.",
         )
     leaving = sum(_beyond(*one) > SLACK for one in found)
     far = sum(_is_far(*one) for one in found)
     counted = f"{leaving} of {len(found)} that reach beyond their image"
+    part = next((side for side in SHARES if _are_within(found, side)), None)
+    parts = f"If they are {SHARES[part]}, make pixels of them{_stated(part)}. " if part else ""
     for name, read in orders.items() if far else ():
         if all(_fits(read(numbers), size) for numbers, size in found):
+            order = " (`--coordinates pixels_yx`)" if name in Y_FIRST else ""
             raise DataError(
                 what,
                 expected="to lie in their images",
                 found=f"{counted}, and all would fit as {name}",
-                fix="Write them in the documented order; or clip them, if they are in it.",
+                fix=f"{parts}Write them in the documented order{order}; or clip them, if they "
+                "are in it.",
             )
     if 2 * far > len(found):
         raise DataError(
             what,
             expected=expected,
             found=f"{counted}, {far} by more than a tenth of it",
-            fix="Multiply fractions or thousandths by the image's width and height, and divide "
-            "those of a resized image by the factor; or clip them, if they are in pixels.",
+            fix=f"{parts}Divide those of a resized image by the factor; or clip them, if they are "
+            "in pixels.",
         )
     if len(found) >= MANY and all(_is_in_corner(*one) for one in found):
         yield (
@@ -197,6 +227,44 @@ def _shapes(
         )
     if leaving:
         yield f"{leaving} of {len(found)} {kind} reach beyond their image"
+
+
+def _parts(found: Sequence[tuple[Numbers, Size]], thing: str) -> Iterator[str]:
+    """Yield a note if places may as well be percentages or thousandths of their images.
+
+    All lie within so many pixels of the corner, where places in all of the image would by chance
+    with a probability of at most `DOUBT`; they are refused up to `CHANCE`. Each question's are
+    counted as one place. Placeholders in the first pixels tell nothing.
+    """
+    found = [one for one in found if max(one[0]) > FIRST]
+    for side, name in SHARES.items():
+        chance = math.prod(min(1, side / size[0]) * min(1, side / size[1]) for _, size in found)
+        if _are_within(found, side) and chance <= CHANCE:
+            raise DataError(
+                f"{thing}: coordinates",
+                expected="pixels of the original image",
+                found=f"{len(found)} from 0 to {side}, as {name} of the image are",
+                fix=f"Say what they are: --coordinates pixels, normalized_{side}, or "
+                f"normalized_{side}_yx where y comes first.",
+            )
+        if found and _are_within(found, side) and chance <= DOUBT:
+            yield (
+                f"{len(found)} answers with coordinates from 0 to {side}, read as pixels: "
+                f"--coordinates normalized_{side} if they are {name}"
+            )
+            return
+
+
+def _are_within(found: Sequence[tuple[Numbers, Size]], side: int) -> bool:
+    return all(0 <= number <= side for numbers, _ in found for number in numbers)
+
+
+def _stated(side: int) -> str:
+    """Return how to state parts of a side, in words."""
+    return (
+        f", or state it: `--coordinates normalized_{side}`, or `normalized_{side}_yx` where y "
+        "comes first, as Gemini has it"
+    )
 
 
 def _around(x: float, y: float, width: float, height: float) -> Numbers:
@@ -233,7 +301,10 @@ def _fits(numbers: Numbers, size: Size) -> bool:
 def _times(found: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[str]:
     """Yield a note on intervals after the video's end; refuse what shows another unit."""
     expected = "seconds from the video's beginning"
-    if len(found) >= FEW and all(_is_fraction(one) and end >= SMALLEST for one, end in found):
+    fractions = [_is_fraction(one) and end >= SMALLEST for one, end in found]
+    if 0 < len(found) < FEW and all(fractions):
+        yield f"{len(found)} intervals, all of which lie in the first two seconds: fractions?"
+    if len(found) >= FEW and all(fractions):
         raise DataError(
             thing,
             expected=expected,
@@ -241,12 +312,19 @@ def _times(found: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[str]:
             fix="Multiply them by the video's length.",
         )
     late = sum(one[0] > end + SLACK for one, end in found)
-    if 2 * late > len(found):
+    far = sum(one[1] > (1 + FAR) * end + SLACK for one, end in found)
+    percent = all(0 <= number <= 100 for one, _ in found for number in one)
+    if 2 * late > len(found) or (percent and 2 * far > len(found)):
         raise DataError(
             thing,
             expected=expected,
-            found=f"{late} of {len(found)} that begin after the video's end",
-            fix="Divide numbers of frames by the frames a second, and milliseconds by 1,000.",
+            found=f"{late} of {len(found)} that begin after the video's end, {far} that end then",
+            fix="Multiply percentages by a hundredth of the video's length; or clip them."
+            if percent
+            else "Divide numbers of frames by the frames a second, and milliseconds by 1,000.",
         )
+    chance = math.prod(min(1.0, 100 / end) for _, end in found if end)
+    if found and percent and chance <= CHANCE:
+        yield f"{len(found)} intervals, all of which lie in the first 100 seconds: percentages?"
     if late:
         yield f"{late} of {len(found)} intervals begin after their video's end"

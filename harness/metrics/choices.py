@@ -142,7 +142,9 @@ def sti_bench_choice(response: str) -> str | None:
     return last if last and last in FIVE_LETTERS else None
 
 
-def strict_choice(response: str, *, letters: str = "ABCD") -> str | None:
+def strict_choice(
+    response: str, *, letters: str = "ABCD", options: Sequence[str] = ()
+) -> str | None:
     """The one letter that the response states as its answer, or None: `harness.stated.letters`.
 
     Two different letters are no answer, and neither is a word that happens to begin with one ("A
@@ -155,7 +157,7 @@ def strict_choice(response: str, *, letters: str = "ABCD") -> str | None:
     [None, None, None, None, None]
     """
     try:
-        return stated_letter(response, letters)
+        return stated_letter(response, letters, options)
     except ParseError:
         return None
 

@@ -101,11 +101,11 @@ def train(arguments: Namespace) -> int:
     given, _ = configured(arguments)
     tasks = sorted(amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())]))
     data = _data(arguments, tasks)
-    small, told = amounts.training(arguments, 1, data)
+    small, replaced = amounts.training(arguments, 1, data)
     with replacements() as replacing:
-        told = [amounts.make_world(data, tasks), *told]
+        replaced = [amounts.make_world(data, tasks), *replaced]
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
-        return _alone(replacing, typed, told)
+        return _alone(replacing, typed, replaced)
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
@@ -244,8 +244,8 @@ class TablePlan:
             if processes < step.processes:
                 self.replaced.append(f"{step.processes} processes of a training: {processes}")
             typed = build_parser("train").parse_args(step.command)
-            small, told = amounts.training(typed, processes, self.out / "files" / step.name)
-            self.replaced += told
+            small, replaced = amounts.training(typed, processes, self.out / "files" / step.name)
+            self.replaced += replaced
             self.stages[step.command] = Stage(
                 name=step.name,
                 arguments=(*amounts.combined(step.command, small), "--json"),

@@ -12,9 +12,9 @@ from functools import cache, partial
 from importlib.resources import files
 from string import ascii_uppercase
 
+from harness.coordinates import normalized_to
 from harness.errors import ParseError
 from harness.judging import FOLDER, rubric
-from harness.models.canvas import normalized_to
 from harness.models.dr2seg import grammar as dr2seg
 from harness.models.grammar import Prompt
 from harness.models.one_thinker import grammar as one_thinker

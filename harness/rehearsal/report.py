@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from harness.errors import MissingDependency
 from harness.leaderboards.definitions import BoardRow, Definition
-from harness.leaderboards.published_results import PAPERS
+from harness.leaderboards.published_results import PAPERS, title_of
 from harness.rehearsal.stages import Outcome, Stage
 from harness.types import FailureKind
 
@@ -121,22 +121,29 @@ def as_markdown(rows: Sequence[RehearsedRow], replaced: Sequence[str]) -> str:
     lines += ["`harness reproduce --all --rehearse` makes this page. Replaced were only:", ""]
     lines += [f"- {line}" for line in replaced]
     lines += ["", f"{NOT_SHOWN} {_counts(rows)}"]
-    for paper, title in PAPERS.items():
+    rehearsed = {row.paper for row in rows}
+    for paper in [
+        *(known for known in PAPERS if known in rehearsed),
+        *sorted(rehearsed - {*PAPERS}),
+    ]:
         own = [row for row in rows if row.paper == paper]
-        if not own:
-            continue
-        lines += ["", f"## {title}", "", "| table | row | outcome | stages | memory |"]
+        lines += ["", f"## {title_of(paper)}", "", "| table | row | outcome | stages | memory |"]
         lines += ["|---|---|---|---|---|"]
         letters: dict[str, str] = {}
         for row in own:
             outcome = row.state if row.state == "ran" else f"{row.state}: {row.reason}"
             if row.state == "left out":
-                letter = letters.setdefault(row.reason, ascii_lowercase[len(letters)])
+                letter = letters.setdefault(row.reason, _letter(len(letters)))
                 outcome = f"left out ({letter})"
             cells = (row.table, row.row, outcome, row.timing, _memory(row.peak))
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         lines += ["", *(f"- ({letter}) {reason}" for reason, letter in letters.items())]
     return "\n".join([*lines, ""])
+
+
+def _letter(place: int) -> str:
+    """Return a letter for each of the first 26 places, then two of each."""
+    return ascii_lowercase[place % 26] * (place // 26 + 1)
 
 
 def _counts(rows: Sequence[RehearsedRow]) -> str:

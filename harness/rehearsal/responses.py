@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.coordinates import normalized_to
 from harness.model import ChatRequest
 from harness.models.backends.sampling import Sampling
-from harness.models.canvas import normalized_to
 from harness.rehearsal import drawn
 from harness.rehearsal.grammars import grammars
 from harness.rehearsal.malformed import KINDS

@@ -112,13 +112,13 @@ class Children:
         try:
             while waiting or self._running:
                 for stage in list(waiting):
-                    earlier = [outcomes.get(name) for name in stage.after]
-                    if any(one is not None and one.code != 0 for one in earlier):
+                    earlier = {name: outcomes[name] for name in stage.after if name in outcomes}
+                    failed = [name for name, outcome in earlier.items() if outcome.code != 0]
+                    if failed:
                         waiting.remove(stage)
-                        failed = next(name for name in stage.after if outcomes[name].code != 0)
-                        outcomes[stage.name] = Outcome(code=None, reason=f"{failed} failed")
+                        outcomes[stage.name] = Outcome(code=None, reason=f"{failed[0]} failed")
                         ended(stage, outcomes[stage.name])
-                    elif None not in earlier and self._may_start(stage):
+                    elif earlier.keys() == {*stage.after} and self._may_start(stage):
                         waiting.remove(stage)
                         self._start(stage)
                 for stage, outcome in self._reap():

@@ -15,17 +15,18 @@ import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.provenance import installed_version
 
 COMMIT = re.compile("[0-9a-f]{40}")
 VERSIONED = ("torch", "transformers", "tokenizers", "sam2")
-"""Packages whose release may change what is made, as far as they are installed."""
+"""Packages whose release may change what is made, as far as they are installed. The checkout of
+SAM 2 has its module under the name `SAM-2`, so that its release is not known."""
 
 
 def names() -> tuple[str, ...]:
@@ -145,7 +146,7 @@ def _versions() -> dict[str, str]:
         own.update(template.name.encode() + template.read_bytes())
     return {
         "modules": own.hexdigest(),
-        **{name: version(name) for name in VERSIONED if find_spec(name) is not None},
+        **{name: installed_version(name) or "unknown" for name in VERSIONED if find_spec(name)},
     }
 
 

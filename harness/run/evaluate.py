@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import (
     HarnessError,
     ModelError,
+    PartNotChosen,
     StoreError,
     Unavailable,
     UnsupportedAnswerForm,
@@ -140,10 +141,11 @@ def check_answerable(
         missing: Forms that lack a part of the model, each with what to do about it.
 
     Raises:
-        UnsupportedAnswerForm: the model can answer no sample, or a part that one needs is missing.
+        PartNotChosen: a part that a sample needs is missing.
+        UnsupportedAnswerForm: the model can answer no sample.
     """
     if lacking := [missing[form] for forms_ in found.forms for form in forms_ if form in missing]:
-        raise UnsupportedAnswerForm(f"{lacking[0]} {task.name} gets no score of {model}")
+        raise PartNotChosen(f"{lacking[0]} {task.name} gets no score of {model}")
     lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
     if not lost or forms is None:
         return ""
@@ -473,11 +475,17 @@ class _Evaluation:
                 progress=self.progress,
             )
             return
-        results = scorer.results(manifest)
-        has_results = not predicted and (self.folder / RESULTS).exists()
-        if not has_results or not keeps_its_numbers(
-            self.folder, results, rescore=self.options.rescore, progress=self.progress
+        results, finished = scorer.results(manifest), Run(self.folder)
+        if (
+            not predicted
+            and finished.is_finished
+            and keeps_its_numbers(
+                self.folder, results, rescore=self.options.rescore, progress=self.progress
+            )
         ):
+            scores = list(finished.units())
+            finish(self.folder, scores, finished.results, manifest=renewed)
+        else:
             finish(self.folder, scorer.done, results, manifest=renewed)
         if len(served := results["ledger"].get("served", ())) > 1:
             self.progress.note(

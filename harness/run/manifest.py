@@ -192,10 +192,9 @@ def keeps_its_numbers(
         diff = changed_numbers(stored, results)
     else:
         diff = changed_numbers(_without(stored, dropped), _without(results, added))
+    written = (MANIFEST,) if dropped else (MANIFEST, RESULTS, SCORES)
     diff += [
-        f"{name}: {how} since it was scored"
-        for name, how in outcome.items()
-        if name not in (MANIFEST, RESULTS, SCORES)
+        f"{name}: {how} since it was scored" for name, how in outcome.items() if name not in written
     ]
     if diff:
         shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
@@ -211,19 +210,16 @@ def keeps_its_numbers(
 
 
 def _without(results: Mapping[str, Any], metrics: Set[str]) -> dict[str, Any]:
-    """Return results without what they say of some metrics."""
-
-    def kept(value: Any) -> Any:
+    """Return results, or a part of them, without what they say of some metrics."""
+    kept: dict[str, Any] = {}
+    for key, value in results.items():
         if not isinstance(value, Mapping):
-            return value
-        return {
-            key: {name: number for name, number in inner.items() if name not in metrics}
-            if key in OF_METRICS and isinstance(inner, Mapping)
-            else kept(inner)
-            for key, inner in value.items()
-        }
-
-    return {key: kept({key: value})[key] for key, value in results.items()}
+            kept[key] = value
+        elif key in OF_METRICS:
+            kept[key] = {name: number for name, number in value.items() if name not in metrics}
+        else:
+            kept[key] = _without(value, metrics)
+    return kept
 
 
 def set_aside(folder: Path) -> None:

@@ -22,7 +22,6 @@ from harness.errors import HarnessError
 from harness.files import temporary_prefix
 from harness.model import Model
 from harness.run.batching import Batch
-from harness.run.options import Options
 from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool
@@ -84,23 +83,13 @@ class Process(Member):
 class Processes(Pool):
     """Several worker processes; see `Pool`."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        folder: Path,
-        attempt: int,
-        options: Options,
-        *,
-        samples: int | None = None,
-    ) -> None:
-        arguments = (spec, folder.resolve(), attempt, options.seed, options.isolate, os.getpid())
-        self._arguments = arguments
-        super().__init__(spec, folder, attempt, options, samples=samples)
-
     def _start(self, index: int) -> Process:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, index, *self._arguments), daemon=True)
+        run = (self.spec, self.folder.resolve(), self._attempt, self.seed, self.isolate)
+        process = context.Process(
+            target=serve, args=(theirs, index, *run, os.getpid()), daemon=True
+        )
         with quiet_main():
             process.start()
         theirs.close()

@@ -308,7 +308,6 @@ class Actors(Pool):
     ) -> None:
         count, gpus = options.workers, options.worker_gpus
         self._began = connect(options.ray or LOCAL, cpus=count)
-        self._what = (spec, options.seed)
         self._gpus = _equal_share(count, note) if gpus is None else gpus
         self._hides_gpus = gpus == 0
         self._patience = options.worker_wait
@@ -324,7 +323,7 @@ class Actors(Pool):
             "max_task_retries": 0,
         }
         started = ray.remote(**resources)(Worker)
-        handle = started.remote(*self._what, hides_gpus=self._hides_gpus)
+        handle = started.remote(self.spec, self.seed, hides_gpus=self._hides_gpus)
         return Actor(
             handle=handle,
             placed=handle.is_placed.remote(),

@@ -14,9 +14,11 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
+from harness.foreign_lines import command
 from harness.formats import Matched, read_format
+from harness.formats.mask_order import check_order
 from harness.formats.units import MaskCount, check_units
-from harness.interchange import Row, stored_prediction
+from harness.interchange import AS_DOCUMENTED, Row, Written, stored_prediction
 from harness.interchange import row_to_prediction as read_row
 from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
@@ -61,6 +63,8 @@ class Submission:
     data_root: str = ""
     format: str = "jsonl"
     """Name of the file's format in `harness.formats`, or name of the format that `tree` reads."""
+    written: Written | None = None
+    """What the file's numbers mean, if its author says it; None: as documented, and checked."""
     threshold: float | None = None
     """Probability above which a pixel is foreground, for the record; None: the format has none."""
     tree: Tree | None = None
@@ -157,6 +161,7 @@ def _match_rows(
         samples_of(task),
         known_ids,
         threshold=submission.threshold,
+        written=submission.written or AS_DOCUMENTED,
     )
     if not matched.rows and not matched.unmatched:
         raise DataError(
@@ -172,20 +177,30 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="No id is 0: if your ids start at 1, subtract 1 from each."
             if from_one
-            else "Check the split, or pass --allow-extra to ignore such lines.",
+            else _with_suffix(matched, known_ids, submission)
+            or "Check the split, or pass --allow-extra to ignore such lines.",
         )
+    thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(
-        matched.rows,
-        samples(),
-        f"predictions {submission.path}",
-        sizes=submission.format == "coco",
+        matched.rows, samples(), thing, sizes=submission.format == "coco", stated=is_stated
     )
+    if not is_stated:
+        notes += check_order(matched.rows, samples(), thing)
     if matched.unmatched:
         notes = (*notes, f"{len(matched.unmatched)} entries of no sample, left out")
     matched = replace(matched, notes=(*matched.notes, *notes))
     for text in matched.notes:
         submission.note(f"{submission.path}: {text}")
     return matched
+
+
+def _with_suffix(matched: Matched, known: set[str], submission: Submission) -> str:
+    """Return what to type where ids of lines are those of samples with the suffix of a file."""
+    names = [one for one in matched.rows if one not in known and one.rpartition(".")[0] in known]
+    if not names or submission.format != "jsonl":
+        return ""
+    made = command('.id |= sub("[.][A-Za-z0-9]+$"; "")', submission.path.name)
+    return f"Without the suffixes of files they are: {made}."
 
 
 def _units_with_predictions(
@@ -242,6 +257,8 @@ def _manifest(
     }
     if submission.run is not None:
         described["model"] = submission.run.manifest["model"]["spec"]
+    if submission.written is not None:
+        described["written"] = asdict(submission.written)
     if submission.threshold is not None:
         described["threshold"] = submission.threshold
     if submission.format != "jsonl":

@@ -107,7 +107,13 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
             fix="Verify another split.",
         )
     task = read_once(task)
-    found = survey(task, select(task, None))  # nothing twice, nothing missing
+    surveyed = survey(task, select(task, None))  # nothing twice, nothing missing
+    if undeclared := frozenset().union(*surveyed.forms).difference(task.forms):
+        raise DataError(
+            f"forms of task {task.name}",
+            expected=f"{', '.join(sorted(undeclared))} among them, as its samples ask for",
+            found=", ".join(map(str, task.forms)) or "none",
+        )
     with plugin_errors(f"the ceiling of {task.name}"):
         ceiling = task.protocol.ceiling.value_over(lambda: samples_of(task))
     if ceiling is None:
@@ -120,7 +126,7 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
     if reader is not None:
         if isinstance(reader, Model):
             forms = forms_of(reader)
-            if lost := check_answerable(type(reader).__name__, forms, task, found):
+            if lost := check_answerable(type(reader).__name__, forms, task, surveyed):
                 raise UsageError(lost)
         if isinstance(reader, ResponseReader):
             yield _verdict(task, "responses", ceiling, partial(through_text, reader=reader))
@@ -186,6 +192,8 @@ def _reason(task: Task, sample: Sample, prediction: Prediction) -> str:
     """Return why a perfect answer has no full score, as far as a prediction shows it."""
     written = " and ".join(repr(storable(text, LONGEST)) for text in prediction.responses)
     of = f"{sample.id}: of {written}, " if written else f"{sample.id}: "
+    if prediction.failure is not None and not written:
+        return f"{of}the truth is no answer to the question: {prediction.failure.message}"
     if prediction.failure is not None:
         return f"{of}the model reads nothing: {prediction.failure.message}"
     assert sample.target is not None, "verify refuses tasks without ground truth"
@@ -212,7 +220,8 @@ def perfect(sample: Sample) -> Prediction:
     assert sample.target is not None, "verify refuses tasks without ground truth"
     answer = as_requested(sample.query, sample.target.answer)
     prediction = Prediction(query_id=sample.query.id, answer=answer)
-    return prediction_from_json(prediction_to_json(prediction))
+    kept = prediction_from_json(prediction_to_json(prediction))
+    return check_predictions([sample.query], [kept])[0]  # as an evaluation does
 
 
 def through_text(sample: Sample, reader: ResponseReader) -> Prediction:

@@ -104,6 +104,7 @@ class Pool(ABC):
             options: Settings of the run.
             samples: Number of samples of the run; None: as many workers as the options say.
         """
+        self.spec, self.seed = spec, options.seed
         self.folder = folder
         self.isolate = options.isolate
         self.timeout = options.timeout

@@ -34,8 +34,23 @@ _PROMPT = re.compile(
 )
 """The prompt, where a program decodes it together with the response."""
 _NEXT_QUESTION = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:")
-_ITS_ANSWER = re.compile(r"\n[*_#]{0,9}(?:Answer|ANSWER|A)[*_]{0,3}:")
+_ITS_ANSWER = re.compile(r"\n[*_#]{0,9}(?:Answer|ANSWER|A|Solution|Response)[*_]{0,3}:")
 """Another question, or the one that was asked, said again: the answer may be before or after it."""
+
+
+_ANSWER_LINE = re.compile(
+    r"^[\s*_#>-]{0,8}(?i:(?:the |my )?(?:final |correct )?answer)[*_]{0,3}\s?:", re.MULTILINE
+)
+
+
+def answer_lines(text: str) -> list[int]:
+    r"""Return the places in the text's own turn of lines that begin as an answer does.
+
+    >>> answer_lines("Answer: A\n**Final answer:** B\nHuman: And now?\nAnswer: C")
+    [0, 10]
+    """
+    own = _NEXT_TURN.split(text, maxsplit=1)[0]
+    return [found.start() for found in _ANSWER_LINE.finditer(own)]
 
 
 def own_turn(text: str) -> str:
@@ -55,7 +70,9 @@ def own_turn(text: str) -> str:
 
 
 def after_correction(text: str) -> str:
-    """Return the text after its last correction; all of its own turn where none is taken back.
+    """Return the text after its last correction, or from the last of several lines "Answer:".
+
+    All of its own turn where nothing is taken back.
 
     Raises:
         ParseError: it is longer than any answer in words, or calls a tool.
@@ -72,4 +89,6 @@ def after_correction(text: str) -> str:
     end = 0
     for found in _TAKES_BACK.finditer(text):
         end = found.end()
-    return text[end:]
+    text = text[end:]
+    lines = answer_lines(text)
+    return text[lines[-1] :] if len(lines) > 1 else text

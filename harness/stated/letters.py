@@ -16,6 +16,14 @@ from typing import NamedTuple
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction
 from harness.stated.markup import BOX
+from harness.stated.option_text import (
+    ended_with,
+    lists_options,
+    names_answer,
+    opened_with,
+    spelt_out,
+    without_no,
+)
 from harness.stated.refusals import ABOUT_ANSWER
 
 _WIDE = str.maketrans(
@@ -49,6 +57,12 @@ _OR = re.compile(
     r"|\s?[-–—+/>→]\s?[A-Z]\W{0,4}\Z"
 )
 """Words or a sign after a letter that leave it open."""
+_SUPPOSED = re.compile(
+    r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]{0,40}|\b(?:answer|option|choice) would be\b"
+    r"[^.!?\n,]{0,20})\Z"
+)
+"""A condition before a statement, which holds for it alone."""
+_SUPPOSED_SO = re.compile(r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]*|\bwould be\b[^.!?\n,]*)\Z")
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
 _CONDITION = re.compile(r"\s*(?i:if|unless)\b")
 _NOT_SO = re.compile(
@@ -73,10 +87,12 @@ class _Patterns(NamedTuple):
     listed: re.Pattern[str]
     scored: re.Pattern[str]
     letter: re.Pattern[str]
+    another: re.Pattern[str]
 
 
 _BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
 _KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
+_NOUN = r"(?i:(?:the\s+)?(?:point|image|picture|photo|box|frame|figure|circle|view|option|choice))"
 _WRONG = (
     r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:wrong|incorrect|false|not\b|out\b"
     r"|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too\b|inaccurate"
@@ -102,17 +118,23 @@ _SAYS = (
     r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
     r"(?=\s(?:is|would|should)\b))?"
     r"|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
+    r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
+    r"(?=\s(?:is|would be)\b)"
     r"|best\s+\w+|letter(?=\s*(?:is|[:=]))|antwort|réponse|respuesta(?: correcta)?"
     r"|resposta(?: correta)?|risposta(?: corretta)?|ответ)\b[*_`]{0,3}"
     r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|=|:)){0,2}"
+    r"|\b(?:is|would be)\b:?(?:\s(?:the\s)?(?:option|choice|image|picture|point|box|frame))?"
+    r"(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
     r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
     r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
     r"|(?:答案|选项|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?)"
 )
 _IS_RIGHT = (
-    r"(?:(?i:is|seems|looks|would be)\s+(?i:(?:\w+\s+){0,2})"
-    r"(?i:correct|right|best|true|answer|option|choice)\b|是正确|正确|是对的)"
+    r"(?:(?i:is|seems|looks|would be)\s+"
+    r"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?)\b)\w+\s+){0,2})"
+    r"(?i:correct|best|true|(?:answer|option|choice)(?!\s*[(\"'*]{0,2}(?-i:[A-Z])\b)|right(?=\W*(?:\Z|[.,;:!\n)]"
+    r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|是正确|正确|是对的)"
 )
 _ATTEMPT = re.compile(
     r"(?i:(?<![a-z])(?:answer|final(?: choice)?)[*_`]{0,3}\s*"
@@ -132,6 +154,7 @@ def _patterns(letters: str) -> _Patterns:
     several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
     rejected = (
         rf"{_REJECTS}\s*{several}{_INSTEAD}"
+        rf"|{mention}\s+{_NOUN}\s+{mention}\s*{_IS_REJECTED}"
         rf"|{several}\s*(?:(?i:are|were|seem|look)\s+{_WRONG}|{_IS_NOT})"
         rf"|{mention}\s*{_IS_REJECTED}"
     )
@@ -151,13 +174,16 @@ def _patterns(letters: str) -> _Patterns:
         stated=re.compile(stated),
         verdict=re.compile(rf"(?P<letters>{several})\s*{_IS_RIGHT}"),
         line=re.compile(
-            rf"^[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$", re.MULTILINE
+            r"^(?![^\S\n]{0,20}\(\w$)"  # cut off in a list
+            rf"[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$",
+            re.MULTILINE,
         ),
         listed=re.compile(
-            rf"(?:^[^\S\n]{{0,20}}|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
+            rf"(?:^[^\S\n]{{0,20}}\(?|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
         ),
         scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
+        another=re.compile(rf"[^.!?\n]{{0,80}}\b(?i:or)\b\s{_KIND}?[*(\"']{{0,3}}{letter}"),
     )
 
 
@@ -176,12 +202,12 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     >>> [stated_letter(response) for response in said]
     ['B', 'D', 'C']
     """
-    text = _MARKUP.sub(r"\1", after_correction(response).translate(_WIDE)).replace(BOX, "answer: ")
-    text = _TAG.sub(" ", text).strip()
+    text = after_correction(without_no(response.strip(), options)).translate(_WIDE)
+    text = _TAG.sub(" ", _MARKUP.sub(r"\1", text).replace(BOX, "answer: ")).strip()
     found = (
         _bare(text, letters)
-        or _spelt_out(text, options)
-        or _stated(text, letters, options)
+        or spelt_out(text, options)
+        or _said(text, letters, options)
         or _in_lower_case(text, letters)
     )
     if len(found) != 1 or _has_text_of_another(text, min(found), options):
@@ -202,17 +228,6 @@ def _in_lower_case(text: str, letters: str) -> set[str]:
     return {letter} & set(letters)
 
 
-def _spelt_out(text: str, options: Sequence[str]) -> set[str]:
-    """Return the letters whose options are the text, alone or with the letter in brackets."""
-    plain = text.strip(" .*\"'{}`").casefold()
-    found = set()
-    for letter, option in zip(ascii_uppercase, options, strict=False):
-        name = option.strip(" .").casefold()
-        if name and plain in (name, f"{name} ({letter.lower()})"):
-            found.add(letter)
-    return found
-
-
 def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool:
     """Return True if the letter stands before the text of another option, and of no other way."""
     texts = {
@@ -225,28 +240,41 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
     return bool(named - {letter})
 
 
+def _said(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    """Return the letters that a text states, and the one whose option it opens with."""
+    stated = _stated(text, letters, options)
+    return stated | opened_with(text, options) if stated or not names_answer(text) else set()
+
+
 def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     by = _patterns(letters)
+    is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
     found = _bare(text, letters)
     read_to = 0
     for statement in by.stated.finditer(text):
+        if by.another.match(text, statement.end()):
+            return set()
         if not statement["says"] or _is_sure(text, statement, by):
             said = statement["letters"] or statement["boxed"] or statement["json"]
             found |= set(by.letter.findall(said)) or {said[-1].upper()}
             read_to = statement.end()
     for verdict in by.verdict.finditer(text):
-        is_condition = _CONDITION.match(text, verdict.end())
+        is_condition = _CONDITION.match(text, verdict.end()) or _SUPPOSED_SO.search(
+            text[max(0, verdict.start() - 300) : verdict.end()]
+        )
         if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
             found |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
     for line in by.line.finditer(text):
+        if line.end() == len(text) and _is_next(text, line):
+            continue
         found |= set(by.letter.findall(line[1]))
         read_to = max(read_to, line.end())
     for attempt in _ATTEMPT.finditer(text, read_to):
         rest = text[attempt.end() : attempt.end() + 2000]
-        letter = _spelt_out(rest.partition("\n")[0], options)
+        letter = spelt_out(rest.partition("\n")[0], options)
         if not letter and not ABOUT_ANSWER.match(rest):
             return set()
         found |= letter
@@ -255,13 +283,13 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         return set()
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
-    if len(set(by.scored.findall(text))) > 1:
-        opening = None  # a score of each letter
+    if is_list or len(set(by.scored.findall(text))) > 1:
+        opening = None  # the options, or a score of each letter
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
     if opening and (len(listed) < 2 or not found):
         found |= listed | set(by.letter.findall(opening["letters"]))
-    return found
+    return found or ended_with(text, options)
 
 
 def _is_denied(rest: str, options: Sequence[str]) -> bool:
@@ -273,6 +301,10 @@ def _is_denied(rest: str, options: Sequence[str]) -> bool:
 def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     """Return True if a statement is no question, no doubt, and not about "A dog" or "I"."""
     before, rest = _clause_before(text, statement.start()), statement["next"]
+    if _begins_list(text, statement, by) or _SUPPOSED.search(
+        text[max(0, statement.start() - 300) : statement.end("letters")]
+    ):
+        return False
     says = statement["says"].removesuffix(rest)
     if (
         _DOUBT.search(before)
@@ -287,6 +319,25 @@ def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     if not is_word or statement["letters"].rstrip()[-1] not in "AI":
         return True
     return _GOES_ON.match(rest) is not None
+
+
+def _is_next(text: str, line: re.Match[str]) -> bool:
+    """Return True if a line's letter is only the mark of a list's next line, which was cut off."""
+    letter = line[1].strip("*_`\"'()[]{}$ ")[:1]
+    mark = "(?m:^[^\\S\\n]{{0,20}}[*(]{{0,3}}{}[.:)])"
+    before = text[: line.start()]
+    is_mark = re.search(mark.format(chr(ord(letter) - 1)), before)
+    return is_mark is not None and re.search(mark.format(letter), before) is None
+
+
+def _begins_list(text: str, statement: re.Match[str], by: _Patterns) -> bool:
+    """Return True if a statement's letter begins a line, and the next letter a later one."""
+    letter = by.letter.findall(statement["letters"])[-1]
+    mark = re.compile(
+        rf"[^:\s]\s{{0,9}}\n[^\S\n]{{0,20}}[*(]{{0,3}}{chr(ord(letter) + 1)}(?:[.:)]|\Z)"
+    )
+    is_line = "\n" in text[statement.start() : statement.start("letters")]
+    return is_line and mark.search(text, statement.end()) is not None
 
 
 def _clause_before(text: str, place: int) -> str:

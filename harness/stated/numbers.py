@@ -19,15 +19,22 @@ from harness.errors import ParseError
 from harness.stated.markup import BOX, plain
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.refusals import ABOUT_ANSWER, denied_after, denies, says_unable
+from harness.stated.sums import WRONG, checked, without_marks
 
 MOST = 40
 """Numbers of a sentence that are looked at."""
 
 _STATED = re.compile(
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
-    r"|(?i:\b(?:answer|result)\b[*_`]{0,3}\s*(?:(?:is|would be|should be|equals)\b|[:=]))"
+    r"|(?i:\b(?:answer|result)\b[*_`]{0,3}(?:\sto\s(?:this|the|your)\squestion)?\s*"
+    r"(?:(?:is|would be|should be|equals)\b|[:=]))"
     rf"|答案\s*(?:应该|应)?(?:是|为|：|:)|{re.escape(BOX)}"
 )
+_HOW_FOUND = re.compile(
+    r"(?i:\b(?:got|get|found|find|reach(?:ed)?|derived?|calculated?|explains?|arrived? at)\s"
+    r"(?:the|this|that|my)\s)\Z"
+)
+"""Words before "answer:" that lead to its reasons."""
 _NOT_BLANK = re.compile(r"\S|\Z")
 _SENTENCE = re.compile(r"(?:[^\n;；。.!?]|[.!?](?!\s|\Z)){0,400}")
 _IN_BRACES = re.compile(r"[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*")
@@ -37,7 +44,8 @@ _JSON_VALUE = re.compile(
 
 _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
-    r"|estimated?|measures?|gives?|get|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
+    r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
+    r"|accounts? for|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono)\b|['’](?:s|re)\b|[是为為有共は총]|全部で|合計)"
 )
@@ -51,7 +59,7 @@ _FILLS = (
     r"|大约|大概|约|約)"
 )
 _OPENS = (
-    r"(?i:(?:after|upon|by|based on|looking|judging|considering|given|in|from|at)\b"
+    r"(?i:(?:according to|after|upon|by|based on|looking|judging|considering|given|in|from|at)\b"
     r"[^.,:;!?\d]{0,80}[,:])"
 )
 _LEADS = re.compile(rf"(?:\A(?:{_FILLS}*{_OPENS})?|{_STATES}){_FILLS}*\Z")
@@ -62,6 +70,7 @@ _OF_INPUT = re.compile(
     r"(?:\s+\w+)?\s*(?i:is|lasts|was|[=:])"
 )
 _MAXIMUM = re.compile(r"(?i:\b(?:max|min)(?:imum)?[.:=\s]*)\Z")
+_SETS = re.compile(r"(?i:\bset(?:ting)?\b[^.;]{0,40}(?:equal to|=|to)\s*)\Z")
 _NAMED = (
     r"(?:frames?|images?|rooms?|videos?|views?|steps?|figures?|scenes?|cameras?|shots?|pages?"
     r"|ids?|ind(?:ex|ices)|idx|questions?|labels?|turns?|rounds?|lines?|timestamps?|fps|seed)"
@@ -81,15 +90,6 @@ _OF_ANSWER_KEY = re.compile(
 _TIME = re.compile(r"(?i:\b(?:at|around|by)\s)\Z")
 _OPTION = re.compile(r"\A\W*[A-Z][.:)]\s*\Z")  # C. 3
 
-_PLUS = r"\s?[+×x*/÷−-]\s?"
-_OPERAND = r"(?<![\w.,])\d{1,9}(?:\.\d{1,9})?"
-_WHAT = r"(?:\s?[^\W\d_x]{1,12}[²³]?){0,2}"
-_SUM = re.compile(
-    rf"(?P<parts>{_OPERAND}{_WHAT}(?:{_PLUS}\d{{1,9}}(?:\.\d{{1,9}})?{_WHAT}){{1,9}})"
-    r"\s?=(?=\s?(?P<result>\d{1,9}(?:\.\d{1,9})?)(?!\w|[.,]\d))"
-)
-_TERM = re.compile(r"([+×x*/÷−-]?)\s?(\d+(?:\.\d+)?)")
-_MARK = re.compile(r"^\W{0,6}(?:[^\W\d_]{1,20}\s)?#?(\d{1,2})[.):]\s", re.MULTILINE)
 _TOTAL_BEFORE = re.compile(
     r"(?i:\b(?:total|sum|altogether|in all|overall)\b[^.\d]{0,20}|→|=>)\s?\Z"
 )
@@ -106,9 +106,35 @@ _CHANGED = re.compile(
     r"|except|and (?:another|one more|one other))\b)"
 )
 """Words after a number that make it another, or a part."""
+_AND = re.compile(r"(?i:\band\s*)\Z")
+_CONCLUDES = re.compile(
+    r"(?:\A|[.!?:]\s|\n)[^\w\n]{0,8}(?i:so|thus|hence|therefore|consequently|in (?:conclusion"
+    r"|summary|short)|to (?:conclude|sum up|summari[sz]e))\b[,:]?(?=\s)"
+)
+_KNOWN_SET = re.compile(r"(?i:\W*(?:the|these|those|both|all)\s+\d)")
+_IS_NOT = re.compile(r"(?i:[^.!?\n]{0,80}\b(?:is|are|was|were)(?:\s+not\b|n['’]t))")
+_SUPPOSES = re.compile(r"(?i:\b(?:for example|for instance|e\.g\.),? (?:if|suppose|let|assum|say))")
+_THE_NUMBER = re.compile(
+    r"(?i:\W*the (?:\w+ ){0,2}(?:answer|blank|mean|average|number|count|sum|total|difference"
+    r"|distance|value)\b)"
+)
+_COPULA = r"(?:\b(?:is|are|was|were|equals)\b|=)"
+_OF_SUBJECT = re.compile(
+    rf"(?i:(?:{_OPENS})?\W*(?:the|a)\s(?:\w+\s){{0,2}}(?:number|count|sum|total|difference|gap"
+    r"|distance|length|height|width|depth|size|area|volume|speed|value|average|mean|median|ratio"
+    r"|percentage|probability|accuracy|cost|price|age)\b"
+    rf"(?:(?!{_COPULA}|\bor\b).){{1,160}}{_COPULA}{_FILLS}*)"
+)
+"""What stands before a number that is said of a quantity: numbers in it say what is measured."""
+_RESTRICTS = re.compile(
+    r"(?i:\b(?:with|that|which|whose|where|who|having)\b[^.;,:\n]{0,60}\b(?:more|less|fewer|greater"
+    r"|higher|lower|larger|smaller|taller|longer|shorter|bigger|older|younger|above|below|over"
+    r"|under|exceed(?:s|ing)?|at (?:least|most))(?: than)?(?: or equal to)?\s*[$€£]?)\Z"
+)
+"""What stands before a bound that says which things were counted."""
 _AGAIN = re.compile(
-    r"[(=]\s?\Z|(?i:\b(?:so|thus|hence|therefore|total|altogether|overall|answer|namely|that is"
-    r"|in (?:short|summary|conclusion))\b|\bi\.e\.)"
+    r"[(=]\s?\Z|(?i:\b(?:because|since|so|thus|hence|therefore|total|altogether|overall|answer"
+    r"|namely|that is|in (?:short|summary|conclusion))\b|\bi\.e\.)"
 )
 """What stands between a number and the same number said again: a conclusion or a bracket."""
 _ALONE = re.compile(
@@ -148,9 +174,19 @@ def stated_number(response: str) -> float:
     """
     text = plain(response)
     segments = stated_segments(text)
-    if (segments and not any(numerals(segments[-1]))) or (not segments and says_unable(text)):
+    if segments and not any(numerals(segments[-1])):
         segments = [""]
-    values = {_value_of(segment) for segment in segments or [text]}
+    concluded = conclusion(text)
+    if _SUPPOSES.search(text) or (not segments and says_unable(concluded or text)):
+        values = {math.nan}
+    elif segments:
+        values = {_value_of(segment) for segment in segments}
+        end = _value_of(concluded or "")
+        values |= {end} if math.isfinite(end) else set()
+    else:
+        values = {_value_of(concluded or text)}
+        if concluded and _contradicts(text, max(values)):
+            values = {math.nan}
     if len(values) != 1 or not all(map(math.isfinite, values)):
         raise ParseError("response", expected="one number", found=repr(response.strip()[:60]))
     return values.pop()
@@ -168,19 +204,55 @@ def stated_segments(text: str) -> list[str]:
         segment = rest[0] if rest else ""
         if found["boxed"]:
             segment = _IN_BRACES.match(segment)[0]  # type: ignore[index]  # always a match
-        if denies(text[max(0, found.start() - 200) : found.start()]):
+        before = text[max(0, found.start() - 200) : found.start()]
+        if denies(before):
             segment = ""
-        if not ABOUT_ANSWER.match(segment):
+        if not _HOW_FOUND.search(before) and not ABOUT_ANSWER.match(segment):
             segments.append(segment)
     return segments
 
 
+def conclusion(text: str) -> str | None:
+    """Return the last sentence with numbers where it begins as a conclusion does; None elsewhere.
+
+    >>> conclusion("There are 2 rows of 3. So there are 6 chairs."), conclusion("So 6. Or 7.")
+    (' there are 6 chairs', None)
+    """
+    for found in reversed(list(_CONCLUDES.finditer(text))):
+        segment = _sentence_from(text, found.end())
+        if any(numerals(segment)) or (denies(segment) and re.search(r"\d", segment)):
+            rest = text[text.index(segment, found.end()) + len(segment) :].lstrip(" .*\n")
+            again = _THE_NUMBER.match(rest) and _value_of(rest) == _value_of(segment)
+            is_last = again or not any(numerals(rest))
+            return segment if is_last and not _KNOWN_SET.match(segment) else None
+    return None
+
+
+def _sentence_from(text: str, start: int) -> str:
+    """Return a sentence from its start, with the line after it where it ends with a colon."""
+    sentence = _SENTENCE.match(text, start)
+    end = sentence.end() if sentence else start
+    if text[start:end].rstrip(" *_").endswith(":"):
+        following = _SENTENCE.match(text, _NOT_BLANK.search(text, end).start())  # type: ignore[union-attr]  # always found
+        end = following.end() if following else end
+    return text[start:end]
+
+
+def _contradicts(text: str, value: float) -> bool:
+    """Return True if a sum in a text is not right, or a list has not as many lines as it says."""
+    right = checked(text)
+    _, listed = without_marks(right)
+    is_total = listed and re.search(r"(?i:\btotal|\ball\b)", text)
+    return WRONG in right or bool(is_total and listed != value)
+
+
 def _value_of(text: str) -> float:
     """Return the value of a text, not a number where it states none or several."""
-    text, listed = _without_marks(_SUM.sub(_checked, text))
+    text, listed = without_marks(checked(text))
     found = _numbers(text)
     first = found[0].numeral if found else None
     found = found[:1] + [one for one in found[1:] if not _is_subset(text, first, one.numeral)]
+    found = found[-1:] if _is_of_subject(text, found) else found
     values = {one.value for one in found}
     if (
         len(found) == MOST
@@ -197,51 +269,45 @@ def _value_of(text: str) -> float:
 
 def _numbers(text: str) -> list[_Found]:
     """Return the numbers of a text; names and times of the input are left out."""
-    found = []
+    found: list[_Found] = []
     for one in islice(numerals(text), MOST):
         value, start, end, is_clock = one
         before = text[max(0, start - 40) : start]
         if _NAME.search(before) or (is_clock and _TIME.search(before)):
+            continue
+        if found and found[0].is_stated and _RESTRICTS.search(_sentence_before(text, start)):
             continue
         if (
             is_clock
             or _CHANGED.match(text, end)
             or _OPTION.match(text[:start])
             or _is_denied(text, start, end)
+            or (_IS_NOT.match(text, end) and _THE_NUMBER.match(_sentence_before(text, start)))
         ):
             value = math.nan
         found.append(_Found(one._replace(value=value), _states(text, start, end)))
     return found
 
 
-def _checked(found: re.Match[str]) -> str:
-    """Return the sign of a sum's result without the sum; a sum that is not right is no number."""
-    total, product = 0.0, 0.0
-    for sign, digits in _TERM.findall(found["parts"]):
-        value = float(digits)
-        if sign in ("×", "x", "*"):
-            product *= value
-        elif sign in ("/", "÷"):
-            product = product / value if value else math.nan
-        else:
-            total, product = total + product, -value if sign in ("−", "-") else value
-    is_right = math.isclose(total + product, float(found["result"]), rel_tol=0.01)
-    return " = " if is_right else " NaN 0/0 = "
-
-
-def _without_marks(text: str) -> tuple[str, int]:
-    """Return a text without the numbers 1 to k of the lines of a list, and k; 0: no list."""
-    marks = [int(mark) for mark in _MARK.findall(text)]
-    if len(marks) < 2 or marks != list(range(1, len(marks) + 1)):
-        return text, 0
-    return _MARK.sub("", text), len(marks)
-
-
 def _is_subset(text: str, first: Numeral | None, one: Numeral) -> bool:
     """Return True of a number of some of the things that the first number counts."""
-    if first is None or _EXCEPT.search(text[first.end : one.start]):
+    between = "" if first is None else text[first.end : one.start]
+    if first is None or _EXCEPT.search(between) or _AND.search(between):
         return False
     return bool(_SUBSET.match(text, one.end) or _OF_WHICH.search(text[: one.start]))
+
+
+def _is_of_subject(text: str, found: Sequence[_Found]) -> bool:
+    """Return True if the last number is stated of a subject that the others stand in."""
+    *others, last = found or [_Found(Numeral(math.nan, 0, 0), False)]
+    sentence = _sentence_before(text, last.numeral.start)
+    begin = last.numeral.start - len(sentence)
+    return bool(
+        others
+        and last.is_stated
+        and all(one.numeral.start >= begin for one in others)
+        and _OF_SUBJECT.fullmatch(sentence)
+    )
 
 
 def _is_list(text: str, found: Sequence[_Found]) -> bool:
@@ -261,11 +327,16 @@ def _total(text: str, found: Sequence[_Found]) -> float:
     """Return the number that says that it is the sum of the others; not a number without one."""
     totals = {one.value for one in found if _says_total(text, one.numeral)}
     first, second = (one.numeral for one in found[:2])
-    if not totals and len(found) > 2 and _PARTS_FOLLOW.search(text[first.end : second.start]):
+    follow = len(found) > 2 and found[0].is_stated
+    if not totals and follow and _PARTS_FOLLOW.search(text[first.end : second.start]):
         totals = {first.value}
     if len(totals) != 1:
         return math.nan
     total = totals.pop()
+    if found[-1].value != total and _THE_NUMBER.match(
+        _sentence_before(text, found[-1].numeral.start)
+    ):
+        return math.nan
     parts = [one.value for one in found if one.value != total]
     return total if math.isclose(sum(parts), total) else math.nan
 
@@ -280,7 +351,7 @@ def _is_denied(text: str, start: int, end: int) -> bool:
 def _states(text: str, start: int, end: int) -> bool:
     """Return True if a number begins a sentence or follows a word that states it."""
     sentence = _sentence_before(text, start)
-    if _MAXIMUM.search(sentence) or not _LEADS.search(sentence):
+    if _MAXIMUM.search(sentence) or _SETS.search(sentence) or not _LEADS.search(sentence):
         return False
     if _OF_INPUT.match(sentence) or _is_of_another_key(text, start):
         return False

@@ -20,7 +20,8 @@ _UNABLE = re.compile(
     r"|\bexception\b|\btraceback\b|\b(?:status|error)\b|\bas an ai\b|\brate limit|\bunknown\b"
     rf"|(?:\bcannot|\bcan not|\bcould not|\bdo not|\b(?:can|could|do)n?['’]t)"
     rf"\s+(?:\w+\s+)?(?:{_KNOWS})"
-    r"|\b(?:not|im)[ -]?possible\b|\bundetermined\b|\bunclear\b|\bn/a\b)|无法|不能确定|不知道"
+    r"|\b(?:not|im)[ -]?possible\b|\bunde(?:termin|fin)ed\b|\bunclear\b|\bn/a\b)"
+    r"|无法|不能确定|不知道"
 )
 _DENIES = re.compile(
     r"(?i:\b(?:not?|none|never|neither|nor|cannot|unlikely|without|fail\w*|doubt\w*|nowhere"

@@ -18,11 +18,18 @@ from harness.statistics.clusters import counted_groups, group_sums, of_corpora
 from harness.statistics.clusters import dependencies_of as dependencies_of
 from harness.statistics.detection import RightAnswers
 from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
-from harness.statistics.power import POWER, minimum_detectable
+from harness.statistics.power import POWER, errors_to_show, minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
 from harness.statistics.shares import weights_of_shares
 from harness.statistics.swaps import SAME, Swaps, swap_test
 from harness.statistics.text import number, p_value
+
+FEWEST_ANSWERS, FEWEST_GROUPS = 24, 8
+"""Right or wrong answers, and groups of other scores, from which on a detectable loss is named: of
+fewer, what one pair of runs shows says too little of another pair."""
+POWERS = ((60, "80 %"), (24, "77 to 84 %"), (0, "74 to 84 %"))
+"""Power of the detectable loss in simulations, by the least number of groups; 80 % is to 2 points:
+`tests/statistics/test_detection.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +51,10 @@ class Comparison:
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
-    Of shares of right answers as `detection.RightAnswers` has it, of other numbers `by_formula`.
-    None where there is no interval, where the difference does not vary, or where no loss of answers
-    would have been shown so often.
+    Of shares of right answers as `detection.RightAnswers` has it; of other numbers
+    `power.errors_to_show` standard errors, a loss that is the same for every group. None where
+    there is no interval, where the difference does not vary, where there are fewer than
+    `FEWEST_GROUPS` or `FEWEST_ANSWERS`, or where no loss of answers would have been shown so often.
     """
     n_groups: int
     n_units: int
@@ -85,11 +93,14 @@ class Comparison:
         level = 1 - (1 - self.level) / tests
         if self.answers is not None:
             return self.answers.detectable(level=level, power=POWER)
-        strict, usual = (
-            minimum_detectable(1.0, level=each, degrees=self.n_groups - 1)
-            for each in (level, self.level)
-        )
+        degrees = self.n_groups - 1
+        strict, usual = (errors_to_show(level=one, degrees=degrees) for one in (level, self.level))
         return self.detectable * strict / usual
+
+    @property
+    def power(self) -> str:
+        """The power with which `detectable` was shown in simulations, in words."""
+        return next(words for fewest, words in POWERS if self.n_groups >= fewest)
 
     def verdict(self, b: str = "B", *, tests: int = 1, adjusted_p: float | None = None) -> str:
         """Return the comparison as one sentence, without a full stop.
@@ -118,8 +129,11 @@ class Comparison:
         if self.n_groups < needed:
             return f"no difference shown; {counted} are too few to show one ({needed} groups can)"
         if (size_shown := self.smallest_shown(tests)) is None:
-            return f"no difference shown; {counted} would not show one"
-        return f"no difference shown; {counted} would show one of {number(size_shown)} or more"
+            is_named = self.n_units >= FEWEST_ANSWERS
+            what = "would not show one" if is_named else "are too few to say what they would show"
+            return f"no difference shown; {counted} {what}"
+        size = f"{number(size_shown)} or more with {self.power} power"
+        return f"no difference shown; {counted} would show one of {size}"
 
     def to_json(self) -> dict[str, object]:
         """Plain data, without what was counted on the way."""
@@ -228,7 +242,13 @@ def _with_bootstrap(
         return plain
     formula = minimum_detectable(error, level=plain.level, degrees=plain.n_groups - 1)
     answers = None if used[-1].derived else RightAnswers.of(a, b, name)
-    size = formula if answers is None else answers.detectable(level=plain.level, power=POWER)
+    size = None
+    if answers is not None and plain.n_units >= FEWEST_ANSWERS:
+        size = answers.detectable(level=plain.level, power=POWER)
+    elif answers is None and plain.n_groups >= FEWEST_GROUPS:
+        degrees = plain.n_groups - 1
+        unbiased = error * math.sqrt(plain.n_groups / degrees)  # the bootstrap divides by groups
+        size = errors_to_show(level=plain.level, degrees=degrees) * unbiased
     return replace(plain, detectable=size, by_formula=formula, answers=answers)
 
 
@@ -265,7 +285,8 @@ def _left_out(
         return replace(plain, p_value=1.0 if abs(difference) <= SAME else None)
     formula = minimum_detectable(error, level=plain.level, degrees=degrees)
     p_value = two_sided_p(difference / error, degrees=degrees)
-    return replace(plain, p_value=p_value, detectable=formula, by_formula=formula)
+    size = errors_to_show(level=plain.level, degrees=degrees) * error
+    return replace(plain, p_value=p_value, detectable=size, by_formula=formula)
 
 
 def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:

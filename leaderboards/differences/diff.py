@@ -77,7 +77,7 @@ class Difference:
     level: float = 0.95
     comparison: Comparison | None = None
     """Paired comparison of the two runs' own scores on the samples that both have; None where
-    their data, protocol or scorer differ, so that the two numbers are not of one kind."""
+    their data, protocol or judge differ, so that the two numbers are not of one kind."""
 
     @property
     def verdict(self) -> str:
@@ -325,9 +325,17 @@ def diff_runs(
         steps=tuple(steps),
         level=level,
         comparison=compare(walk.metrics, own, scored, name=walk.metrics[-1].name, level=level)
-        if same_data and judged.protocol.name == task.protocol.name and logged is None
+        if same_data and logged is None and _are_scored_alike(a, b)
         else None,
     )
+
+
+def _are_scored_alike(a: Run, b: Run) -> bool:
+    """Return True if two runs were scored by one protocol, and by one judge where it has one."""
+    tasks = [run.manifest["task"] for run in (a, b)]
+    protocols = {task["protocol"] for task in tasks}
+    judges = {str(task["arguments"].get("judge")) for task in tasks}
+    return len(protocols) == len(judges) == 1
 
 
 def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:

@@ -12,12 +12,15 @@ from harness.run.contamination import Training
 from harness.trainer import CURVE
 
 KEY = "trainings"
+ODD = (LookupError, TypeError, AttributeError, ValueError)
+"""Errors of reading a manifest in which something else stands than a training writes."""
 
 
 def trainings_below(folders: Iterable[Path]) -> list[Path]:
     """Return the training folders at or below folders that have logged steps, each once."""
-    found = {path.parent.resolve(): path.parent for one in folders for path in one.rglob(CURVE)}
-    return sorted(path for path in found.values() if _opened(path) is not None)
+    curves = (curve for folder in folders for curve in folder.rglob(CURVE))
+    places = {curve.parent.resolve(): curve.parent for curve in curves}
+    return sorted(place for place in places.values() if _opened(place) is not None)
 
 
 def trainings(folders: Iterable[Path], board: Board) -> list[dict[str, Any]]:
@@ -32,24 +35,24 @@ def trainings(folders: Iterable[Path], board: Board) -> list[dict[str, Any]]:
         if entry.row.training is not None and entry.row.training.place is not None
     }
     places = {path.resolve(): path for path in [*trainings_below(folders), *sorted(of_rows)]}
-    opened = [one for one in map(_opened, places.values()) if one is not None]
-    names = [one.folder.resolve().name for one in opened]
-    made: list[dict[str, Any]] = []
+    opened = [training for training in map(_opened, places.values()) if training is not None]
+    names = [training.folder.resolve().name for training in opened]
+    described: list[dict[str, Any]] = []
     for training, name in zip(opened, names, strict=True):
         if names.count(name) > 1:
             name = f"{training.folder.resolve().parent.name}/{name}"
-        while any(one["name"] == name for one in made):
+        while any(known["name"] == name for known in described):
             name = f"{name}'"
-        with suppress(HarnessError):
-            made.append({"name": name, **_described(training)})
-    return made
+        with suppress(HarnessError, *ODD):
+            described.append({"name": name, **_described(training)})
+    return described
 
 
 def _opened(folder: Path) -> Training | None:
     """Return a training that has a curve; None for another folder."""
     try:
         return Training.open(folder) if (folder / CURVE).is_file() else None
-    except HarnessError:
+    except (HarnessError, *ODD):
         return None
 
 

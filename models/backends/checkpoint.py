@@ -285,23 +285,23 @@ def check_tied(folder: Path) -> None:
     """
     config = read_json(folder / "config.json")
     text = config.get("text_config")
-    told = config.get("tie_word_embeddings")
-    if told is None and isinstance(text, dict):
-        told = text.get("tie_word_embeddings")
-    if told is not True:
+    tied = config.get("tie_word_embeddings")
+    if tied is None and isinstance(text, dict):
+        tied = text.get("tie_word_embeddings")
+    if tied is not True:
         return
     saved: dict[str, tuple[dict[str, Any], Path, int, int]] = {}
     for path in weights(folder):
         header, start = header_of(path)
         for name, tensor in header.items():
             if name.endswith(TIED):
-                first, end = (start + offset for offset in tensor["data_offsets"])
-                saved[name.rpartition(".")[0].rpartition(".")[2]] = tensor, path, first, end
+                begin, end = (start + offset for offset in tensor["data_offsets"])
+                saved[name.rpartition(".")[0].rpartition(".")[2]] = tensor, path, begin, end
     if len(saved) < len(TIED):
         return
-    one, other = saved.values()
-    alike = all(one[0].get(key) == other[0].get(key) for key in ("dtype", "shape"))
-    if not alike or _part_digest(*one[1:]) != _part_digest(*other[1:]):
+    first, second = saved.values()
+    alike = all(first[0].get(key) == second[0].get(key) for key in ("dtype", "shape"))
+    if not alike or _part_digest(*first[1:]) != _part_digest(*second[1:]):
         raise ModelError(
             f"checkpoint {folder}",
             expected="an output layer equal to the embeddings, as tie_word_embeddings is true",

@@ -36,7 +36,7 @@ def positions_of(config: "PretrainedConfig") -> int | None:
         return None
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
     original, factor = (
-        rope.get(name, 1) for name in ("original_max_position_embeddings", "factor")
+        rope.get(name) or 1 for name in ("original_max_position_embeddings", "factor")
     )
     return max(stated, int(original * factor))
 

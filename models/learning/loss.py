@@ -21,7 +21,7 @@ def advantages(rewards: Tensor, num_generations: int, *, scale_rewards: Scale = 
 
     Exactly 0 where all earn the same: a mean of equal numbers may be off by rounding, and AdamW
     would make a whole step of that. Standard deviations are the unbiased ones. A reward of NaN has
-    no advantage (0), and its group is compared without it.
+    no advantage (0), and its group is compared without it; so has the only reward of a group.
     """
     grouped = rewards.view(-1, num_generations)
     scored = ~grouped.isnan()
@@ -43,7 +43,9 @@ def _advantages_of_scored(grouped: Tensor, scored: Tensor, scale_rewards: Scale)
         if len(own) > 1:
             given = None if scale_rewards == "batch" else scale_rewards
             result[index][scored[index]] = advantages(own, len(own), scale_rewards=given)
-    return (result / (every.std() + STD_EPSILON) if scale_rewards == "batch" else result).view(-1)
+    if scale_rewards == "batch" and len(every) > 1:  # of one number there is no deviation
+        result /= every.std() + STD_EPSILON
+    return result.view(-1)
 
 
 def divergence(logp: Tensor, reference: Tensor) -> Tensor:

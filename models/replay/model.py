@@ -6,13 +6,17 @@ The file is the one of `harness.interchange`. Responses need a model that reads 
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from harness import plugins
+from harness.coordinates import Coordinates
 from harness.errors import UsageError
 from harness.files import open_regular
-from harness.interchange import Row, read_rows, row_to_prediction
+from harness.formats.mask_order import check_order
+from harness.formats.units import check_units
+from harness.interchange import AS_DOCUMENTED, Row, Written, read_rows, row_to_prediction
 from harness.model import Model, RecordedReader, ResponseReader
 from harness.spec import Spec
 from harness.types import (
@@ -20,6 +24,7 @@ from harness.types import (
     FailureKind,
     Prediction,
     Query,
+    Sample,
     failed_prediction,
     query_id,
 )
@@ -36,6 +41,10 @@ class Replay(Model):
     """Reads the rows that are responses; a `ResponseReader`."""
     fingerprint: str
     batch_size: int
+    written: Written | None = None
+    """What the file's numbers mean, if it is said; None: as documented, and checked."""
+    checked: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The file, once its numbers were held against the first batch's images."""
 
     @property
     def name(self) -> str:
@@ -62,14 +71,21 @@ class Replay(Model):
             "content": self.fingerprint,
             "predictions": len(self.rows),
             "reader": None if self.reader is None else dict(self.reader.describe()),
+            **({} if self.written is None else {"written": asdict(self.written)}),
         }
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
         """The file's predictions; a query that it lacks is an infrastructure failure.
 
         Raises:
-            DataError: a row does not fit its query, such as masks of another size.
+            DataError: a row does not fit its query, such as masks of another size; or those of the
+                first batch show another unit or order.
         """
+        if not self.checked and self.written is None:
+            samples = [Sample(id=query.id, query=query, target=None) for query in queries]
+            check_units(self.rows, samples, f"predictions {self.file}")
+            check_order(self.rows, samples, f"predictions {self.file}")
+        self.checked.append(self.file.name)
         return [self._prediction(query) for query in queries]
 
     def _prediction(self, query: Query) -> Prediction:
@@ -80,19 +96,33 @@ class Replay(Model):
         return row_to_prediction(row, query, self.reader)
 
 
-def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Replay:
+def replay(
+    *,
+    file: Path,
+    model: Spec | None = None,
+    coordinates: Coordinates | None = None,
+    mask_order: Literal["columns", "rows"] | None = None,
+    batch_size: int = 32,
+) -> Replay:
     """Predictions or responses from a file.
 
     Args:
         file: JSON lines, as `harness.interchange` describes them.
         model: Reads the rows that are responses, with its grammar, coordinates and segmenter.
+        coordinates: Meaning of the numbers of boxes and points; pixels, and checked, without.
+        mask_order: What run-lengths go along; columns, and checked, without.
         batch_size: Queries at once.
 
     Raises:
         DataError: a line is not in the form.
         UsageError: `model` cannot read responses, or is missing where there are some.
     """
-    rows = {query_id(row.id): row for row in read_rows(file)}
+    written = None
+    if coordinates is not None or mask_order is not None:
+        written = Written(coordinates or "pixels", by_rows=mask_order == "rows")
+    rows = {
+        query_id(row.id): replace(row, written=written or AS_DOCUMENTED) for row in read_rows(file)
+    }
     reader: Model | None = None if model is None else plugins.build("models", model)
     if reader is not None and not isinstance(reader, ResponseReader):
         raise UsageError(
@@ -116,4 +146,5 @@ def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Re
         reader=reader,
         fingerprint=fingerprint.hexdigest(),
         batch_size=batch_size,
+        written=written,
     )

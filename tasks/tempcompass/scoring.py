@@ -42,8 +42,8 @@ def strict_verdict(record: Record, text: str) -> bool | None:
         letter = strict_choice(text, letters="ABCDEFGH"[: len(record.options)])
         return None if letter is None else letter == record.answer.strip()[0]
     if record.format == "yes_no":
-        word = re.match(r"(yes|no)\b", tempcompass.strip_marks(text), re.IGNORECASE)
-        return None if word is None else word[1].lower() == record.answer
+        letter = strict_choice(text, letters="AB", options=("yes", "no"))
+        return None if letter is None else {"A": "yes", "B": "no"}[letter] == record.answer
     if record.format == "caption_matching":
         return tempcompass.caption_match(text, record.question, record.answer)
     return tells_only(

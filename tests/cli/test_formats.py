@@ -137,7 +137,7 @@ def test_what_is_accepted_is_noted_with_its_number_and_kept_in_the_record(capsys
 def test_an_unknown_format_is_told_the_names_in_one_line(capsys):
     assert main(["score", "--format", "coco-json", "--tasks", "mevis"]) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "coco-json" in told and "sa2va, png-tree" in told
+    assert told.count("\n") == 1 and "coco-json" in told and "label-tree, mask-tree" in told
 
 
 def test_a_zip_in_the_place_of_a_folder_is_to_be_unpacked(capsys, tmp_path, shapes):

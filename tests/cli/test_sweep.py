@@ -3,6 +3,7 @@
 import pytest
 
 from harness.cli import sweep as command_line
+from harness.cli.checkpoint_config import requested_models
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.record import Run, runs_below
@@ -35,6 +36,21 @@ def test_repeated_options_vary_as_one_list_does(vary, tmp_path, monkeypatch):
     assert main(["sweep", "--model", "random", *words, *where]) == 0
     assert requested == ["random", "random(seed=1)", "random(seed=2)", "random(seed=3)"]
     assert list(sweep_of(tmp_path / "run")["models"]) == requested
+
+
+def test_prompts_of_files_are_known_by_their_words_as_their_runs_are(tmp_path, monkeypatch):
+    requested = []
+    monkeypatch.setattr(command_line, "evaluate", lambda given: requested.extend(given.model) or 0)
+    for name in ("look", "see"):
+        (tmp_path / name).write_text(f"{name} for {{question}}")
+    vary = f"prompt={','.join(f'file:{tmp_path / name}' for name in ('look', 'see'))}"
+    where = ["--tasks", "t", "--data", ".", "--out", str(tmp_path / "runs")]
+    assert main(["sweep", "--model", "pocket", "--vary", vary, *where]) == 0
+    evaluated = [str(spec) for spec in requested_models(requested, tell=False)]
+    assert list(sweep_of(tmp_path / "runs" / "run")["models"]) == evaluated
+    assert evaluated[1:] == [
+        f'pocket(prompt="{word} for {{question}}")' for word in ("look", "see")
+    ]
 
 
 def test_a_setting_of_a_part_is_changed_where_it_stands():

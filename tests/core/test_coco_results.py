@@ -112,7 +112,7 @@ BAD = {
         {"segmentation": {"size": [HEIGHT, WIDTH]}},
         {"bbox": [1, 2, 3, 4]},
     ],
-    "score": [{"segmentation": SQUARE, "score": one} for one in (float("inf"), True, "0.5")],
+    "score": [{"segmentation": SQUARE, "score": one} for one in (float("inf"), True, "0,5")],
     "image_id": [{"image_id": None}, {"image_id": True}, {"image_id": 0.5}],
 }
 

@@ -194,6 +194,27 @@ def sa2va(root, told, hidden):
     return whole(root / "results.json", plain)
 
 
+def perception_test(root, told, hidden):
+    plain = {}
+    for one in told:
+        video, place = one.id.split("/")
+        option = SAMPLES.index(one) // 3 % 2
+        answer = {"id": int(place), "answer_id": option, "answer": one.query.options[option]}
+        plain.setdefault(video, []).append(answer)
+    return whole(root / "answers.json", plain)
+
+
+def qvhighlights(root, told, hidden):
+    rows = []
+    for one in told:
+        video, place = one.id.split("/")
+        windows = [[SAMPLES.index(one), 20.5, 0.9], [0, 1, 0.1]]
+        query = ASKED[int(place)]
+        about = {"qid": 7, "query": query, "vid": video, "pred_saliency_scores": [0.1]}
+        rows.append({**about, "pred_relevant_windows": windows})
+    return lines(root / "submission.jsonl", rows)
+
+
 def run_length(one, frame):
     labels = np.zeros((SIDE, SIDE), bool)
     labels.flat[: number(one, frame)] = True
@@ -243,9 +264,11 @@ WRITERS = {
     "tempcompass": tempcompass,
     "sti": sti,
     "vsi": vsi,
+    "qvhighlights": qvhighlights,
     "blink": blink,
     "coco": coco,
     "sa2va": sa2va,
+    "perception-test": perception_test,
     "png-tree": png_tree,
     "label-tree": label_tree,
     "mask-tree": mask_tree,
@@ -264,10 +287,13 @@ NEEDS = {
     "blink": {"id"},
     "coco": {"id"},
     "sa2va": {"id"},
+    "perception-test": {"id"},
     "vlmevalkit": {"video", "question"},
     "tempcompass": {"question"},
+    "qvhighlights": {"video", "question"},
 }
 """What has to be told for every row to be read."""
+MASKS = ROWS.keys() - {"perception-test"}
 
 
 def test_every_format_has_a_writer_here():
@@ -287,7 +313,7 @@ def read(name, path):
             for one, output in zip(requested, made, strict=True)
         }
     samples = SAMPLES
-    if name in ROWS:
+    if name in MASKS:
         tracks = [
             replace(one, query=replace(one.query, forms=(AnswerForm.MASK_TRACK,)))
             for one in samples
@@ -309,7 +335,11 @@ def read(name, path):
 def right(name):
     if name == "blink":
         return {one.id: f"({letter(one)})" for one in SAMPLES}
-    if name == "png-tree" or name in ROWS:
+    if name == "qvhighlights":
+        return {one.id: f"[{place}, 20.5]" for place, one in enumerate(SAMPLES)}
+    if name == "perception-test":
+        return {one.id: "AB"[place // 3 % 2] for place, one in enumerate(SAMPLES)}
+    if name == "png-tree" or name in MASKS:
         return {one.id: tuple(number(one, frame) for frame in FRAMES) for one in SAMPLES}
     if name == "mask-tree":
         return {one.id: (number(one, FRAMES[0]),) for one in SAMPLES}

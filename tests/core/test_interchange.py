@@ -240,7 +240,7 @@ def test_each_kind_of_row_becomes_its_answer(tmp_path, form, fields, expected):
         (AnswerForm.COUNT, {"answer": 2.0}, r"answer.*found 2\.0"),
         (AnswerForm.COUNT, {"answer": True}, "answer.*found True"),
         (AnswerForm.NUMBER, {"answer": "3"}, "finite"),
-        (AnswerForm.CHOICE, {"answer": 3}, "text"),
+        (AnswerForm.CHOICE, {"answer": 3}, "letter"),
         (AnswerForm.INTERVAL, {"answer": [1]}, "2 finite"),
         (AnswerForm.MASK, {"no_target": False}, "true"),
     ],

@@ -1,6 +1,7 @@
 """Predictions that the code of other tools wrote, of masks and answers of ours, are read so."""
 
 import base64
+import csv
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from harness.formats.mask_tree import mask_tree
 from harness.interchange import row_to_answer
 from harness.media import pixels
 from harness.tasks.rvos.png_tree import png_tree
-from harness.types import AnswerForm, Query, Sample, query_id
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SIZE, FRAMES = (6, 9), ("00000", "00005")
@@ -146,3 +147,55 @@ def test_vlmevalkits_tables(tmp_path, suffix):
         name: text or "" for name, text in kept["responses"].items()
     }
     assert matched.notes == ("1 predictions that are empty",) and matched.scores["001-1"] == 1
+
+
+def test_equal_questions_of_mvbench_are_told_apart_by_options_and_task(tmp_path):
+    """VLMEvalKit's table of MVBench, as pandas writes it with its row numbers."""
+    asked, rows = [], []
+    for number, (task, options) in enumerate(
+        [
+            ("action_sequence", ("right", "left")),
+            ("action_sequence", ("left", "right")),
+            ("action_prediction", ("right", "left")),
+        ]
+    ):
+        query = Query(
+            id=query_id(f"{task}/{number}"),
+            text="What happened?",
+            media=(),
+            forms=(AnswerForm.CHOICE,),
+            options=options,
+        )
+        target = Target(answer=Answer(choice="AB"[options.index("right")]))
+        asked.append(
+            Sample(
+                id=f"{task}/{number}",
+                query=query,
+                target=target,
+                group="x.mp4",
+                categories={"task": task},
+            )
+        )
+        rows.append(
+            {
+                "": number,
+                "task_type": task.replace("_", " ").title(),
+                "video": "x.mp4",
+                "question": "What happened?",
+                "answer": "right",
+                "candidates": str(list(options)),
+                "index": 2 - number,
+                "prediction": f"({number})",
+            }
+        )
+    path = tmp_path / "m_MVBench.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows[::-1])
+    matched = read_format("vlmevalkit", path, asked)
+    found = {name: row.value for name, row in matched.rows.items()}
+    assert found == {one.id: f"({number})" for number, one in enumerate(asked)}
+    path.write_bytes(path.read_text().replace("What happened?", "café").encode("windows-1252"))
+    with pytest.raises(DataError, match=r"iconv -f windows-1252 -t utf-8 m_MVBench\.csv"):
+        read_format("vlmevalkit", path, asked)

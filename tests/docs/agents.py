@@ -15,6 +15,7 @@ from harness.cli.main import EXIT_CODES, GROUPS, build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "https://raw.githubusercontent.com/visual-reasoning-harness/harness/main"
+NOT_PUBLIC = "The addresses are not public yet: until they are, read the same files in a checkout."
 WRITTEN = "<!-- Written by `python tests/docs/agents.py`. -->"
 HEAD = """---
 name: harness
@@ -95,7 +96,7 @@ def skill() -> str:
         parts.append(f"## {title[0].upper()}{title[1:]}\n\n" + "\n".join(lines))
     codes = re.findall(r"^ +(\d+)  (.*)$", EXIT_CODES, re.MULTILINE)
     parts.append("## Exit codes\n\n" + "\n".join(f"- {code}: {what}" for code, what in codes))
-    parts.append(f"Pages: [llms.txt]({SOURCE}/llms.txt).")
+    parts.append(f"Pages: [llms.txt]({SOURCE}/llms.txt). {NOT_PUBLIC}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -111,7 +112,7 @@ def index() -> str:
         lambda link: f"]({SOURCE}/{posixpath.normpath(f'docs/{link[1]}')}",
         pages[1],
     )
-    parts = ["# harness", f"> {summary}", WRITTEN, "## Pages", linked, "## Commands"]
+    parts = ["# harness", f"> {summary}", WRITTEN, NOT_PUBLIC, "## Pages", linked, "## Commands"]
     parts.append(f"With their arguments: [SKILL.md]({SOURCE}/skills/harness/SKILL.md).")
     for title, commands in described():
         lines = [

@@ -19,7 +19,7 @@ import numpy as np
 
 from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
-from harness.metrics import choices, letter_readers, numeric, spar, vsi, vstar
+from harness.metrics import choices, letter_readers, numeric, spar, tempcompass, vsi, vstar
 from harness.models.dr2seg.grammar import DR2Seg
 from harness.models.grammar import Item
 from harness.models.pipeline import PromptedModel
@@ -52,7 +52,8 @@ These rules turn a response into an answer, by model and by protocol.
 2. **`<answer>…</answer>`** holds the answer, if present. If there are several after the reasoning,
    the first counts for methods whose official code takes the first (VisionReasoner, Seg-Zero and
    methods based on them, Video-R1, VideoChat-R1, SpaceR, Video-STR, OneThinker). The last counts
-   for all others, and in protocols. A note reports it.
+   for all others, and in protocols. Of several lines `Answer: …` the last counts. A
+   note reports it.
 3. **A response gives its value or a failure.** An unknown or ambiguous spelling fails; it never
    becomes another value. Negations and corrections are understood, or fail. Units are ignored,
    not converted.
@@ -72,9 +73,11 @@ NUMBERS = """
 
 All `…/strict` protocols and these models share one reader:
 {models}.
-Two numbers, ranges, bounds and fractions fail, except for a correct sum with a stated total. A
-number that counts two things fails ("3 on the left and 3 on the right"), and so does a number under
-another JSON key than the answer's. `1,500` is one thousand five hundred, `1,5` is one and a half.
+Two numbers, ranges, bounds and fractions fail, except for a correct sum with a stated total, a last
+sentence that begins as a conclusion ("So", "Therefore"), and numbers that only say what is measured
+("The number of chairs above 2 m is 3"). A number that counts two things fails ("3 on the left and 3
+on the right"), and so does a number under another JSON key than the answer's. `1,500` is one
+thousand five hundred, `1,5` is one and a half.
 
 | response | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
 | --- | --- | --- | --- | --- | --- |"""
@@ -82,10 +85,19 @@ LETTERS = """
 ## Options
 
 The same models and `…/strict` protocols share one reader. The options are A. the cat, B. the dog,
-C. the cow, D. the pig. Strict protocols do not accept an option's text instead of its letter.
+C. the cow, D. the pig. Strict protocols do not accept an option's text instead of its letter. An
+option's text counts if it is the whole response or its first clause, and nothing after it denies
+it, leaves it open or names another option.
 
 | response | meaning | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` |
 | --- | --- | --- | --- | --- | --- | --- |"""
+YES_NO = """
+## Yes and no
+
+The same reader, of a question with the options A. Yes, B. No.
+
+| response | says | ours | `tempcompass/rules` |
+| --- | --- | --- | --- |"""
 TIMES = """
 ## Time intervals
 
@@ -212,6 +224,16 @@ def rows(
     yield from (f"- {value}: {', '.join(texts)}" for value, texts in agreed.items())
 
 
+def yes_or_no(text: str) -> str:
+    """Return what a reader of ours gives for a question with the options Yes and No."""
+    return {"A": "yes", "B": "no"}[stated_letter(text, "AB", ("Yes", "No"))]
+
+
+def _tempcompass(text: str) -> str | None:
+    is_yes = tempcompass.yes_no(text, "yes")
+    return None if is_yes is None else "yes" if is_yes else "no"
+
+
 def _spar_number(text: str) -> float | None:
     found = spar.read_official(text, task="depth_prediction_oc")
     return None if found is None else float(str(found))
@@ -278,6 +300,8 @@ def page() -> str:
         *rows(spellings.NUMBERS, stated_number, official),
         LETTERS,
         *rows(spellings.LETTERS, lambda text: stated_letter(text, "ABCD", OPTIONS), letters),
+        YES_NO,
+        *rows(spellings.YES_NO, yes_or_no, (_tempcompass,)),
         TIMES,
         *rows(spellings.TIMES, stated_interval, (_interval,)),
         *_places(),

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.plugins import build
@@ -10,7 +11,7 @@ from harness.run.score import Submission, score_file
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
 EXAMPLE = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
-TO_LINES, TO_FILES = re.findall(
+TO_LINES, FROM_PAIRS, TO_FILES = re.findall(
     r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
 )
 
@@ -31,6 +32,18 @@ def test_arrays_become_lines(task, masks, tmp_path, monkeypatch):
     given = Submission(path=tmp_path / "mine.jsonl", name="mine")
     found = score_file(task, given, folder=None)
     assert found["n_failed"] == 0 and found["metrics"]["gIoU"] == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("order", ["F", "C"])
+def test_pairs_become_the_mask(masks, order):
+    names: dict = {}
+    exec(compile(FROM_PAIRS, str(PAGE), "exec"), names)
+    for mask in masks.values():
+        flat = np.concatenate([[False], mask.ravel(order=order), [False]])
+        places = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+        places[1::2] -= places[::2]
+        text = " ".join(map(str, places))
+        assert np.array_equal(names["from_pairs"](text, *mask.shape, order), mask)
 
 
 def test_arrays_become_files(task, masks, tmp_path):

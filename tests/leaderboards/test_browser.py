@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -278,6 +279,24 @@ def test_a_model_that_scores_nothing_has_no_bar(opened, make_run, rescore, tmp_p
     page = here.at("#/", wait=".overview td.num a")
     assert page.locator(".overview td .bar").evaluate("bar => bar.offsetWidth") == 0
     assert page.locator(".overview td.first").count() == 0  # the first of one row
+
+
+def test_names_beside_equal_points_stand_apart_in_the_chart_of_costs(opened, make_run, tmp_path):
+    for name in ("first", "second", "third"):
+        make_run(f"runs/{name}", model=f"a name longer than a chart has room for, {name}", shift=3)
+    here = opened(start=write_site(build(tmp_path / "runs"), tmp_path / "site").as_uri())
+    page = here.at(f"{SEG}?view=cost", wait=".costs svg circle")
+    names = page.locator(".costs figure").last.get_by_text(
+        re.compile("^a name.*(first|second|third)$")
+    )
+    boxes = sorted(names.nth(place).bounding_box()["y"] for place in range(names.count()))
+    assert len(boxes) == 3 and all(b - a >= 11 for a, b in pairwise(boxes))
+
+
+def test_a_link_to_a_run_that_is_gone_leads_to_the_others(opened):
+    page = opened().at(f"{SEG}/run/gone", wait=".empty")
+    page.locator(".empty a").click()
+    page.wait_for_selector(".ranking")
 
 
 def test_a_question_on_colours_keeps_them_and_others_are_drawn_on_grey(opened, world):

@@ -2,7 +2,10 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from harness.leaderboards.differences.changed import changed
+from harness.leaderboards.differences.diff import _are_scored_alike
 
 
 def run(description, *, commit="a" * 40, dirty=False, packages=None, spec="m"):
@@ -44,3 +47,17 @@ def test_another_part_is_named_and_its_settings_are_compared_where_both_have_one
     none = run({"name": "m", "segmenter": None})
     assert changed(a, b) == ["segmenter.size: b → l"]
     assert changed(a, none) == ["segmenter: sam2 → none"]
+
+
+@pytest.mark.parametrize(
+    ("task", "alike"),
+    [
+        ({"protocol": "p", "arguments": {"judge": "chat"}}, True),
+        ({"protocol": "q", "arguments": {"judge": "chat"}}, False),
+        ({"protocol": "p", "arguments": {"judge": "another"}}, False),
+        ({"protocol": "p", "arguments": {}}, False),
+    ],
+)
+def test_a_verdict_needs_one_protocol_and_one_judge(task, alike):
+    first = SimpleNamespace(manifest={"task": {"protocol": "p", "arguments": {"judge": "chat"}}})
+    assert _are_scored_alike(first, SimpleNamespace(manifest={"task": task})) is alike

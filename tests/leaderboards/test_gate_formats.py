@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from harness.cli.main import build_parser, main
+from harness.errors import UsageError
 from harness.leaderboards.board import build
 from harness.leaderboards.gate import check
 from harness.leaderboards.gate_formats import annotations, junit, markdown
@@ -51,12 +52,21 @@ def test_the_badge_is_a_picture_or_what_shields_reads(pair, tmp_path, capsys):
     words = "".join(ElementTree.fromstring(picture.read_text()).itertext())
     assert words == "gatefailed, 1 of 1 task"
     plain = json.loads(data.read_text())
-    assert plain == {
-        "schemaVersion": 1, "label": "gate", "message": "failed, 1 of 1 task", "color": "d55e00"
-    }  # fmt: skip
-    assert main(["board", "check", *("--baseline", str(pair[0])), "--candidate", str(pair[0]),
-                 "--format", "badge"]) == 0  # fmt: skip
+    message = "failed, 1 of 1 task"
+    assert plain == {"schemaVersion": 1, "label": "gate", "message": message, "color": "d55e00"}
+    capsys.readouterr()
+    assert gate((pair[0], pair[0]), "--format", "badge") == 0
     assert json.loads(capsys.readouterr().out)["message"] == "passed, 1 task"
+
+
+@pytest.mark.parametrize(("name", "begins"), [("gate.SVG", "<svg"), ("gate.png", None)])
+def test_a_badge_is_of_the_form_that_its_file_names(pair, tmp_path, name, begins):
+    path = tmp_path / name
+    code = gate(pair, "--format", f"badge={path}")
+    if begins is None:
+        assert code == UsageError.exit_code and not path.exists()
+    else:
+        assert path.read_text().startswith(begins)
 
 
 def test_junit_counts_what_failed_and_is_well_formed(pair, make_run):

@@ -121,7 +121,7 @@ def test_answers_are_compared_by_sample_and_only_where_some_differ():
 def test_many_tasks_do_not_make_losses_that_are_not_significant_fail():
     a, b = clustered(np.random.default_rng(0), 12)
     got = compare((M,), a, b, name="m", resamples=1999)
-    assert limit(got, 0.0, tasks=20) > limit(got, 0.0) == pytest.approx(got.detectable)
+    assert limit(got, 0.0, tasks=20) > limit(got, 0.0) == pytest.approx(got.by_formula)
     assert false_alarms([(got, 0.0)] * 20) <= 0.05
 
 

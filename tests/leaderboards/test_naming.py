@@ -69,8 +69,8 @@ def names(*folders):
             },
         ),
         (
-            ["predictions(a b.jsonl)", "predictions(c.jsonl)"],
-            {"one(predictions(a b.jsonl))", "one(predictions(c.jsonl))"},
+            ["no SPEC (a b.jsonl)", "no SPEC (c.jsonl)"],
+            {"one(no SPEC (a b.jsonl))", "one(no SPEC (c.jsonl))"},
         ),
     ],
 )

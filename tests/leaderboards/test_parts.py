@@ -5,7 +5,9 @@ import json
 import pytest
 
 from harness.leaderboards.parts import badges, weights
+from harness.leaderboards.row import row
 from harness.models.backends.checkpoint import training_record
+from harness.record import Run
 
 DESCRIPTION = {
     "name": "visionreasoner",
@@ -43,6 +45,16 @@ def test_a_badge_is_of_a_part_that_decides_the_answers(task, wanted):
 )
 def test_of_a_task_without_a_card_the_forms_that_a_run_was_asked_for_count(asked, wanted):
     assert badges(DESCRIPTION, "a task without a card", asked) == wanted
+
+
+@pytest.mark.parametrize(
+    ("task", "wanted"), [("disc_seg", ("grabcut",)), ("disc_video", ("grabcut", "flow"))]
+)
+def test_a_run_without_responses_goes_by_the_forms_of_its_task(make_run, task, wanted):
+    parts = {"segmenter": {"name": "grabcut"}, "propagator": {"name": "flow"}}
+    model = {"spec": "m", "name": "m", "description": parts}
+    run = make_run("runs/a", task=task, model="m", changes={"manifest": {"model": model}})
+    assert row(Run.open(run)).badges == wanted
 
 
 def test_a_real_network_has_no_badge():

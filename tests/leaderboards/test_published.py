@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from harness import plugins
+from harness.errors import DataError
 from harness.leaderboards import board, gate
 from harness.leaderboards.board import build
 from harness.leaderboards.definitions import definitions, methods, read
@@ -438,7 +439,7 @@ def test_the_gate_reads_no_published_number(world, make_run, monkeypatch):
     monkeypatch.setattr("harness.leaderboards.published_results.FOLDER", world.data / "nowhere")
     _read.cache_clear()
     try:
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(DataError, match="CSV in UTF-8"):
             published_results("dr2seg")
         same = make_run("same")
         assert gate.check(same, same).is_passed

@@ -1,5 +1,6 @@
 """Numbers that a package prints in a CSV beside its boards are shown like those of harness."""
 
+import codecs
 import json
 import sys
 
@@ -41,14 +42,14 @@ def forget():
 def package(tmp_path, monkeypatch):
     """Install a package whose boards lie in a folder with these files."""
 
-    def install(**texts):
+    def install(body="Path(__file__).parent / 'zebra_boards'", **texts):
         folder = tmp_path / "zebra_boards"
         folder.mkdir()
         for name, text in texts.items():
-            (folder / name.replace("_", ".")).write_text(text)
+            data = text if isinstance(text, bytes) else text.encode()
+            (folder / name.replace("_", ".")).write_bytes(data)
         (tmp_path / "zebra_of_a_test.py").write_text(
-            "from pathlib import Path\n"
-            "def boards():\n    return Path(__file__).parent / 'zebra_boards'\n"
+            f"from pathlib import Path\ndef boards():\n    return {body}\n"
         )
         about = tmp_path / "zebra-1.0.dist-info"
         about.mkdir()
@@ -102,16 +103,31 @@ def test_a_board_of_the_package_has_them_in_its_cells(package):
     ("text", "expected"),
     [
         (LINES.replace("61.5", "61,5", 1), r"zebra\.csv, line 2"),
-        (LINES.replace("61.5", "high"), "line 2: expected a number, not 'high'"),
+        (LINES.replace("61.5", "high"), "line 2: expected a number.*found 'high'"),
         (LINES.replace("printed", "value"), "line 1: expected the column printed"),
-        (LINES.replace(",title", ",titel"), "line 2: expected no column titel"),
-        (LINES.replace("61.5,", "61.5,A,", 1), "line 2"),
+        (LINES.replace(",title", ",titel"), "line 1: .*found titel"),
+        (LINES.replace("61.5,", "61.5,A,", 1), "line 2: .*found 1 more"),
+        (LINES.replace("Zebra (", "Zébra (").encode("latin-1"), r"zebra\.csv: expected .*UTF-8"),
     ],
 )
 def test_a_file_that_is_not_in_the_form_is_named_with_its_line(package, text, expected):
     package(zebra_csv=text)
     with pytest.raises(DataError, match=expected):
         published.published_results("zebra")
+
+
+def test_a_file_that_a_spreadsheet_wrote_is_read(package):
+    package(zebra_csv=codecs.BOM_UTF8 + LINES.replace("\n", "\r\n").encode())
+    numbers = [(one.printed, one.title) for one in published.published_results("zebra")]
+    assert numbers == [("61.5", "Zebra (2026)"), ("60.1", "")]
+
+
+@pytest.mark.parametrize("returned", ["None", "'nowhere'", "1 / 0"])
+def test_a_package_that_has_no_folder_of_boards_is_named(package, returned):
+    package(body=returned)
+    for read in (published.papers, definitions):
+        with pytest.raises(DataError, match=r"board 'zebra'"):
+            read()
 
 
 def test_a_paper_of_harness_cannot_be_replaced(package):

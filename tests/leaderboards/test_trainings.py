@@ -14,9 +14,11 @@ from harness.leaderboards.board import build
 from harness.leaderboards.render import write
 from harness.leaderboards.render.links import link
 from harness.leaderboards.row import row
+from harness.leaderboards.site.trainings import trainings
 from harness.record import Run, finish
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, write_trainings
+from harness.trainer import CURVE
 
 HOSTILE = "<script>alert(1)</script>"
 NOTHING = Contamination(40, 0, 0, ())
@@ -267,3 +269,13 @@ def test_a_record_that_was_tampered_with_is_refused(make_run, plain):
     (run / "training.json").write_text(json.dumps(plain))
     with pytest.raises(StoreError, match=r"training\.json"):
         row(Run.open(run))
+
+
+@pytest.mark.parametrize("spoiled", [{"tasks": 5}, {"method": "x"}, {"tasks": [3]}, {"seed": {}}])
+def test_an_odd_training_is_left_out_of_a_site(make_run, tmp_path, spoiled):
+    folder = train(tmp_path / "t")
+    (folder / CURVE).write_text('{"step": 1, "reward": 0.5}\n')
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | spoiled))
+    named = [training["name"] for training in trainings([tmp_path], build([make_run("a")]))]
+    assert named in ([], ["t"])

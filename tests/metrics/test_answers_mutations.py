@@ -24,6 +24,7 @@ ORDER = (
     "boxes",
     "letters",
     "numerals",
+    "sums",
     "numbers",
     "choices",
     "numeric",
@@ -39,13 +40,14 @@ ORDER = (
 )
 ROOMS = {
     "scoring": "models.visionreasoner",
-    **dict.fromkeys(("letters", "numerals", "numbers"), "stated"),
+    **dict.fromkeys(("letters", "numerals", "sums", "numbers"), "stated"),
 }
 """Packages of modules that are not metrics."""
 ASKED = {
     "averages": ("vsi official totals", "spar totals", "worked"),
     "letters": ("worked",),
     "numerals": ("worked",),
+    "sums": ("worked",),
     "numbers": ("worked",),
     "choices": ("video_mme", "longvideobench", "longvideobench totals", "sti_bench", "worked"),
     "numeric": ("vsi official", "vsi lmms2026", "vsi numbers", "spar", "worked"),
@@ -142,7 +144,7 @@ MUTATIONS = {
     ),
     "only number: several": ("numbers", "len(totals) != 1:", "len(totals) > 1:"),
     "only number: any total": ("numbers", "if math.isclose(sum(parts), total)", "if True"),
-    "only number: any sum": ("numbers", 'if is_right else " NaN 0/0 = "', ""),
+    "only number: any sum": ("sums", "if is_right else WRONG", ""),
     "only number: exponent": ("numerals", r"|\^\{?\Z", ""),
     "interval: union for hull": (
         "intervals",

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from harness.models.backends.restored_weights import BLOCK, BLOCKS, fingerprint  # noqa: E402
+from harness.models.learning.loss import advantages  # noqa: E402
 from harness.models.learning.rows import ScoredRows  # noqa: E402
 from harness.models.test_time.methods import (  # noqa: E402
     GroupLoss,
@@ -121,3 +122,10 @@ def test_a_fingerprint_reads_the_whole_length_and_buffers():
     moved = fingerprint(network)
     network.mean += 1
     assert len({before, moved, fingerprint(network)}) == 3
+
+
+@pytest.mark.parametrize("scale", ["group", "batch", None])
+@pytest.mark.parametrize("scored", [0, 1])
+def test_rewards_without_another_to_compare_with_have_no_advantage(scale, scored):
+    rewards = torch.tensor([2.0] * scored + [torch.nan] * (4 - scored))
+    assert advantages(rewards, 2, scale_rewards=scale).tolist() == [0.0] * 4

@@ -1,6 +1,7 @@
 """What segments and propagates where nothing was chosen: the paper's, or nothing."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,38 @@ def test_a_run_whose_masks_nobody_was_chosen_for_is_refused_with_both_ways(
     for word in (*words, "propagator=flow" if task == "mevis" else "segmenter=grabcut"):
         assert word in said, said
     assert not list(tmp_path.glob("runs/*"))
+
+
+QWEN = "checkpoint=pocket,max_new_tokens=8"
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "offered"),
+    [
+        (f"qwen_vl({QWEN})", "reason_seg", [f"qwen_vl(segmenter=grabcut,propagator=flow,{QWEN})"]),
+        (
+            "visionreasoner(checkpoint=pocket,segmenter=box)",
+            "mevis",
+            ["visionreasoner(propagator=flow,checkpoint=pocket,segmenter=box)"],
+        ),
+        ("vote(base=qwen_vl(checkpoint=pocket))", "reason_seg", []),  # its base takes them
+    ],
+)
+def test_a_command_with_classical_parts_is_offered_where_the_model_takes_them(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    model: str,
+    task: str,
+    offered: list[str],
+) -> None:
+    assert run(tmp_path, model, task) == 2
+    said = "".join(capsys.readouterr()).replace("\n", " ")
+    assert shlex.split(said.partition("Without weights: --model ")[2]) == offered
+
+
+def test_the_offered_command_runs(tmp_path: Path) -> None:
+    parts = "segmenter=grabcut,propagator=flow"
+    assert run(tmp_path, f"qwen_vl({parts},{QWEN})", "reason_seg") in (0, 1)
 
 
 def test_the_papers_part_is_the_default_where_it_is_here(hub: Path, tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ def test_a_text_without_a_place_for_the_question_is_refused(prompt):
 def test_a_prompt_of_a_file_is_in_the_spec_by_its_words(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text(TEXT + "\n")
+    (spec,) = requested_models([f"tent(base=qwen_vl({PARTS},prompt=none))"], tell=False)
+    assert spec.arguments["base"].arguments["prompt"] is None
     (spec,) = requested_models([f"tent(base=qwen_vl({PARTS},prompt=file:{path}))"], tell=False)
     assert spec.arguments["base"].arguments["prompt"] == TEXT
     assert parse(str(spec)) == spec
@@ -97,6 +99,23 @@ def test_a_prompt_of_a_file_is_in_the_spec_by_its_words(tmp_path):
     path.write_bytes(b"\xff\xfe{question}")
     with pytest.raises(UsageError, match="mine"):
         requested_models([f"qwen_vl({PARTS},prompt=file:{path})"], tell=False)
+
+
+def test_a_training_records_its_models_without_files_and_presets(shapes, tmp_path, monkeypatch):
+    """Its checkpoint is evaluated elsewhere, where neither is."""
+    path, seen = tmp_path / "mine.txt", {}
+    path.write_text(TEXT)
+
+    def trained(trainer, tasks, model, out, options):
+        seen.update(model=model, eval_model=options.eval_model)
+        raise UsageError("no more is looked at")
+
+    monkeypatch.setattr("harness.cli.train.run_training", trained)
+    given = ["--model", f"qwen_vl({PARTS},prompt=file:{path})", "--train-tasks", "reason_seg"]
+    given += ["--eval-model", "qwen2.5-vl-7b(checkpoint={checkpoint})", "--data", str(shapes)]
+    assert main(["train", "--method", "sft", *given, "--out", str(tmp_path / "out")]) == 2
+    assert seen["model"].arguments["prompt"] == TEXT
+    assert seen["eval_model"].startswith("qwen_vl(checkpoint={checkpoint},prompt=visionreasoner,")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -87,6 +87,17 @@ def test_places_that_are_spelt_are_read_or_a_failure(name):
             assert read in (None, READING.in_image(model, meant, form)), (text, read)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_yes_and_no_are_read_or_a_failure(ask, name):
+    model = MODELS[name]
+    if FORM.CHOICE not in model.forms:
+        return
+    query = ask(FORM.CHOICE, options=("Yes", "No"))
+    for text, meant in SPELLINGS.YES_NO.items():
+        answer = model.read(query, [text]).answer
+        assert answer is None or {"A": "yes", "B": "no"}[answer.choice] == meant, text
+
+
 def test_strict_readers_read_the_value_or_nothing():
     for text, meant in SPELLINGS.NUMBERS.items():
         assert only_number(text) in (None, meant), text

@@ -105,3 +105,15 @@ def test_the_record_names_the_files_content(replayed):
     output = made.describe()
     assert output["predictions"] == 1
     assert output["content"] != replayed({"id": "one", "answer": 4}).describe()["content"]
+
+
+def test_numbers_of_another_unit_are_refused_until_it_is_stated(tmp_path, ask):
+    file = tmp_path / "gemini.jsonl"
+    file.write_text('{"id": "one", "boxes": [[500, 250, 1000, 750]]}\n')
+    query = ask(FORM.BOXES, name="one")
+    with pytest.raises(DataError, match="normalized_1000_yx"):
+        plugins.build("models", parse_spec(f'replay(file="{file}")')).predict([query])
+    stated = f'replay(file="{file}",coordinates=normalized_1000_yx)'
+    (found,) = plugins.build("models", parse_spec(stated)).predict([query])
+    width, height = query.size
+    assert found.answer.boxes == (Box(width / 4, height / 2, width * 3 / 4, height),)

@@ -85,6 +85,16 @@ def test_what_follows_a_failed_stage_is_not_run(play):
     assert outcomes["b"].reason == "a failed"
 
 
+def test_a_stage_of_two_is_given_up_while_the_first_still_runs(play, tmp_path):
+    outcomes = play(
+        stage("slow", "only", str(tmp_path / "held")),
+        stage("broken", "fail", "broken"),
+        stage("both", "say", "both", after=("slow", "broken")),
+    )
+    assert outcomes["slow"].code == 0
+    assert (outcomes["both"].code, outcomes["both"].reason) == (None, "broken failed")
+
+
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_processes_of_a_stage_know_their_ranks(play, tmp_path, at_once):
     play(stage("a", "rank", str(tmp_path), processes=2), at_once=at_once)

@@ -116,3 +116,14 @@ def named_checkpoints() -> dict[str, str]:
 def test_every_checkpoint_that_is_named_anywhere_has_a_stand_in_or_a_reason() -> None:
     known = {*standins.names(), *standins.refusals()}
     assert {name: place for name, place in named_checkpoints().items() if name not in known} == {}
+
+
+def test_a_checkout_of_sam2_whose_distribution_has_another_name_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sam2").mkdir()
+    (tmp_path / "sam2" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(standins, "installed_version", {"torch": "2"}.get)
+    versions = standins._versions.__wrapped__()
+    assert (versions["torch"], versions["sam2"]) == ("2", "unknown")

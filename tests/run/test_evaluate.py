@@ -30,6 +30,7 @@ from harness.run.score import Submission, rescore, score_file
 from harness.run.worker_pool import WorkerStartFailed
 from harness.scores import Mean
 from harness.spec import parse
+from harness.store.checksums import changed_files
 from harness.store.journal import Journal
 from harness.store.lease import lease
 
@@ -363,6 +364,23 @@ def test_a_finished_run_gets_further_metrics_and_keeps_those_it_has(dots, tmp_pa
     assert run(dots, tmp_path / "a").results == more
     fresh = evaluate(further, parse("dot_finder"), tmp_path / "b", Options()).results
     assert fresh == more
+
+
+@pytest.mark.parametrize("metrics", [(), ("reasoning_tokens",)])
+def test_a_finished_run_that_is_repeated_records_the_code_that_repeated_it(
+    dots, tmp_path, monkeypatch, metrics
+):
+    before = TaskSource("dots", dots, metrics).build()
+    done = evaluate(before, parse("dot_finder"), tmp_path / "a", Options()).results
+    monkeypatch.setattr("harness.provenance._own_revision", lambda: ("f" * 40, False))
+    again = run(dots, tmp_path / "a")
+    assert again.manifest["resumed_at"] == ["f" * 40]
+    assert (again.results, changed_files(again.folder)) == (done, {})
+    if metrics:  # scores that would be kept are those that were written
+        scores = again.folder / "scores.jsonl"
+        scores.write_text(scores.read_text().replace("}", "} ", 1))
+        with pytest.raises(ResumeMismatch, match=r"scores\.jsonl"):
+            run(dots, tmp_path / "a")
 
 
 def test_a_scorer_that_fails_does_not_stop_the_predictions(dots, tmp_path, monkeypatch):

@@ -335,7 +335,8 @@ def swaps_of_units(modules: Modules) -> Iterator[str]:
         ends = (found[0] - reach, found[0] + reach)
         yield from differ(f"interval of {name}", got.interval, ends)
         size = (2.01505 + 0.91954) * error  # t, 5 degrees
-        yield from differ(f"detectable {name}", got.detectable, size, within=1e-5)
+        yield from differ(f"by formula {name}", got.by_formula, size, within=1e-5)
+        yield from differ(f"detectable {name}", got.detectable, None)  # six groups
     for seed in range(3):
         few = modules.paired.compare(METRICS, a, b, name="giou", resamples=6, seed=seed)
         hits = few.p_value * 7
@@ -442,7 +443,12 @@ def pairs_of_corpora(modules: Modules) -> Iterator[str]:
         ends = (difference - reach, difference + reach)
         yield from differ(f"interval of {name}", got.interval, ends, within=1e-5)
         size = (3.18245 + 0.97847) * error
-        yield from differ(f"detectable {name}", got.detectable, size, within=1e-5)
+        yield from differ(f"by formula {name}", got.by_formula, size, within=1e-5)
+        size = got.detectable / error  # in standard errors, whose quotient by the true one is u
+        u = math.sqrt(8 / (3 * math.pi))
+        spread = math.sqrt(1 + (size**2 + 3.18245**2) * (1 - u**2))
+        beyond = (size - 3.18245) * u / spread
+        yield from differ(f"power of {name}", beyond, 0.84162, within=1e-4)
         if (got.p_value < 0.05) != (abs(difference) > reach) or got.method != "jackknife":
             yield f"p of {name}: {got.p_value} by the {got.method}"
     same = modules.paired.compare(METRICS, a, a, name="length")

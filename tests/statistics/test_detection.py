@@ -9,6 +9,8 @@ import pytest
 from harness.scores import Mean, Metric, UnitScore
 from harness.statistics.detection import RightAnswers, shown, shown_exactly
 from harness.statistics.paired import compare
+from harness.statistics.power import errors_to_show
+from harness.statistics.quantiles import half_width
 
 ACCURACY = (Metric("accuracy"),)
 
@@ -112,6 +114,55 @@ def test_what_is_no_share_of_answers_has_the_formula():
     units = answers([0.5, 1.0, 0.0, 1.0])
     assert RightAnswers.of(units, units, "accuracy") is None
     assert RightAnswers.of(answers([1, 0]), answers([1, 0]), "other") is None
+
+
+@pytest.mark.parametrize("groups", [8, 12, 24, 48, 96, 500])
+@pytest.mark.parametrize("level", [0.95, 0.99])
+def test_errors_to_show_are_shown_four_times_of_five_where_both_errors_are_estimates(groups, level):
+    random, degrees = np.random.default_rng(groups), groups - 1
+    size = errors_to_show(level=level, degrees=degrees)
+    noise = random.normal(size=200_000)
+    named, tested = np.sqrt(random.chisquare(degrees, (2, noise.size)) / degrees)
+    shown = noise + size * named > half_width(level, degrees=degrees) * tested
+    assert shown.mean() == pytest.approx(0.8, abs=0.015)
+
+
+def test_of_few_answers_and_groups_no_loss_is_named():
+    random = np.random.default_rng(4)
+    for count, values in ((23, random.random((2, 23)) > 0.4), (7, random.random((2, 7)))):
+        a, b = map(answers, values)
+        got = compare(ACCURACY, a, b, name="accuracy", resamples=200)
+        assert got.detectable is None and got.by_formula > 0
+        assert got.verdict().endswith(f"{count} samples are too few to say what they would show")
+
+
+def ious(random, base):
+    """IoUs of objects that are as difficult as `base` says."""
+    return random.beta(3 * base + 0.05, 3 * (1 - base) + 0.05)
+
+
+def noisy(random, base):
+    return base + random.normal(0, 0.2, base.size)
+
+
+def skew(random, base):
+    return base - random.exponential(0.2, base.size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [12, 24, 48, 96])
+@pytest.mark.parametrize("scores", [ious, noisy, skew])
+def test_four_of_five_detectable_losses_of_other_scores_are_shown(groups, scores):
+    """Models of equal scores; then one loses just that much in every group."""
+    random, hits = np.random.default_rng(groups), []
+    for trial in range(1500):
+        base = random.beta(2, 2, groups)
+        a, b, again = (scores(random, base) for _ in range(3))
+        size = compare(ACCURACY, answers(a), answers(b), name="accuracy", seed=trial).detectable
+        after = answers(again - size)
+        hits.append(compare(ACCURACY, answers(a), after, name="accuracy", seed=trial).is_worse)
+    # 4 points with few groups, else 2, and two standard errors
+    assert np.mean(hits) == pytest.approx(0.8, abs=0.06 if groups < 60 else 0.04)
 
 
 @pytest.mark.slow

@@ -266,6 +266,21 @@ def test_declared_forms_are_held_as_in_an_evaluation(build, shapes, reader):
         list(verify(build(QA, shapes), replace(reader, words=Fewer())))
 
 
+def test_the_forms_of_a_task_are_those_that_its_questions_ask_for(build, shapes):
+    task = replace(build(STILL, shapes), forms=(AnswerForm.CHOICE,))
+    with pytest.raises(DataError, match=r"forms of task reason_seg.*mask.*choice"):
+        list(verify(task, None))
+
+
+def test_ground_truth_of_another_form_than_asked_is_a_miss_with_the_reason(build, shapes):
+    task = build(STILL, shapes)
+    forms = (AnswerForm.CHOICE,)
+    samples = [replace(one, query=replace(one.query, forms=forms)) for one in task.samples()]
+    (check,) = verify(replace(task, forms=forms, samples=lambda: samples), None)
+    assert not check.is_passed
+    assert any("no choice in the answer" in reason for reason in check.reasons)
+
+
 def test_a_fault_of_the_model_names_it_and_the_sample(build, shapes, reader):
     with pytest.raises(ModelError, match=r"PromptedModel on qa_.*TypeError"):
         list(verify(build(QA, shapes), replace(reader, words=Breaks())))

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.errors import ModelError, UsageError  # noqa: E402
+from harness.errors import UsageError  # noqa: E402
 from harness.trainers.grpo.ema import LEAST_STD, RewardMoments, ema_advantages  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 
@@ -57,8 +57,18 @@ def test_a_decay_above_one_is_refused():
         Settings(ema_decay=1.5)
 
 
-def test_a_rollout_without_a_reward_is_refused_and_changes_no_average():
-    moments = RewardMoments(0.9)
-    with pytest.raises(ModelError, match=r"ema_decay=0\.9"):
-        found(moments, ["mask"], 0.0, float("nan"))
-    assert moments.moments == {}
+def test_a_rollout_without_a_reward_counts_in_nothing():
+    moments, none = RewardMoments(0.999), float("nan")
+    # 0, 0 and 1 count: mean 1/3, of squares 1/3, variance 2/9.
+    gains = found(moments, ["mask", "mask", "choice"], 0.0, none, 0.0, 1.0, none, none)
+    whole = 0.5 / sqrt(2 / 9)
+    assert gains == pytest.approx([0, 0, -whole, whole, 0, 0], abs=1e-5)
+    assert list(moments.moments) == ["mask"], "of a form without any reward nothing is known"
+
+
+def test_a_group_far_outside_is_scaled_by_the_rewards_that_it_has():
+    moments, none = RewardMoments(0.999), float("nan")
+    found(moments, ["mask"], 1.0, 1.0)
+    rewards = torch.tensor([0.0, 1.0, none])
+    gains = ema_advantages(rewards, 3, tasks=["mask"], moments=moments).tolist()
+    assert gains == pytest.approx([-1, 1, 0], abs=1e-5)

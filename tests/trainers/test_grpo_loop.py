@@ -30,15 +30,7 @@ from harness.models.rollout import Part, Turn  # noqa: E402
 from harness.models.visionreasoner.grammar import VisionReasoner  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
-from harness.types import (  # noqa: E402
-    Answer,
-    AnswerForm,
-    Box,
-    Query,
-    Sample,
-    Target,
-    query_id,
-)
+from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id  # noqa: E402
 
 ensure_torchvision()
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,8 +17,10 @@ from harness.models.backends.positions import (
     saved_positions,
 )
 from harness.run.batching import samples_of
-from harness.spec import parse
+from harness.run.train import TrainingOptions, train
+from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
+from harness.trainers.dr2seg.second_pass import LONGEST
 from harness.trainers.grpo import examples as grpo
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
@@ -52,6 +55,14 @@ def config(**text):
             131072,
         ),
         ({"max_position_embeddings": 2048, "rope_parameters": {"mrope_section": [1]}}, 2048),
+        # Without a factor of its own, it is the ratio of both numbers.
+        (
+            {
+                "max_position_embeddings": 163840,
+                "rope_scaling": {"factor": None, "original_max_position_embeddings": 4096},
+            },
+            163840,
+        ),
     ],
 )
 def test_positions_are_those_stated_or_reached_by_scaling(text, expected):
@@ -117,6 +128,58 @@ def test_a_prompt_whose_longest_rollout_does_not_fit_is_left_out_by_name(
     assert {one.why for one in dropped} == {"beyond the network's positions"}
     (note,) = told.notes
     assert dropped[0].sample in note and f"{lengths[-1]} tokens of prompt and up to 8" in note
+
+
+def test_a_second_prompt_with_its_longest_description_has_to_fit_too(
+    limited, tiny_qwen, task, told, tmp_path
+):
+    """The first prompt fits by far; the description is in the question's place."""
+    run = TrainingRun(out=tmp_path, tasks=(task,), progress=told)
+
+    def prepared(spec, **second):
+        method = plugins.build("trainers", Spec("dr2seg", {"max_completion_length": 8, **second}))
+        model = method.with_prompt(plugins.build("models", parse(spec)))
+        processor = model.chat.processor
+        kept, dropped = grpo.prepare_examples(method.bound(model), model, processor, run)
+        lengths = [encode_prompt(processor, one.request)["input_ids"].shape[1] for one in kept]
+        return lengths, [one.why for one in dropped].count("beyond the network's positions")
+
+    lengths, _ = prepared(f"qwen_vl(checkpoint={tiny_qwen})")
+    assert prepared(limited(max(lengths) + LONGEST + 8)) == (lengths, 0)
+    less = limited(max(lengths) + LONGEST + 7)
+    assert prepared(less) == (
+        [one for one in lengths if one < max(lengths)],
+        lengths.count(max(lengths)),
+    )
+    assert any("beyond the network's positions" in note for note in told.notes)
+    assert prepared(less, r_desc=False, r_len=False) == (lengths, 0), "there is no second pass"
+
+
+def test_a_second_prompt_that_is_longer_than_was_said_ends_the_training_by_name(
+    limited, tiny_qwen, task, told, tmp_path
+):
+    def second(sample, rollout):
+        (request,) = plugins.build("models", parse(spec)).requests(
+            replace(sample.query, text="far " * 200)
+        )
+        return replace(request, max_new_tokens=2)
+
+    def reward(group):
+        return [{"total": 0.0}] * len(group.rollouts)
+
+    lengths = prompts(f"qwen_vl(checkpoint={tiny_qwen})", task)
+    spec = limited(lengths[-1] + 8)
+    settings = Settings(
+        num_generations=2,
+        generation_batch_size=2,
+        per_device_train_batch_size=2,
+        max_completion_length=8,
+        max_steps=1,
+        report_to=None,
+    )
+    method = GrpoTrainer(name="x", settings=settings, reward=reward, second=second)
+    with pytest.raises(ModelError, match=r"second pass of x, sample .*tokens of prompt"):
+        train(method, [task], parse(spec), tmp_path / "out", TrainingOptions(progress=told))
 
 
 def test_an_example_that_does_not_fit_is_left_out_of_fine_tuning(

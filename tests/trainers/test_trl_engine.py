@@ -27,7 +27,7 @@ from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.task import Task  # noqa: E402
 from harness.tasks.training.scoring import ANSWERS  # noqa: E402
-from harness.trainers.grpo import trl_engine  # noqa: E402
+from harness.trainers.grpo import trl_engine, trl_steps  # noqa: E402
 from harness.trainers.grpo.loop import GrpoLearner  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
@@ -305,20 +305,6 @@ def test_a_prompt_that_trl_would_make_otherwise_is_refused(trained, monkeypatch,
         trained("trl", method={"request": request})
 
 
-def test_a_training_that_is_stopped_begins_again(trained, tmp_path, told, died):
-    whole = trained("trl")
-    again = tmp_path / "again"
-    (tmp_path / "trl").rename(again)
-    told.dies_at = 2
-    with pytest.raises(died):
-        trained("trl")
-    assert not (tmp_path / "trl" / "checkpoint").exists()
-    told.dies_at = None
-    second = trained("trl")
-    assert second.curve == whole.curve and second.rollouts == whole.rollouts
-    assert any("starts again at step 0" in note for note in told.notes)
-
-
 def test_weights_that_break_leave_no_checkpoint(trained, tmp_path):
     with pytest.raises(ModelError, match="nan"):
         trained("trl", learning_rate=1e30, max_grad_norm=0.0)
@@ -335,8 +321,8 @@ def test_weights_that_break_leave_no_checkpoint(trained, tmp_path):
 )
 def test_a_step_that_is_not_finite_is_the_last(logs, weight, said):
     settings = Settings(**SETTINGS, engine="trl")
-    rewards = SimpleNamespace(settings=settings, samples=["set one"], numbers={})
-    watch = trl_engine.Watch(None, rewards, None, None, total=3, samples=3)
+    rewards = SimpleNamespace(settings=settings, sample_names=["set one"], numbers={})
+    watch = trl_steps.Watch(None, rewards, None, None, total=3, epoch_size=3)
     network = torch.nn.Linear(1, 1, bias=False)
     network.weight.data.fill_(weight)
     with pytest.raises(UnstableTraining, match=said):
@@ -351,3 +337,32 @@ def test_rollouts_without_a_reward_count_in_nothing_for_trl_too(both):
     for name in ("loss", "grad_norm", "reward", "reward_std"):
         assert ours.curve[0][name] == pytest.approx(theirs.curve[0][name], rel=1e-4, abs=1e-6)
     assert ours.curve[0]["reward"] == 2.0
+
+
+def test_a_reward_that_fails_costs_its_sample_by_trl_too(both, told):
+    def reward(group):
+        if group.sample.id == "wide":
+            raise KeyError("bbox")
+        return [{"total": float(place)} for place in range(4)]
+
+    ours, theirs = both(method={"reward": reward}, reward="method", reward_errors="drop")
+    for name in ("loss", "grad_norm", "reward", "frac_reward_errors"):
+        for one, other in zip(ours.curve, theirs.curve, strict=True):
+            assert one[name] == pytest.approx(other[name], rel=2e-3, abs=2e-6), name
+    assert {row["frac_reward_errors"] for row in ours.curve} == {0.0, 0.5}
+
+
+def test_seconds_have_the_shares_of_their_parts(trained, told, monkeypatch):
+    seen = []
+    monkeypatch.setattr(told, "step", lambda done, numbers: seen.append(numbers))
+    trained("trl", num_iterations=2, max_steps=4)
+    steps = [numbers for numbers in seen if "loss" in numbers]
+    assert [{"timing_s/generation", "timing_s/reward"} <= one.keys() for one in steps] == [
+        True,
+        False,
+        True,
+        False,
+    ], "the second step on a round writes nothing"
+    for numbers in steps:
+        parts = [value for name, value in numbers.items() if name.startswith("timing_s/")]
+        assert min(parts) > 0 and 0.9 * numbers["step_time"] < sum(parts) <= numbers["step_time"]

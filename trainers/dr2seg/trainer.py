@@ -37,7 +37,12 @@ class DR2SegTrainer(GrpoTrainer):
             longest=reward.longest_description,
         )
         needed = reward.r_desc or reward.r_len
-        return replace(self, reward=reward, second=again if needed else None)
+        return replace(
+            self,
+            reward=reward,
+            second=again if needed else None,
+            second_tokens=reward.longest_description,  # in the place of the question
+        )
 
 
 @with_options(DR2SegReward, Settings, without=("accuracy",), beta=1e-2, entropy_coef=1e-3)

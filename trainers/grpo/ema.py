@@ -8,14 +8,13 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import isnan, sqrt
 from pathlib import Path
 from statistics import fmean
 
 import torch
 from torch import Tensor
 
-from harness.errors import ModelError
 from harness.models.learning.loss import advantages
 
 FILE = "reward_moments.json"
@@ -33,11 +32,17 @@ class RewardMoments:
     moments: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def update(self, rewards: Sequence[float], tasks: Sequence[str]) -> None:
-        """Add the rewards of a round; groups side by side; `tasks` has one name a group."""
+        """Add the rewards of a round; groups side by side; `tasks` has one name a group.
+
+        A reward of NaN does not count.
+        """
         by_task, size = defaultdict[str, list[float]](list), len(rewards) // len(tasks)
         for place, task in enumerate(tasks):
-            by_task[task] += rewards[place * size : (place + 1) * size]
+            own = rewards[place * size : (place + 1) * size]
+            by_task[task] += [reward for reward in own if not isnan(reward)]
         for task, several in by_task.items():
+            if not several:
+                continue
             new = fmean(several), fmean(one * one for one in several)
             old = self.moments.get(task, new)
             first, second = (
@@ -48,7 +53,7 @@ class RewardMoments:
 
     def std(self, task: str) -> float:
         """Return the standard deviation of a task's rewards, at least 0.001."""
-        first, second = self.moments[task]
+        first, second = self.moments.get(task, (0.0, 0.0))
         return max(sqrt(max(second - first * first, 0.0)), LEAST_STD)
 
     def save(self, folder: Path) -> None:
@@ -66,24 +71,19 @@ def ema_advantages(
 ) -> Tensor:
     """Return advantages of rollouts (B), groups side by side, and update the averages before.
 
-    Exactly 0 where all of a group earn the same, as of `advantages`.
+    Exactly 0 where all of a group earn the same, and of a rollout without a reward (NaN), which
+    counts in nothing, as of `advantages`.
 
     Args:
         rewards: Reward of each rollout (B), of the whole round.
         num_generations: Rollouts of a group.
         tasks: Name of each group's task.
         moments: The averages so far.
-
-    Raises:
-        ModelError: a rollout has no reward (NaN), and an average would be lost.
     """
-    if rewards.isnan().any():
-        raise ModelError(
-            f"ema_decay={moments.decay}", expected="a total for each rollout", found="None"
-        )
     moments.update(rewards.tolist(), tasks)
     centred = advantages(rewards, num_generations, scale_rewards=None).view(-1, num_generations)
     stds = torch.tensor([moments.std(task) for task in tasks])[:, None]
     scaled = centred / (stds + EPSILON)
-    own = centred / (rewards.view_as(centred).std(dim=1, correction=0)[:, None] + EPSILON)
+    scored = (~rewards.isnan()).view_as(centred).sum(dim=1, keepdim=True).clamp(min=1)
+    own = centred / ((centred.square().sum(dim=1, keepdim=True) / scored).sqrt() + EPSILON)
     return torch.where((scaled.abs() > MOST).any(dim=1, keepdim=True), own, scaled).view(-1)

@@ -82,8 +82,9 @@ def prepare_examples(
 
     def length(example: Example) -> tuple[int, int, int]:
         prompt = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
-        return prompt, example.request.max_new_tokens, prompt
+        return prompt + further, example.request.max_new_tokens, prompt
 
+    further = 0 if method.second is None else method.second_tokens
     made, longest = make_examples(method, model, run), method.settings.max_prompt_length
     assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
     positions = saved_positions(model.chat.folder)

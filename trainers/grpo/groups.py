@@ -40,6 +40,8 @@ class Written:
     drafts: Sequence[Draft]
     group: Group
     rewards: Sequence[RewardComponents]
+    fault: str = ""
+    """Why its reward failed; see `reward_errors`."""
 
     @property
     def is_dead(self) -> bool:

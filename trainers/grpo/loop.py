@@ -16,6 +16,7 @@ from torch import Tensor
 from harness.errors import HarnessError, ModelError
 from harness.model import Conversation
 from harness.models.backends.continuous_batching import supports_continuous_batching
+from harness.models.backends.positions import beyond, positions_of
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning.loss import advantages, divergence, grpo_loss
@@ -30,8 +31,9 @@ from harness.trainers.grpo.groups import Batch, Draft, RewardedRound, Written
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.prompts import PromptOrder
 from harness.trainers.grpo.rewards import (
+    failed_rewards,
     refuse_losses,
-    reward_group,
+    reward_or_drop,
     statistics_of,
     summary_of,
 )
@@ -42,7 +44,7 @@ from harness.trainers.network import media_tokens
 from harness.trainers.policy import Policy, frozen_policy, zero_stage
 from harness.trainers.rows import completed, encoded_each, padded, shared_prompts
 from harness.trainers.session import gather
-from harness.trainers.stopwatch import GENERATION, REWARD
+from harness.trainers.stopwatch import GENERATION, REWARD, UPDATE
 
 
 class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
@@ -144,12 +146,14 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         gains = all_gains[self.accelerator.process_index * len(drafts) :][: len(drafts)]
         each = self.settings.per_device_train_batch_size
         parts = [slice(at, at + each) for at in range(0, len(drafts), each)]
+        with self.stopwatch.part(UPDATE):
+            batches = [self._batch(drafts[part], gains[part]) for part in parts]
         made = RewardedRound(
             groups=[one.group for one in learned],
             prompts=[one.drafts[0].example.request.text for one in learned],
             rewards=[one.rewards for one in learned],
             advantages=gains.tolist(),
-            batches=[self._batch(drafts[part], gains[part]) for part in parts],
+            batches=batches,
             samples=[[one.example.name for one in drafts[part]] for part in parts],
             tokens=sum(gather([sum(map(sum, map(self.learned_tokens, drafts)))])),
             numbers={
@@ -163,6 +167,9 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             compared = [(one.old, one.drawn, one.mask, one.ratio) for one in made.batches]
             made.numbers.update(sampling_numbers(compared))  # type: ignore[arg-type]
         self.log(number, made)
+        if self.settings.reward_errors == "drop":
+            faults, note = gather([one.fault for one in written]), self.run.progress.note
+            made.numbers.update(failed_rewards(faults, number=number, note=note))
         limit, rollouts = self.settings.infrastructure_limit, len(merged[f"rewards/{TOTAL}"])
         refuse_losses(reasons, limit=limit, rollouts=rollouts, number=number)
         return made
@@ -171,7 +178,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Write and reward this process's groups; `before` are those that a round has already."""
         first = before * self.accelerator.num_processes
         first += self.accelerator.process_index * len(examples)
-        prompts = encoded_each(self.chat.processor, [one.request for one in examples])
+        with self.stopwatch.part(GENERATION):
+            prompts = encoded_each(self.chat.processor, [one.request for one in examples])
         several = [
             [
                 Draft(example=one, prompt=prompt, key=rollout_key(key, place))
@@ -186,8 +194,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         with self.stopwatch.part(REWARD):
             rewards = self._rewards(groups, several)
         return [
-            Written(drafts=some, group=group, rewards=own)
-            for some, group, own in zip(several, groups, rewards, strict=True)
+            Written(drafts=some, group=group, rewards=own, fault=fault)
+            for some, group, (own, fault) in zip(several, groups, rewards, strict=True)
         ]
 
     def _replace_dead(self, prompts: PromptOrder, written: list[Written], number: int) -> None:
@@ -206,13 +214,13 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
 
     def _rewards(
         self, groups: Sequence[Group], several: Sequence[Sequence[Draft]]
-    ) -> list[list[RewardComponents]]:
-        """Return the rewards of groups; ModelError in every process if one of them fails."""
+    ) -> list[tuple[list[RewardComponents], str]]:
+        """Return `reward_or_drop` of groups; an error of one process is raised in all of them."""
         rewards, fault = [], None
         try:
             for group, drafts in zip(groups, several, strict=True):
                 keys = [draft.key for draft in drafts]
-                rewards.append(reward_group(self.method, group, keys, seed=self.seed))
+                rewards.append(reward_or_drop(self.method, group, keys, seed=self.seed))
         except HarnessError as error:
             fault = error
         if faults := [one for one in gather([fault]) if one is not None]:
@@ -266,6 +274,15 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             heat = method.second_temperature
             request = replace(request, key=f"{draft.key}/second", temperature=heat)
             (response,) = yield (request,)
+            positions = positions_of(self.network.config)
+            if why := beyond(response.prompt_tokens, request.max_new_tokens, positions):
+                raise ModelError(
+                    f"second pass of {method.name}, sample {sample.id}",
+                    expected="a prompt and a response within the network's positions",
+                    found=why,
+                    fix="Lower max_completion_length, or give the method second_tokens, by which "
+                    "such samples are left out before.",
+                )
             text = f"{request.prefix}{self.chat.decode(response.tokens)}"
             draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft

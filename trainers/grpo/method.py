@@ -56,7 +56,8 @@ Reward: TypeAlias = Callable[[Group], list[RewardComponents]]
 """Scores the rollouts of a group, in order, by a pure function of the whole group.
 
 It never raises on what a network wrote: a malformed response is worth what the method's paper
-says. What it raises is a fault of the method, and ends the training.
+says. What it raises is a fault of the method, and ends the training, unless `reward_errors` says
+otherwise.
 """
 SecondPass: TypeAlias = Callable[[Sample, Rollout], ChatRequest]
 """Words the second request that a rollout leads to (DR2Seg: with its description).
@@ -96,6 +97,8 @@ class GrpoMethod(Trainer):
     """Answers the policy's turns, for rollouts of several."""
     second: SecondPass | None = None
     """Words the second request that each rollout leads to."""
+    second_tokens: int = 0
+    """Most tokens that a second prompt has beyond the first."""
     second_temperature: float | None = None
     """Temperature of its response; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)

@@ -38,11 +38,11 @@ class Settings(TrainingSettings):
         "alarms",
         "log_completions",
     )
+    FREE = (*TrainingSettings.FREE, "reward_errors")
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
     engine: Literal["harness", "trl"] = "harness"
-    """`trl`: rollouts and steps by TRL's own trainer: one turn, images, one process; nothing to go
-    on from if it is stopped."""
+    """`trl`: rollouts and steps by TRL's own trainer: one turn, images, one process."""
     num_generations: int = 8
     """Number of rollouts of a prompt."""
     generation_batch_size: int = 128
@@ -108,6 +108,9 @@ class Settings(TrainingSettings):
     infrastructure_limit: float = 0.05
     """Share of a round's rollouts that nodes, sandboxes, servers and judges may lose; above it the
     training stops before it learns from them."""
+    reward_errors: Literal["stop", "drop"] = "stop"
+    """A reward that raises, or gives no finite number, ends the training with a saved state; or its
+    sample is left out of the round, noted, and counted as `frac_reward_errors`."""
     alarms: OnAlarm = "note"
     """What is done where a training goes nowhere: nothing, a note, or `stop` with a saved state."""
     log_completions: bool = False

@@ -4,48 +4,40 @@
 
 TRL is given prompts in our order, whole groups at a time, so that both engines learn from the same
 prompts in the same step. Only arguments that TRL documents are used, which releases 1.12 to 1.16
-have; 1.12 and 1.13 end responses at the tokenizer's end token alone. It keeps no state: a training
-that was stopped begins again.
+have; 1.12 and 1.13 end responses at the tokenizer's end token alone. States are TRL's checkpoints,
+each taken to where ours lie once it is whole.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from math import ceil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
-from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState
+from transformers import PrinterCallback
 
 from harness.errors import UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import messages_of
 from harness.models.backends.loading import no_bars
-from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
-from harness.models.learning.loss import advantages
 from harness.models.pipeline import PromptedModel
 from harness.plugins import plugin_errors
 from harness.trainer import Curve, TrainingRun
-from harness.trainers import guards
 from harness.trainers import network as networks
 from harness.trainers.checkpoints import KeptCheckpoints
 from harness.trainers.grpo.examples import Example, prepare_examples
-from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
+from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.grpo.rewards import (
     ROLLOUTS,
-    log_rollouts,
-    refuse_losses,
-    reward_group,
-    statistics_of,
-    summary_of,
 )
-from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trl_rewards import Rewards
+from harness.trainers.grpo.trl_steps import Watch
 from harness.trainers.grpo.vllm import images_of
 from harness.trainers.learner import sample_order
 from harness.trainers.policy import load_policy
@@ -77,18 +69,6 @@ SAME = (
     "gradient_checkpointing",
 )
 """Settings that TRL's `GRPOConfig` names and means as ours."""
-LOGGED = (
-    "loss",
-    "grad_norm",
-    "learning_rate",
-    "entropy",
-    "kl",
-    "num_tokens",
-    "cispo_clip_ratio",
-)
-"""Numbers of TRL's log for the curve, and all that begin with `clip_ratio/`; the others are ours,
-or have a clock.
-"""
 
 
 def train_by_trl(
@@ -102,7 +82,8 @@ def train_by_trl(
     Raises:
         UsageError: TRL would make other prompts of the samples.
         UnstableTraining: a loss, a gradient or a weight is not finite.
-        KeyboardInterrupt: the run was asked to stop.
+        StoreError: the disk is full; the older state is still there.
+        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
     """
     import trl
     from datasets import Dataset
@@ -131,10 +112,11 @@ def train_by_trl(
         settings=method.describe(),
         on_alarm=settings.alarms,
     )
-    rewards = Rewards(method, run, model, chat, [examples[row] for row in order])
+    prompted = [examples[row] for row in order]
+    rewards = Rewards(method, run, model, chat, prompted, session.stopwatch)
     rewards.lengths = [lengths[row] for row in order]
     kept = KeptCheckpoints(run, settings)
-    watch = Watch(session, rewards, kept, export, total=total, samples=len(examples))
+    watch = Watch(session, rewards, kept, export, total=total, epoch_size=len(examples))
     computes_bf16 = networks.types_of(chat, settings)[1]
     reference = bool(settings.beta) and settings.finetune == "full"
     run.progress.note(
@@ -143,12 +125,13 @@ def train_by_trl(
 
     prompts = Dataset.from_dict({"place": range(len(order))})
     rows = Rows(chat.processor, [example.request for example in rewards.examples])
-    run.progress.start("training", total, 0)
-    with TemporaryDirectory() as folder, no_bars():
+    Curve(run.out / ROLLOUTS).cut(session.done)
+    run.progress.start("training", total, session.done)
+    with no_bars(), watch.saving(run.state / "trl") as folder:
         trainer = trl.GRPOTrainer(
             model=network,
             args=trl.GRPOConfig(
-                output_dir=folder,
+                output_dir=str(folder),
                 save_strategy="no",
                 report_to="none",
                 logging_steps=1,
@@ -172,8 +155,7 @@ def train_by_trl(
             callbacks=[watch],
         )
         trainer.remove_callback(PrinterCallback)
-        with run.interruptible():
-            trainer.train()
+        trainer.train(resume_from_checkpoint=session.state and str(session.state))
     if watch.is_cut:
         raise KeyboardInterrupt
     run.progress.end()
@@ -264,146 +246,3 @@ class Rows:
     def __reduce__(self) -> tuple[object, ...]:
         """Stand for all rows where `datasets` pickles them to make a fingerprint, unused here."""
         return str, (type(self).__name__,)
-
-
-@dataclass(eq=False)
-class Rewards:
-    """The method's rewards as TRL asks for them, and what is logged of them."""
-
-    method: GrpoMethod
-    run: TrainingRun
-    model: PromptedModel
-    chat: TransformersChat
-    examples: Sequence[Example]
-    """Of the prompts of all rounds, in the order in which TRL gets them."""
-    lengths: Sequence[int] = ()
-    """Tokens of each of these prompts."""
-    numbers: dict[str, float] = field(default_factory=dict)
-    """Of the last round, until they are logged."""
-    samples: list[str] = field(default_factory=list)
-    """Names of the last round's samples, for errors."""
-
-    def as_function(self) -> Any:
-        """Return a reward function of TRL's."""
-
-        def reward(
-            completion_ids: Sequence[Sequence[int]], place: Sequence[int], **_: Any
-        ) -> list[float]:
-            return self.round(completion_ids, place)
-
-        return reward
-
-    def round(self, completions: Sequence[Sequence[int]], places: Sequence[int]) -> list[float]:
-        """Return the reward of each rollout of a round; NaN does not count, for TRL neither."""
-        settings, method = self.settings, self.method
-        size, number = settings.num_generations, places[0] // settings.samples_per_round()
-        groups, rewards = list[Group](), list[list[RewardComponents]]()
-        for start in range(0, len(places), size):
-            (place,) = set(places[start : start + size])
-            example = self.examples[place]
-            group = self._group(example, completions[start : start + size])
-            key = f"{example.request.key}@{number}:{place % settings.samples_per_round()}"
-            keys = [rollout_key(key, at) for at in range(size)]
-            groups.append(group)
-            rewards.append(reward_group(method, group, keys, seed=self.run.seed))
-        totals = [one[TOTAL] for several in rewards for one in several]
-        gains = advantages(torch.tensor(totals), size, scale_rewards=settings.scale_rewards)
-        lengths = [self.lengths[one] for one in places]
-        merged, reasons = statistics_of(groups, rewards, lengths, completions)
-        self._log(number, groups, rewards, gains.tolist(), merged, reasons)
-        return totals
-
-    @property
-    def settings(self) -> Settings:
-        """The method's settings."""
-        return self.method.settings
-
-    def _group(self, example: Example, completions: Sequence[Sequence[int]]) -> Group:
-        start, ends = f"{self.chat.opening}{example.request.prefix}", self.chat.end_tokens
-        return Group(
-            sample=example.sample,
-            task=example.task,
-            rollouts=tuple(
-                Rollout(
-                    text=f"{start}{self.chat.decode(tokens)}",
-                    tokens=len(tokens),
-                    cut=tokens[-1] not in ends,
-                )
-                for tokens in completions
-            ),
-            canvas=example.canvas,
-            count_tokens=self.chat.count_tokens,
-            frames=example.frames,
-        )
-
-    def _log(
-        self,
-        number: int,
-        groups: Sequence[Group],
-        rewards: Sequence[Sequence[RewardComponents]],
-        gains: Sequence[float],
-        merged: Mapping[str, Sequence[float]],
-        reasons: Sequence[str],
-    ) -> None:
-        self.numbers = {
-            **summary_of(merged, gains),
-            "step_tokens": sum(merged["completions/mean_length"]),
-        }
-        self.samples = [f"{group.task} {group.sample.id}" for group in groups]
-        first, kept = number * self.settings.num_iterations + 1, self.settings.keep_rollouts
-        file, parse = Curve(self.run.out / ROLLOUTS), self.model.prompt.parse
-        if number == 0:
-            file.cut(0)
-        log_rollouts(file, first, groups[:kept], rewards, gains, parse)
-        limit = self.settings.infrastructure_limit
-        refuse_losses(reasons, limit=limit, rollouts=len(gains), number=number)
-
-
-class Watch(TrainerCallback):  # type: ignore[misc]
-    """Tells what follows a training of TRL's steps, and stops it."""
-
-    def __init__(
-        self,
-        session: Session,
-        rewards: Rewards,
-        kept: KeptCheckpoints,
-        export: Callable[[Path], None],
-        *,
-        total: int,
-        samples: int,
-    ) -> None:
-        self.session, self.rewards, self.kept = session, rewards, kept
-        self.export, self.total, self.samples = export, total, samples
-        self.is_cut = False
-        """True if the training was asked to stop before its end."""
-
-    def on_log(
-        self,
-        args: Any,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Mapping[str, float | None] | None = None,
-        model: Any = None,
-        **_: Any,
-    ) -> None:
-        """Log a step; raise UnstableTraining if its loss, gradient or weights are not finite."""
-        if not logs or "loss" not in logs:  # the times of the whole training
-            return
-        settings, step = self.rewards.settings, state.global_step
-        known = {
-            name: float(value)
-            for name, value in logs.items()
-            if value is not None and (name in LOGGED or name.startswith("clip_ratio/"))
-        }
-        losses, norm = [known["loss"]], known.get("grad_norm")
-        guards.check_step(step, losses, norm, [self.rewards.samples], settings.describe())
-        guards.check_weights(model, settings.describe())
-        rounds = (step - 1) // settings.num_iterations + 1
-        epoch = rounds * settings.samples_per_round() / self.samples
-        numbers = {**self.rewards.numbers, **known, "epoch": epoch}
-        self.session.log(step, numbers | self.session.watch(step, numbers))
-        self.rewards.numbers = {}
-        if step == self.total or step % settings.save_steps == 0:
-            self.kept.add(step, self.export)
-        if step < self.total and self.session.stopping():
-            self.is_cut = control.should_training_stop = True

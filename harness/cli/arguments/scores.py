@@ -1,8 +1,10 @@
 """Arguments of the commands that compute scores, and that take one apart."""
 
 from pathlib import Path
+from typing import get_args
 
 from harness.cli.arguments.shared import SUBSET, WHERE_READ, Commands, Options, command, share
+from harness.coordinates import Coordinates
 
 LINES = """A line of FILE is a JSON object: "id", and one of "response", "boxes", "points", "masks",
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
@@ -19,8 +21,10 @@ FORMATS = (
     "blink",
     "sti",
     "vsi",
+    "qvhighlights",
     "coco",
     "sa2va",
+    "perception-test",
     "png-tree",
     "label-tree",
     "mask-tree",
@@ -142,6 +146,13 @@ def add_score(commands: Commands) -> None:
         "and one mask or a count: detections with a score above it are used (default 0.5)"
     )
     parser.option("--threshold P", about)
+    about = (
+        "with --format jsonl and coco: coordinates of boxes and points (default: pixels, "
+        "which is checked): `pixels`, or `normalized_1000` or others; `_yx`: y comes first"
+    )
+    parser.option("--coordinates NAME", about, choices=get_args(Coordinates))
+    about = "with --format jsonl and coco: direction of run-lengths (default: columns, checked)"
+    parser.option("--mask-order NAME", about, choices=("columns", "rows"))
     about = (
         'the model that parses "response" lines, or the responses of a RUN, such as '
         "qwen_vl(backend=stored)"

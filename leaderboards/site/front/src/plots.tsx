@@ -77,15 +77,19 @@ export function Costs({ both }: { both: Both }) {
         const rows = table.rows
           .filter((row) => !isPublished(row))
           .map((row) => ({ row, x: costOf(row), y: valueOf(table, row) }))
-          .filter((one): one is { row: Row; x: number; y: number } => one.x !== null && one.y !== null);
+          .filter((one): one is Point => one.x !== null && one.y !== null);
         if (!rows.length) return <p key={name} class="quiet">No row has recorded {label}.</p>;
+        if (rows.length === 1) return <p key={name} class="quiet">Only {rows[0].row.name} has recorded {label}: {brief(rows[0].x)}.</p>;
         const sign = table.better === "higher" ? 1 : -1;
         const front = rows
           .filter((one) => !rows.some((other) => other.x <= one.x && sign * other.y >= sign * one.y && (other.x < one.x || sign * other.y > sign * one.y)))
           .sort((a, b) => a.x - b.x);
         const [low, high] = [Math.min(...rows.map((one) => one.y)), Math.max(...rows.map((one) => one.y))];
         const pad = 0.08 * (high - low || 0.5);
-        const logs = Math.max(...rows.map((one) => one.x)) / Math.min(...rows.map((one) => one.x)) > 20;
+        const [least, most] = [Math.min(...rows.map((one) => one.x)), Math.max(...rows.map((one) => one.x))];
+        const logs = most / least > 20;
+        const share = (x: number) => (logs ? Math.log(x / least) / Math.log(most / least) : x / most);
+        const margin = LETTER * Math.max(...rows.map((one) => short(one.row.name).length)) + 12;
         return (
           <figure key={name}>
             <figcaption>
@@ -97,14 +101,14 @@ export function Costs({ both }: { both: Both }) {
               make={(width) => ({
                 height: Math.min(340, 0.62 * width),
                 marginLeft: 48,
-                marginRight: 96,
+                marginRight: margin,
                 x: { label: `${label} →`, type: logs ? "log" : "linear", zero: !logs, nice: true, ticks: 5, tickFormat: brief },
                 y: { label: `↑ ${table.headline}`, grid: true, domain: [low - pad, high + pad], ticks: 6 },
                 insetRight: 6,
                 marks: [
                   line(front, { x: "x", y: "y", curve: "step-after", stroke: "var(--accent)", strokeOpacity: 0.45, strokeWidth: 1.5 }),
                   dot(rows, { x: "x", y: "y", r: 4.5, fill: (one) => (front.includes(one) ? "var(--accent)" : "var(--paper)"), stroke: "var(--accent)", title: (one) => `${one.row.name}: ${number(one.y)} at ${brief(one.x)}`, tip: TIP }),
-                  text(rows, { x: "x", y: "y", text: (one) => short(one.row.name), dx: 9, textAnchor: "start", fill: "currentColor", fontSize: 11 }),
+                  text(labelled(rows, (x) => share(x) * (width - 48 - margin), (Math.min(340, 0.62 * width) - 50) / (high - low + 2 * pad)), { x: "x", y: "at", text: (one) => short(one.row.name), dx: 9, textAnchor: "start", fill: "currentColor", stroke: "var(--paper)", strokeWidth: 3, fontSize: 11 }),
                 ],
               })}
             />
@@ -116,7 +120,32 @@ export function Costs({ both }: { both: Both }) {
   );
 }
 
-const short = (name: string): string => (name.length > 22 ? `${name.slice(0, 20)}…` : name);
+/** A name for a chart; what tells models apart stands at the end as often as at the start. */
+const short = (name: string): string => (name.length > 22 ? `${name.slice(0, 10)}…${name.slice(-11)}` : name);
+
+const LETTER = 6.3;
+const LINE = 12;
+
+interface Point {
+  row: Row;
+  x: number;
+  y: number;
+}
+
+/** Where the label of each point stands, in data: beside it, or above labels that it would cover. */
+function labelled(points: Point[], across: (x: number) => number, up: number): (Point & { at: number })[] {
+  const placed: { left: number; right: number; at: number }[] = [];
+  return [...points]
+    .sort((a, b) => a.y - b.y)
+    .map((point) => {
+      const left = across(point.x);
+      const right = left + 9 + LETTER * short(point.row.name).length;
+      let at = up * point.y;
+      for (let covered; (covered = placed.find((one) => one.left < right && left < one.right && Math.abs(one.at - at) < LINE)); ) at = covered.at + LINE + 0.01;
+      placed.push({ left, right, at });
+      return { ...point, at: at / up };
+    });
+}
 
 /** The headline of one model over commits, with its levels. */
 export function History({ both, series }: { both: Both; series: Series }) {

@@ -13,7 +13,7 @@ export function RunPage({ name, run }: { name: string; run: string }) {
   const both = tableOf(name);
   if (!both) return <Missing what={`table ${name}`} />;
   const found = runOf(both, run);
-  if (!found) return <Missing what={`run ${run} in ${both.site.title}`} />;
+  if (!found) return <Missing what={`run ${run} in ${both.site.title}`} both={both} />;
   const { table, site } = both;
   const { row } = found;
   const page = found.run ? chunk<Page>(`${site.id}/${found.run}`).value : undefined;
@@ -76,7 +76,7 @@ function Metrics({ both: { table }, row }: { both: Both; row: Row }) {
           <tbody>
             {names.map((name, at) => (
               <tr key={name}>
-                <th scope="row">{name} {arrow(row.better?.[name])}{name === table.headline && <small>headline</small>}</th>
+                <th scope="row">{name}{"\u00a0"}{arrow(row.better?.[name])}{name === table.headline && <small>headline</small>}</th>
                 <td class="num">{number(row.metrics[name])}</td>
                 <td class="bar">
                   {axis && shares.includes(name) && <Interval axis={axis} value={row.metrics[name]} interval={intervals[at]} best={null} />}
@@ -102,7 +102,7 @@ function Failures({ both, columns, run, row }: { both: Both; columns: Columns; r
   if (!column) return null;
   const worst = columns.id
     .map((_, at) => at)
-    .filter((at) => column.score[at] !== null)
+    .filter((at) => column.score[at] !== null && column.failure[at] === ".")
     .sort((a, b) => (table.better === "higher" ? 1 : -1) * (column.score[a]! - column.score[b]!))
     .slice(0, 2 * SHOWN);
   const list = (query: Record<string, string>) => href(["task", site.key, "samples", row.name], query);
@@ -130,7 +130,7 @@ function Failures({ both, columns, run, row }: { both: Both; columns: Columns; r
       {worst.length > 0 && (
         <section class="cause">
           <h3>Lowest scores</h3>
-          <p class="quiet">{table.headline} of single samples. <a href={list({})}>All samples</a></p>
+          <p class="quiet">{table.headline} of single samples that have an answer. <a href={list({})}>All samples</a></p>
           <Pictures both={both} columns={columns} run={run} row={row} places={worst} />
         </section>
       )}

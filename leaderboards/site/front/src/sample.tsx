@@ -18,7 +18,7 @@ export function SamplePage({ name, id }: { name: string; id: string }) {
   const loaded = columnsOf(site);
   if (!loaded.value) return loaded.failed ? <Missing what={`samples of ${name}`} /> : <Loading />;
   const at = loaded.value.id.indexOf(id);
-  if (at < 0) return <Missing what={`sample ${id} in ${site.title}`} />;
+  if (at < 0) return <Missing what={`sample ${id} in ${site.title}`} both={both} />;
   const query = route.value.query;
   const first = table.rows.findIndex((row, place) => site.runs[place] && row.kind !== "published");
   const wanted = [query.a ?? table.rows[first]?.name, query.b].filter((one): one is string => Boolean(one));

@@ -20,7 +20,7 @@ export function SamplesPage({ name, runs }: { name: string; runs: string[] }) {
   if (!both) return <Missing what={`table ${name}`} />;
   const found = runs.map((run) => runOf(both, run));
   const lost = found.findIndex((one) => !one?.run);
-  if (lost >= 0) return <Missing what={`run ${runs[lost]} in ${both.site.title}`} />;
+  if (lost >= 0) return <Missing what={`run ${runs[lost]} in ${both.site.title}`} both={both} />;
   const loaded = columnsOf(both.site);
   if (!loaded.value) return loaded.failed ? <Missing what={`samples of ${name}`} /> : <Loading />;
   const columns = loaded.value;

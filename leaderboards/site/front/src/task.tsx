@@ -51,11 +51,13 @@ export function TaskPage({ name }: { name: string }) {
   );
 }
 
-export function Missing({ what }: { what: string }) {
+/** Says what a link names and the board lacks; `both` is the table that it would be in. */
+export function Missing({ what, both }: { what: string; both?: Both }) {
+  const table: [string, string?][] = both ? [[both.site.title, href(["task", both.site.key])]] : [];
   return (
     <main>
-      <Crumbs parts={[[theIndex()!.board.title, href([])], ["not found"]]} />
-      <p class="empty">This board has no {what}. It may have been built from other runs.</p>
+      <Crumbs parts={[[theIndex()!.board.title, href([])], ...table, ["not found"]]} />
+      <p class="empty">This board has no {what}. It may have been built from other runs.{both && <> Its runs are in <a href={table[0][1]}>the ranking</a>.</>}</p>
     </main>
   );
 }

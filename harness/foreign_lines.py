@@ -1,0 +1,207 @@
+"""Commands that make lines of predictions of the lines and objects that other programs write.
+
+An object is recognised by its form. The command of `jq` keeps the id that the program has, and what
+the model wrote; whether that id is the benchmark's, only the user knows.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from shlex import quote
+from typing import Any, NamedTuple, TypeAlias
+
+Plain: TypeAlias = Mapping[str, Any]
+
+
+class Form(NamedTuple):
+    """Objects of one program, and what makes lines of them."""
+
+    name: str
+    fits: Callable[[Plain], bool]
+    program: str
+    """jq's program for one object, which yields one object a line."""
+    condition: str
+    """What has to be so, for the lines to mean what the objects do."""
+
+
+def _has(*path: str) -> Callable[[Plain], bool]:
+    """Return a function that is True for an object with something at a path of keys."""
+
+    def fits(plain: object) -> bool:
+        for key in path:
+            if not isinstance(plain, Mapping) or key not in plain:
+                return False
+            plain = plain[key]
+        return True
+
+    return fits
+
+
+def _is_perception_test(plain: Plain) -> bool:
+    """True for Perception Test's answers: a list of `answer_id` by video."""
+    lists = list(plain.values())
+    return bool(lists) and all(
+        isinstance(one, list) and all(map(_has("answer_id"), one)) for one in lists
+    )
+
+
+def _has_spans(plain: Plain) -> bool:
+    """True for lists of objects with a "timestamp" by video, as dense captions are written."""
+    lists = list(plain.values())
+    return bool(lists) and all(
+        isinstance(one, list) and one and all(map(_has("timestamp"), one)) for one in lists
+    )
+
+
+def _is_texts(plain: Plain) -> bool:
+    """True for texts by id: two or more, under keys that are no names of columns."""
+    named = {*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "prompt"}
+    is_text = all(isinstance(one, str) for one in plain.values())
+    return len(plain) > 1 and is_text and named.isdisjoint(plain)
+
+
+IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid")
+TEXTS = ("response", "prediction", "text", "output", "pred", "model_output", "predict")
+"""Names that other programs' lines have for the id and for what the model wrote; not `answer`,
+which is the ground truth in most of them."""
+TRUTHS = ("gt_answer", "gt", "ground_truth", "label", "labels", "target", "gold", "reference")
+"""Names of the ground truth, beside which an `answer` is what the model wrote."""
+LISTS = frozenset({"results", "res_list", "result_list", "predictions", "responses", "logs"})
+"""Names of a list of entries in one object."""
+INDICES = frozenset({"", "Unnamed: 0", "index", "level_0"})
+"""Names that pandas gives to the numbers of a table's rows."""
+OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
+READ: Mapping[str, Callable[[Plain], bool]] = {
+    "lmms-eval": lambda one: "doc_id" in one and not {"resps", "filtered_resps"}.isdisjoint(one),
+    "every-eval-ever": lambda one: {"sample_id", "evaluation_result_id"} <= one.keys(),
+    "perception-test": _is_perception_test,
+    "qvhighlights": _has("pred_relevant_windows"),
+}
+"""Objects that a value of `--format` reads."""
+CHAT = ".choices[0].message.content"
+FORMS = (
+    Form(
+        "a batch's results of OpenAI's form",
+        lambda one: "custom_id" in one and "response" in one,
+        "select(.response.status_code == 200) "
+        f"| {{id: .custom_id, response: (.response.body | {CHAT} // ([.output[]? "
+        '| .content[]? | .text // empty] | join("")))}',
+        "custom_id is the benchmark's id",
+    ),
+    Form(
+        "a batch's results of Anthropic's form",
+        lambda one: "custom_id" in one and _has("result", "type")(one),
+        'select(.result.type == "succeeded") | {id: .custom_id, response: ([.result.message'
+        '.content[] | select(.type == "text") | .text] | join(""))}',
+        "custom_id is the benchmark's id",
+    ),
+    Form(
+        "a batch's results of Gemini's form",
+        lambda one: "key" in one and _has("response", "candidates")(one),
+        "{id: .key, response: ([.response.candidates[0].content.parts[]? | "
+        'select(.thought | not) | .text // empty] | join(""))}',
+        "key is the benchmark's id",
+    ),
+    Form(
+        "EvalScope's predictions",
+        lambda one: "index" in one and _has("model_output", "choices")(one),
+        f'{{id: (.index | tostring), response: (.model_output{CHAT} | if type == "array" then '
+        'map(.text? // "") | join("") else . end)}',
+        "index, the row in what was evaluated, is the benchmark's id",
+    ),
+    Form(
+        "EvalScope's reviews",
+        lambda one: "index" in one and _has("sample_score", "score", "prediction")(one),
+        "{id: (.index | tostring), response: .sample_score.score.prediction}",
+        "index, the row in what was evaluated, is the benchmark's id",
+    ),
+    Form(
+        "conversations",
+        lambda one: "id" in one and isinstance(one.get("messages"), list),
+        "{id, response: .messages[-1].content}",
+        "the last message is the model's",
+    ),
+    Form(
+        "moments by video",
+        _has_spans,
+        "to_entries[] | {id: .key, answer: .value[0].timestamp}",
+        "its keys are the benchmark's ids, and the first moment counts",
+    ),
+    Form(
+        "texts by id",
+        _is_texts,
+        "to_entries[] | {id: .key, response: .value}",
+        "its keys are the benchmark's ids, and its texts what the model wrote",
+    ),
+)
+"""Forms of objects that are recognised, the first that fits."""
+
+
+def command(program: str, name: str) -> str:
+    """Return what to type to make lines of the file `name`, by a program of jq."""
+    return f"`jq -c {quote(program)} {quote(name)} > NEW`"
+
+
+def numbered(written: str, name: str) -> str:
+    """Return what to type to make lines whose ids are the numbers of the file's lines, from 0."""
+    program = f"foreach inputs as $one (-1; . + 1; {{id: tostring, response: $one.{written}}})"
+    return f"`jq -cn {quote(program)} {quote(name)} > NEW`"
+
+
+def way_out(plain: object, name: str) -> str:
+    """Return how to make lines with an "id" of the JSON in file `name` that has another form."""
+    if not isinstance(plain, dict):
+        return OWN_LINES
+    if type(plain.get("id")) is int:
+        return f"{command('.id |= tostring', name)} writes it as text."
+    if known := _known(plain, name):
+        return known
+    called = next((key for key in IDS if type(plain.get(key)) in (str, int)), None)
+    written = next((key for key in TEXTS if isinstance(plain.get(key), str)), None)
+    if called and written:
+        program = f"{{id: (.{called} | tostring), response: .{written}}}"
+        return (
+            f"If {called} is the benchmark's id and {written} what the model wrote, "
+            f"{command(program, name)} makes such lines."
+        )
+    if written and "id" not in plain:
+        return (
+            f"If its lines are in the benchmark's order, whose ids are numbers from 0, and "
+            f"{written} is what the model wrote, {numbered(written, name)} makes such lines."
+        )
+    key = next((key for key in plain if key in LISTS), None)
+    listed = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
+    return f"{listed}{OWN_LINES}"
+
+
+def _known(plain: Plain, name: str) -> str:
+    """Return what makes lines of objects of a form that is recognised; "" for others."""
+    if read := next((option for option, fits in READ.items() if fits(plain)), None):
+        return f"--format {read} reads it."
+    form = next((one for one in FORMS if one.fits(plain)), None)
+    if form is None:
+        return ""
+    made = command(form.program, name)
+    return f"It looks like {form.name}: if {form.condition}, {made} makes such lines."
+
+
+def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
+    """Return what to type where a line with an id has keys that are none of a prediction.
+
+    Where one of them is what a model wrote, an "answer" beside it is the ground truth.
+    """
+    if known := _known(plain, name):
+        return known
+    if written := next((key for key in TEXTS if key in unknown), None):
+        made = command(f"{{id, response: .{written}}}", name)
+        return f"If {written} is what the model wrote, {made} makes such lines."
+    truth = next((key for key in TRUTHS if key in unknown), None)
+    if truth and "answer" in plain:
+        made = command("{id, response: .answer}", name)
+        return f"If answer is what the model wrote, and {truth} the right one, {made}."
+    if INDICES.issuperset(unknown):
+        return f"Without the numbers of rows: {command(_without(unknown), name)}."
+    return ""
+
+
+def _without(keys: Collection[str]) -> str:
+    listed = ", ".join(f'."{key}"' for key in sorted(keys))
+    return f"del({listed})"

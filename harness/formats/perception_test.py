@@ -1,0 +1,68 @@
+"""Perception Test's answers: a list of `answer_id` by video, as its challenge takes them.
+
+    {"video_10": [{"id": 0, "answer_id": 2, "answer": "the text of option 2"}]}
+
+The questions of a video are numbered from 0. The option's text shows that they are numbered as in
+the table at hand.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from string import ascii_uppercase
+
+from harness.errors import DataError
+from harness.formats.matching import Matched
+from harness.interchange import Row
+from harness.layout import field, read_json
+from harness.types import Sample
+
+
+def perception_test(
+    path: Path, samples: Sequence[Sample], requested: Collection[str] | None = None
+) -> Matched:
+    """Return a row for each answer.
+
+    Raises:
+        DataError: the file is no such object, or an answer is not the text of its option.
+    """
+    plain = read_json(path)
+    if not isinstance(plain, dict):
+        expected = "an object with a list of answers by video"
+        raise DataError(f"predictions {path}", expected=expected, found=type(plain).__name__)
+    by_video: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_video[Path(sample.group).stem].append(sample)
+    rows: dict[str, Row] = {}
+    unmatched = []
+    for video, answers in plain.items():
+        asked = by_video.get(video, [])
+        if not isinstance(answers, list):
+            raise DataError(f"{path}, {video!r}", expected="a list", found=type(answers).__name__)
+        for answer in answers:
+            place = field(answer, "id", int, f"{path}, {video!r}")
+            where = f"{path}, {video!r}, question {place}"
+            found = asked[place] if 0 <= place < len(asked) else None
+            if found is None or (requested is not None and found.id not in requested):
+                unmatched.append(where)
+                continue
+            if found.id in rows:
+                raise DataError(where, expected="one answer a question", found="another one")
+            letter = _letter(answer, found, where)
+            rows[found.id] = Row(found.id, "answer", letter, None, where)
+    return Matched(rows, tuple(unmatched))
+
+
+def _letter(answer: dict[str, object], sample: Sample, where: str) -> str:
+    """Return the letter of an answer's option, whose text has to be the answer's."""
+    number, options = field(answer, "answer_id", int, where), sample.query.options
+    text = field(answer, "answer", str, where)
+    known = options[number] if 0 <= number < len(options) else None
+    if known is None or known.split() != text.split():
+        raise DataError(
+            where,
+            expected=f"option {number} of {sample.id!r}, {str(known)[:40]!r}",
+            found=repr(text)[:40],
+            fix="Is it the right split, and is the table in its order?",
+        )
+    return ascii_uppercase[number]

@@ -1,0 +1,148 @@
+"""Letters of options by their texts: a response that is one, opens with one, or ends with one."""
+
+import re
+from collections.abc import Iterator, Sequence
+from string import ascii_uppercase
+
+from harness.stated.refusals import denies, says_unable
+
+_CLAUSE_ENDS = re.compile(
+    r"[*_\"'`”’]{0,3}(?:\s{0,2}[.,;:!—–\n](?!\s?\d)|\s-\s|\s{1,2}\(?(?:because|since)\b|\s*\Z)"
+)
+_LEFT_OPEN = re.compile(
+    r"\W*(?:but|however|although|though|or|and|if|unless|except|maybe|perhaps|possibly|almost)\b"
+)
+_SENTENCE = re.compile(r"[^\w.!?\n]{0,3}[^.!?\n]*[.!?]?")
+_SORRY = re.compile(r"[.!\s]*(?:i|we|sorry|unfortunately)\b[^.!?\n]*")
+_CONDITION = re.compile(r"\b(?:if|unless|provided (?:that|the)|assuming)\b|\?")
+_TAKEN_BACK = re.compile(
+    r"\b(?:wrong|incorrect|mistaken|ruled out|eliminated|excluded|unlikely|impossible"
+    r"|(?:not|n['’]t) (?:right|correct|true|so|it|there|visible|present|shown|in"
+    r"|(?:the|an?) (?:\w+ )?(?:answer|option|choice)))\b"
+)
+_UNWANTED = r"(?:not|rather than|instead of|unlike|as opposed to|than)\s+"
+_TURNS = r"(?:[.!?;,\n]|\b(?:but|actually|so|then|however|it is|it['’]s)\b)[\s,:\"'*]{0,4}"
+_ANSWER = re.compile(
+    r"\b(?:the|my|final|correct|best)\s(?:\w+\s)?(?:answer|option|choice)\b|\banswer\s?:"
+)
+_POINTED = re.compile(r"\b(?:is|are|was|were|would be)\b")
+_UNPOINTED = re.compile(r"\b(?:not|never|least|worst|wrong|incorrect|unlike\w*|or|if)\b|n['’]t\b")
+
+
+def options_by_letter(options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each letter with its option's text, in small letters, without a full stop."""
+    for letter, option in zip(ascii_uppercase, options, strict=False):
+        yield letter, option.strip(" .").casefold()
+
+
+def without_no(text: str, options: Sequence[str]) -> str:
+    """Return a text in which an option "no" behind its letter is not written out.
+
+    It is no correction of the letter.
+
+    >>> without_no("(B) no. It is red.", ("yes", "no")), without_no("A. No, B.", ("yes", "no"))
+    ('(B). It is red.', 'A. No, B.')
+    """
+    for letter, name in options_by_letter(() if lists_options(text, options) else options):
+        if name == "no":
+            text = re.sub(rf"(?<!\w){letter}([.):]{{1,2}})\s{{0,2}}(?i:no)\b", rf"{letter}\1", text)
+    return text
+
+
+def spelt_out(text: str, options: Sequence[str]) -> set[str]:
+    """Return the letters whose options are the text, alone or with the letter in brackets."""
+    plain = text.strip(" .*\"'{}`").casefold()
+    return {
+        letter
+        for letter, name in options_by_letter(options)
+        if name and plain in (name, f"{name} ({letter.lower()})")
+    }
+
+
+def opened_with(text: str, options: Sequence[str]) -> set[str]:
+    """Return the letters whose option's text is the first clause of a text that goes on.
+
+    Empty where what follows denies it, leaves it open, or says another option, and where a sentence
+    begins with "Yes" and denies something.
+
+    >>> options = ("Yes", "No")
+    >>> [opened_with(text, options) for text in ("No, there is no dog.", "Yes, but actually no.")]
+    [{'B'}, set()]
+    """
+    lower = text.lstrip(" *_\"'`“").casefold()
+    begun = {
+        letter: name
+        for letter, name in options_by_letter(options)
+        if len(name) > 1 or name.isdigit()
+        if lower.startswith(name) and _CLAUSE_ENDS.match(lower, len(name))
+    }
+    length = max(map(len, begun.values()), default=0)
+    begun = {letter: name for letter, name in begun.items() if len(name) == length}
+    if len(begun) != 1:
+        return set(begun)
+    (name,) = begun.values()
+    others = [other for _, other in options_by_letter(options) if other and other not in name]
+    return set() if _is_left(lower[length:], name, others) else set(begun)
+
+
+def names_answer(text: str) -> bool:
+    """Return True if a text speaks of its answer, which then has to be the one that it opens with.
+
+    >>> names_answer("No. The answer is unclear."), names_answer("No. It sits.")
+    (True, False)
+    """
+    return _ANSWER.search(text.casefold()) is not None
+
+
+def lists_options(text: str, options: Sequence[str]) -> bool:
+    """Return True if a text has two options with their letters and texts.
+
+    >>> lists_options("(A) yes (B) no", ("Yes", "No")), lists_options("(A) yes", ("Yes", "No"))
+    (True, False)
+    """
+    lower = text.casefold()
+    found = (
+        re.search(rf"(?<!\w){letter.lower()}[.):]{{1,2}}\s{{0,3}}{re.escape(name)}(?!\w)", lower)
+        for letter, name in options_by_letter(options)
+        if name
+    )
+    return sum(1 for one in found if one) > 1
+
+
+def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
+    """Return True if a text after an option's denies it, leaves it open, or says another."""
+    sentence = _SENTENCE.match(rest)
+    first = sentence[0] if sentence else ""
+    sorry = _SORRY.match(rest, len(first))
+    if _LEFT_OPEN.match(rest) or _CONDITION.search(first):
+        return True
+    if says_unable(first) or (sorry and says_unable(sorry[0])):
+        return True
+    if name == "yes" and denies(first):
+        return True
+    if name in ("yes", "no"):
+        turns = "|".join(map(re.escape, others))
+        return re.search(rf"{_TURNS}(?:{turns})\b(?! doubt)", rest) is not None
+    if _TAKEN_BACK.search(first):
+        return True
+    for other in others:
+        known = re.escape(other)
+        rest = re.sub(rf"{_UNWANTED}{known}(?!\w)", " ", rest)
+        if re.search(rf"(?<!\w){known}(?!\w)", rest):
+            return True
+    return False
+
+
+def ended_with(text: str, options: Sequence[str]) -> set[str]:
+    """Return the letter in brackets behind its option's text that ends the last sentence.
+
+    >>> ended_with("The one that barks is the dog (B).", ("the cat", "the dog"))
+    {'B'}
+    """
+    lower = re.split(r"[.!?]\s|\n", text.rstrip(" .*\n").casefold())[-1]
+    for letter, name in options_by_letter(options):
+        ending = f"{name} ({letter.lower()})"
+        before = lower.removesuffix(ending)
+        if name and before != lower and _POINTED.search(before) and not _UNPOINTED.search(before):
+            return {letter}
+    return set()

@@ -1,0 +1,367 @@
+"""Lines of other programs: the command in the error makes lines of ours that say the same."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.errors import DataError
+from harness.formats import read_format
+from harness.interchange import read_rows, row_to_answer
+from harness.media import pixels
+from harness.types import AnswerForm, Query, Sample, query_id
+
+pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+COMMAND = re.compile(r"`(jq -c .*?) > NEW`")
+
+
+def convert(path, error, place=0):
+    """Run the command of an error; return the rows that it makes."""
+    command = COMMAND.findall(str(error.value))[place]
+    done = subprocess.run(shlex.split(command), cwd=path.parent, capture_output=True, check=True)
+    path.write_bytes(done.stdout)
+    return list(read_rows(path))
+
+
+# As the programs write them: batches of OpenAI (also Mistral, vLLM), Anthropic and Gemini.
+CHOICE = {
+    "index": 0,
+    "message": {"role": "assistant", "content": "(B) two"},
+    "finish_reason": "stop",
+}
+FILES = {
+    "openai": [
+        {
+            "id": "batch_req_1",
+            "custom_id": "7",
+            "response": {
+                "status_code": 200,
+                "request_id": "r",
+                "body": {"id": "c", "object": "chat.completion", "choices": [CHOICE], "usage": {}},
+            },
+            "error": None,
+        },
+        {
+            "id": "batch_req_2",
+            "custom_id": "8",
+            "response": {"status_code": 429, "request_id": "r", "body": {"error": {}}},
+            "error": None,
+        },
+    ],
+    "openai responses": [
+        {
+            "id": "batch_req_1",
+            "custom_id": "7",
+            "response": {
+                "status_code": 200,
+                "body": {
+                    "object": "response",
+                    "output": [
+                        {"type": "reasoning", "summary": []},
+                        {
+                            "type": "message",
+                            "role": "assistant",
+                            "content": [{"type": "output_text", "text": "(B) two"}],
+                        },
+                    ],
+                },
+            },
+            "error": None,
+        }
+    ],
+    "anthropic": [
+        {
+            "custom_id": "7",
+            "result": {
+                "type": "succeeded",
+                "message": {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "one?", "signature": "s"},
+                        {"type": "text", "text": "(B) two"},
+                    ],
+                },
+            },
+        },
+        {"custom_id": "8", "result": {"type": "errored", "error": {"type": "invalid_request"}}},
+    ],
+    "gemini": [
+        {
+            "key": "7",
+            "response": {
+                "candidates": [
+                    {
+                        "content": {
+                            "role": "model",
+                            "parts": [{"text": "one?", "thought": True}, {"text": "(B) two"}],
+                        }
+                    }
+                ]
+            },
+        }
+    ],
+    "evalscope": [
+        {
+            "index": 7,
+            "model": "m",
+            "model_output": {
+                "model": "m",
+                "choices": [
+                    {
+                        "message": {
+                            "content": [
+                                {"type": "reasoning", "reasoning": "one?"},
+                                {"type": "text", "text": "(B) two"},
+                            ],
+                            "role": "assistant",
+                        },
+                        "stop_reason": "stop",
+                    }
+                ],
+            },
+            "messages": [],
+        }
+    ],
+    "evalscope review": [
+        {
+            "index": 7,
+            "input": "How many?",
+            "target": "A",
+            "sample_score": {
+                "score": {
+                    "value": {"acc": 0},
+                    "extracted_prediction": "B",
+                    "prediction": "(B) two",
+                    "explanation": None,
+                },
+                "sample_id": 7,
+                "group_id": 7,
+            },
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_the_model_wrote_is_kept_and_what_failed_is_left_out(tmp_path, name):
+    path = tmp_path / "out put.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in FILES[name]))
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    (row,) = convert(path, error)
+    assert (row.id, row.kind, row.value) == ("7", "response", "(B) two")
+
+
+def asking(name="9769", form=AnswerForm.INTERVAL, **more):
+    return Query(id=query_id(name), text="?", media=(), forms=(form,), **more)
+
+
+def test_the_first_window_of_qvhighlights_form_counts(tmp_path):
+    path = tmp_path / "hl_val_submission.jsonl"
+    line = {
+        "qid": 9769,
+        "query": "some military patriots",
+        "vid": "j7rJstUseKg_360.0_510.0",
+        "pred_relevant_windows": [[0.0, 16.5, 0.98], [41.3, 73.2, 0.4]],
+        "pred_saliency_scores": [-0.2, -0.4, 0.1],
+    }
+    none = {**line, "query": "nothing of this", "pred_relevant_windows": []}
+    path.write_text(json.dumps(line) + "\n" + json.dumps(none) + "\n")
+    with pytest.raises(DataError, match="--format qvhighlights"):
+        list(read_rows(path))
+    samples = [
+        Sample(
+            id=name,
+            query=replace(asking(name), text=f"When does this happen: {text}"),
+            target=None,
+            group=f"{line['vid']}.mp4",
+        )
+        for name, text in (("a", line["query"]), ("b", none["query"]))
+    ]
+    found = read_format("qvhighlights", path, samples)
+    assert {name: row.value for name, row in found.rows.items()} == {"a": "[0.0, 16.5]", "b": None}
+
+
+@pytest.mark.parametrize(
+    "given", [[[1.0, 2.5], [3, 4]], [[1.0, 2.5, 0.9]], [1.0, 2.5, 0.9], {"start": 1.0, "end": 2.5}]
+)
+def test_intervals_in_another_form(tmp_path, given):
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps({"id": "9769", "answer": given}) + "\n")
+    (row,) = read_rows(path)
+    with pytest.raises(DataError, match="seconds") as error:
+        row_to_answer(row, asking())
+    (row,) = convert(path, error)
+    assert tuple(row_to_answer(row, asking()).interval) == (1.0, 2.5)
+
+
+@pytest.mark.parametrize("given", [2, "2", "2 "])
+def test_numbers_of_options_are_no_letters_until_somebody_says_from_where(tmp_path, given):
+    query = asking(form=AnswerForm.CHOICE, options=("x", "y", "z", "w"))
+    path = tmp_path / "numbers.jsonl"
+    letters = []
+    for place in (0, 1):  # counted from 1, from 0
+        path.write_text(json.dumps({"id": "a", "answer": given}) + "\n")
+        (row,) = read_rows(path)
+        with pytest.raises(DataError, match=r"from 1.*from 0") as error:
+            row_to_answer(row, query)
+        (row,) = convert(path, error, place)
+        letters.append(row_to_answer(row, query).choice)
+    assert letters == ["B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("given", "letter"),
+    [("B", "B"), ("b", "B"), ("(B)", "B"), ("B.", "B"), (" b) ", "B"), ("", None), ("two", None)],
+)
+def test_a_letter_is_read_as_labels_are_written_and_nothing_else_is_one(tmp_path, given, letter):
+    query = asking(form=AnswerForm.CHOICE, options=("x", "y", "z", "w"))
+    path = tmp_path / "letters.jsonl"
+    path.write_text(json.dumps({"id": "a", "answer": given}) + "\n")
+    (row,) = read_rows(path)
+    if letter is None:
+        with pytest.raises(DataError, match='"response", null'):
+            row_to_answer(row, query)
+    else:
+        assert row_to_answer(row, query).choice == letter
+
+
+def test_numbers_that_are_texts_and_columns_of_a_table(tmp_path):
+    path = tmp_path / "pandas.jsonl"
+    path.write_text('{"Unnamed: 0": 0, "index": 3, "id": "a", "answer": "3"}\n')
+    with pytest.raises(DataError, match="numbers of rows") as error:
+        list(read_rows(path))
+    (row,) = convert(path, error)
+    with pytest.raises(DataError) as error:
+        row_to_answer(row, asking(form=AnswerForm.COUNT))
+    (row,) = convert(path, error)
+    assert row_to_answer(row, asking(form=AnswerForm.COUNT)).count == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "value"),
+    [
+        # MindCube's evaluation keeps the ground truth under another name
+        ({"id": "7", "gt_answer": "A", "answer": "B. two", "images": []}, "response", "B. two"),
+        ({"id": "7", "answer": "A", "pred": "B. two"}, "response", "B. two"),
+        # dense captions by video, as TimeChat and those after it write them
+        ({"7": [{"timestamp": [1.0, 2.5], "caption": "x"}]}, "answer", [1.0, 2.5]),
+        ({"7": "B. two", "8": "A"}, "response", "B. two"),
+        (
+            {"id": "7", "messages": [{"role": "assistant", "content": "B. two"}]},
+            "response",
+            "B. two",
+        ),
+    ],
+)
+def test_what_the_model_wrote_is_never_the_ground_truth(tmp_path, line, kind, value):
+    path = tmp_path / "o.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    row = convert(path, error)[0]
+    assert (row.id, row.kind, row.value) == ("7", kind, value)
+
+
+@pytest.mark.parametrize(
+    ("form", "given", "read"),
+    [
+        ("boxes", {"bboxes": [[3, 4, 7, 9]], "labels": ["cup"]}, [[3, 4, 7, 9]]),  # Florence-2
+        ("count", 2.0, 2),
+        ("interval", [7.0, 1.0], [1.0, 7.0]),
+    ],
+)
+def test_values_in_nearly_the_form(tmp_path, form, given, read):
+    path = tmp_path / "nearly.jsonl"
+    kind = "boxes" if form == "boxes" else "answer"
+    path.write_text(json.dumps({"id": "a", kind: given}) + "\n")
+    (row,) = read_rows(path)
+    with pytest.raises(DataError) as error:
+        row_to_answer(row, asking("a", AnswerForm(form)))
+    (row,) = convert(path, error)
+    assert row.value == read
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"prompt": "?", "predict": "B", "label": "A"},  # LLaMA-Factory
+        {"response": "B", "labels": "A", "logprobs": None, "messages": []},  # ms-swift
+    ],
+)
+def test_lines_without_an_id_are_numbered_if_somebody_knows_their_order(tmp_path, line):
+    path = tmp_path / "generated_predictions.jsonl"
+    path.write_text((json.dumps(line) + "\n") * 3)
+    with pytest.raises(DataError, match="in the benchmark's order") as error:
+        list(read_rows(path))
+    command = re.search(r"`(jq -cn .*?) > NEW`", str(error.value))[1]
+    done = subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True)
+    path.write_bytes(done.stdout)
+    assert [(row.id, row.value) for row in read_rows(path)] == [("0", "B"), ("1", "B"), ("2", "B")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "read"),
+    [
+        ("points", {"x": 3, "y": 4}, (3, 4)),
+        ("points", ["3", "4"], (3, 4)),
+        ("points", {"point_2d": [3, 4], "label": "cup"}, (3, 4)),
+        ("boxes", {"bbox_2d": [3, 4, 7, 9], "label": "cup"}, (3, 4, 7, 9)),
+        ("boxes", {"x1": 3, "y1": 4, "x2": 7, "y2": 9, "score": 0.5}, (3, 4, 7, 9)),
+        ("boxes", {"x": 3, "y": 4, "width": 4, "height": 5}, (3, 4, 7, 9)),
+    ],
+)
+def test_boxes_and_points_in_another_form(tmp_path, kind, given, read):
+    media = pixels([np.zeros((20, 20, 3), np.uint8)], times=[0.0], is_video=False, id="i")
+    query = Query(id=query_id("a"), text="?", media=(media,), forms=(AnswerForm(kind),))
+    path = tmp_path / "places.jsonl"
+    path.write_text(json.dumps({"id": "a", kind: [given]}) + "\n")
+    (row,) = read_rows(path)
+    with pytest.raises(DataError) as error:
+        row_to_answer(row, query)
+    (row,) = convert(path, error)
+    answer = row_to_answer(row, query)
+    assert tuple((answer.points or answer.boxes)[0]) == read
+
+
+def test_answers_of_perception_test_are_read_where_the_options_agree(tmp_path):
+    def sample(video, place, options):
+        query = Query(
+            id=query_id(f"{video}/{place}"),
+            text="?",
+            media=(),
+            forms=(AnswerForm.CHOICE,),
+            options=options,
+        )
+        return Sample(id=f"{video}/{place}", query=query, target=None, group=f"{video}.mp4")
+
+    samples = [
+        sample("video_10", 0, ("one", "two", "three")),
+        sample("video_10", 1, ("yes", "no", "unknown")),
+        sample("video_9", 2, ("left", "right", "behind")),
+    ]
+    path = tmp_path / "answers.json"
+    plain = {
+        "video_9": [{"id": 0, "answer_id": 2, "answer": "behind"}],
+        "video_10": [
+            {"id": 1, "answer_id": 0, "answer": "yes"},
+            {"id": 0, "answer_id": 1, "answer": "two"},
+        ],
+        "video_11": [{"id": 0, "answer_id": 0, "answer": "yes"}],
+    }
+    path.write_text(json.dumps(plain))
+    found = read_format("perception-test", path, samples)
+    letters = {name: row.value for name, row in found.rows.items()}
+    assert letters == {"video_9/2": "C", "video_10/1": "A", "video_10/0": "B"}
+    assert len(found.unmatched) == 1 and "video_11" in found.unmatched[0]
+    with pytest.raises(DataError, match="--format perception-test"):
+        list(read_rows(path))
+    plain["video_10"][0]["answer"] = "no"
+    path.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match="expected option 0 of 'video_10/1', 'yes', found 'no'"):
+        read_format("perception-test", path, samples)

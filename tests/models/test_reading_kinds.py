@@ -1,0 +1,215 @@
+"""Kinds of responses that are read, each with responses nearby that say something else, or nothing.
+
+All have to be read; what must not be read as the same is a failure.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import plugins
+from harness.errors import ParseError
+from harness.metrics.choices import strict_choice
+from harness.spec import parse
+from harness.stated.letters import stated_letter
+from harness.stated.numbers import stated_number
+from harness.types import AnswerForm
+
+YES_NO = ("Yes", "No")
+ANIMALS = ("the cat", "the dog", "the cow", "the pig")
+
+
+def letter(text, options=ANIMALS):
+    """The letter that a text states; None for a failure."""
+    try:
+        return stated_letter(text, "ABCD"[: len(options)], options)
+    except ParseError:
+        return None
+
+
+def number(text):
+    """The number that a text states; None for a failure."""
+    try:
+        return stated_number(text)
+    except ParseError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Yes, it is safe.", "A"),
+        ("No, there is no dog.", "B"),
+        ("No. The man is not running; he sits.", "B"),
+        ("(B) no. The dog is far from it.", "B"),
+        ("Yes. It runs.\n\nIs it a dog? Please say yes or no:", "A"),
+        ("Yes, but actually no.", "B"),
+        ("No, the answer is yes.", None),
+        ("Yes, the man is not running.", None),
+        ("Yes. No, that is wrong.", None),
+        ("No. Then, yes.", None),
+        ("Yes, if it rains.", None),
+        ("No, I cannot tell.", None),
+        ("No doubt, yes.", None),
+        ("(A) yes (B) no", None),
+        ("No. The answer is unclear.", None),
+        ("No. I cannot tell.", None),
+        ("No. The turn cannot be seen.", "B"),
+    ],
+)
+def test_yes_and_no_open_a_response(text, said):
+    assert letter(text, YES_NO) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("The dog, because it barks.", "B"),
+        ("The dog. It stands on the left.", "B"),
+        ("The dog, not the cat.", "B"),
+        ("The one that barks is the dog (B).", "B"),
+        ("The dog, or the cat.", None),
+        ("The dog, but the cat is nearer.", None),
+        ("The dog, which is not visible.", None),
+        ("The dog, I think. Answer: A", None),
+        ("The dog? The cat.", None),
+        ("The least likely is the dog (B).", None),
+        ("It is not the dog (B).", None),
+        ("It is the cat (A) or the dog (B).", None),
+    ],
+)
+def test_the_text_of_an_option_opens_or_ends_a_response(text, said):
+    assert letter(text) == said
+
+
+def test_the_longer_of_two_texts_is_the_option():
+    options = ("left", "left, then right", "right")
+    assert letter("Left, then right, because it turns.", options) == "B"
+    assert letter("Left, because it turns.", options) == "A"
+    assert letter("Left, right, left.", options) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("The matching image is:\n\n(B) the dog", "B"),
+        ("The best choice to complete the image would be (B).", "B"),
+        ("B is right because it barks.", "B"),
+        ("If I look closely, the answer is B.", "B"),
+        ("The matching image is not (B).", None),
+        ("The left one is (A), and the right one is (B).", None),
+        ("A is on the right, and B is nearer.", None),
+        ("A is the right ear, B the left.", None),
+        ("If it barks, then the answer is B.", None),
+        ("If it barked, the answer would be B.", None),
+        ("The answer is (B) the dog or (C) the cow.", None),
+        ("I look at each option:\n\n(A) the cat is small.\n(B) the dog is larger", None),
+        ("Each option:\n(A) the cat is small.\n\n(B", None),
+        ("(A) is small.\n(B) is not it.\n(C)", None),
+        ("The one on the left is image (B). It barks.", "B"),
+        ('The animal labelled "A" is option (B).', "B"),
+        ("Option (D) Point D is incorrect because it is far.", None),
+        ("If B barks more than A, then B would be the correct choice.", None),
+    ],
+)
+def test_a_letter_that_a_sentence_names(text, said):
+    assert letter(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("There are 2 rows of 4. So there are 8 chairs.", 8),
+        ("I count:\n\n1, 2, 3, 4\n\nTherefore, the total number of chairs is 4.", 4),
+        ("10 - 3 - 2 = 5\n\nThus, 5 are left. The final number is 5.", 5),
+        ("There are 3. So it is not 3.", None),
+        ("There are 3. So the 2 tables are free.", None),
+        ("So there are 3 or 4.", None),
+        ("So there are 3 chairs. And there are 4 tables.", None),
+        ("So there are 3 chairs. The total number is 4.", None),
+        ("The answer is 3. Therefore, there are 4.", None),
+        ("3 + 2 = 6. So there are 6.", None),
+        ("Therefore, I cannot count the 3 chairs.", None),
+        ("For example, if there are 5 and 2 go, the answer is 3.", None),
+        ("There are 9 dots total, in 3 groups of 3.\nThe blank has to be 3.", None),
+        ("There are 9 dots in total, in 3 groups of 3. The number of dots in a group is 3.", None),
+    ],
+)
+def test_a_conclusion_states_the_number(text, said):
+    assert number(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("The number of chairs above 2 m is 3.", 3),
+        ("The distance between chair 1 and chair 2 is 3.5 m.", 3.5),
+        ("The difference of the tallest (15) and the shortest (4) is 11.", 11),
+        ("There are two chairs that are taller than 3 m.", 2),
+        ("The sum of 2 and 3 is not 6.", None),
+        ("The number of chairs is 3, and of tables 4.", None),
+        ("The number of chairs above 2 m is 3 or 4.", None),
+        ("There are more than 2 chairs that are taller than 3 m.", None),
+        ("There are 3 chairs with 4 legs.", None),
+        ("10 people, and 3 of them sit.", None),
+        ("Set x equal to 0.", None),
+        ("Here is how I found the answer:\n\n1. I looked for chairs.", None),
+    ],
+)
+def test_numbers_that_only_say_what_is_measured(text, said):
+    assert number(text) == said
+
+
+def test_of_several_lines_the_last_counts_and_a_note_says_so(ask):
+    model = plugins.build("models", parse("qwen_vl(backend=stored)"))
+    choice, count = ask(AnswerForm.CHOICE, options=ANIMALS), ask(AnswerForm.NUMBER)
+    for query, text, said in (
+        (choice, "Answer: A\nI look again.\n**Final answer:** B", "B"),
+        (count, "Answer: 3\nAnswer: 4", 4),
+    ):
+        prediction = model.read(query, [text])
+        assert said in (prediction.answer.choice, prediction.answer.number)
+        assert "2 answers: the last counts" in prediction.notes
+    assert model.read(choice, ["Answer: A is wrong; Answer: B"]).answer.choice == "B"
+    assert model.read(choice, ["Answer: A\nAnswer: not A"]).answer is None
+    assert model.read(count, ["Answer: 3 or Answer: 4"]).answer is None
+    assert not model.read(choice, ["Answer: B\nUser: And now?\nAnswer: A"]).notes
+
+
+small = st.integers(0, 40)
+words = st.lists(
+    st.sampled_from(["it", "is", "left", "the", "mat", "here", "and", "small"]), max_size=8
+)
+
+
+@given(st.sampled_from(ANIMALS), words.map(" ".join))
+def test_what_follows_an_options_text_makes_it_no_other(option, rest):
+    said = "ABCD"[ANIMALS.index(option)]
+    for text in (f"{option.capitalize()}, {rest}.", f"{option}. {rest}", f"{option}: {rest}"):
+        assert letter(text) in (None, said), text
+        assert letter(f"Not {text}") is None
+        for other in ANIMALS:
+            if other != option:
+                assert letter(f"{text} {other}") in (None, said), text
+
+
+@given(small, small, small)
+def test_a_conclusion_is_read_or_a_failure(left, right, other):
+    total = left + right
+    text = f"There are {left} red and {right} blue chairs."
+    assert stated_number(f"{text} So there are {total} chairs.") == total
+    for end in (
+        f"So there are {total} or {other} chairs.",
+        f"So there are {total} chairs and {other} tables.",
+        f"So it is not {total}.",
+        f"So there are more than {total} chairs.",
+        f"So there are {total} chairs. There are {other} tables.",
+    ):
+        assert number(f"{text} {end}") is None, end
+
+
+@given(st.sampled_from("AB"), st.sampled_from(["", " It runs.", " The dog is left of it."]))
+def test_a_strict_reader_without_options_takes_no_text(said, rest):
+    text = f"{YES_NO['AB'.index(said)]}.{rest}"
+    assert strict_choice(text, letters="AB") is None
+    assert strict_choice(text, letters="AB", options=YES_NO) == said

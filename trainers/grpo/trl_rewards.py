@@ -1,0 +1,127 @@
+"""The method's rewards for TRL's trainer (`trl_engine.py`), and what is logged of a round."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from harness.models.backends.sampling import rollout_key
+from harness.models.backends.transformers import TransformersChat
+from harness.models.learning.loss import advantages
+from harness.models.pipeline import PromptedModel
+from harness.trainer import Curve, TrainingRun
+from harness.trainers.grpo.examples import Example
+from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
+from harness.trainers.grpo.rewards import (
+    ROLLOUTS,
+    failed_rewards,
+    log_rollouts,
+    refuse_losses,
+    reward_or_drop,
+    statistics_of,
+    summary_of,
+)
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.stopwatch import GENERATION, REWARD, Stopwatch
+
+
+@dataclass(eq=False)
+class Rewards:
+    """The method's rewards as TRL asks for them, and what is logged of them."""
+
+    method: GrpoMethod
+    run: TrainingRun
+    model: PromptedModel
+    chat: TransformersChat
+    examples: Sequence[Example]
+    """Of the prompts of all rounds, in the order in which TRL gets them."""
+    stopwatch: Stopwatch
+    lengths: Sequence[int] = ()
+    """Tokens of each of these prompts."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Of the last round, until they are logged."""
+    sample_names: list[str] = field(default_factory=list)
+    """Of the last round, for errors."""
+
+    def as_function(self) -> Any:
+        """Return a reward function of TRL's."""
+
+        def reward(
+            completion_ids: Sequence[Sequence[int]], place: Sequence[int], **_: Any
+        ) -> list[float]:
+            self.stopwatch.lap(GENERATION)
+            totals = self.round(completion_ids, place)
+            self.stopwatch.lap(REWARD)
+            return totals
+
+        return reward
+
+    def round(self, completions: Sequence[Sequence[int]], places: Sequence[int]) -> list[float]:
+        """Return the reward of each rollout of a round; NaN does not count, for TRL neither."""
+        settings, method = self.settings, self.method
+        size, number = settings.num_generations, places[0] // settings.samples_per_round()
+        groups, rewards = list[Group](), list[list[RewardComponents]]()
+        faults = list[str]()
+        for start in range(0, len(places), size):
+            (place,) = set(places[start : start + size])
+            example = self.examples[place]
+            group = self._group(example, completions[start : start + size])
+            key = f"{example.request.key}@{number}:{place % settings.samples_per_round()}"
+            keys = [rollout_key(key, at) for at in range(size)]
+            components, fault = reward_or_drop(method, group, keys, seed=self.run.seed)
+            groups.append(group)
+            rewards.append(components)
+            faults.append(fault)
+        totals = [one[TOTAL] for several in rewards for one in several]
+        gains = advantages(torch.tensor(totals), size, scale_rewards=settings.scale_rewards)
+        lengths = [self.lengths[one] for one in places]
+        merged, reasons = statistics_of(groups, rewards, lengths, completions)
+        self._log(number, groups, rewards, gains.tolist(), merged, reasons)
+        if settings.reward_errors == "drop":
+            note = self.run.progress.note
+            self.numbers |= failed_rewards(faults, number=number, note=note)
+        return totals
+
+    @property
+    def settings(self) -> Settings:
+        """The method's settings."""
+        return self.method.settings
+
+    def _group(self, example: Example, completions: Sequence[Sequence[int]]) -> Group:
+        start, ends = f"{self.chat.opening}{example.request.prefix}", self.chat.end_tokens
+        return Group(
+            sample=example.sample,
+            task=example.task,
+            rollouts=tuple(
+                Rollout(
+                    text=f"{start}{self.chat.decode(tokens)}",
+                    tokens=len(tokens),
+                    cut=tokens[-1] not in ends,
+                )
+                for tokens in completions
+            ),
+            canvas=example.canvas,
+            count_tokens=self.chat.count_tokens,
+            frames=example.frames,
+        )
+
+    def _log(
+        self,
+        number: int,
+        groups: Sequence[Group],
+        rewards: Sequence[Sequence[RewardComponents]],
+        gains: Sequence[float],
+        merged: Mapping[str, Sequence[float]],
+        reasons: Sequence[str],
+    ) -> None:
+        self.numbers = {
+            **summary_of(merged, gains),
+            "step_tokens": sum(merged["completions/mean_length"]),
+        }
+        self.sample_names = [f"{group.task} {group.sample.id}" for group in groups]
+        first, kept = number * self.settings.num_iterations + 1, self.settings.keep_rollouts
+        file, parse = Curve(self.run.out / ROLLOUTS), self.model.prompt.parse
+        log_rollouts(file, first, groups[:kept], rewards, gains, parse)
+        limit = self.settings.infrastructure_limit
+        refuse_losses(reasons, limit=limit, rollouts=len(gains), number=number)
