@@ -86,7 +86,7 @@ def test_a_training_that_died_goes_on_to_the_same_bytes(
     assert (state and step_of(state)) == saved
     told.dies_at = None
     assert_same(begin("cut", **settings), whole)
-    where = "begins again at step 0" if saved is None else f"goes on after step {saved}"
+    where = "starts again at step 0" if saved is None else f"resumes after step {saved}"
     assert any(where in note for note in told.notes)
 
 
