@@ -145,6 +145,7 @@ def test_a_handle_does_not_tell_where_its_file_lies(tmp_path):
         "id",
         "is_video",
         "part",
+        "plain_file",
         "size",
         "times",
         "weight",

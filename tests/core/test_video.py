@@ -188,6 +188,7 @@ def test_a_handle_says_what_it_is_and_not_where_it_lies(plain):
         "id",
         "is_video",
         "part",
+        "plain_file",
         "size",
         "times",
         "weight",
