@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from harness import provenance
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.testing import make_shapes
 from harness.trainer import NullProgress
 

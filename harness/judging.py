@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from harness.errors import DataError, ModelError, UsageError, raised_as
-from harness.model import Judge, Verdict
+from harness.judge import Judge, Verdict
 from harness.plain import from_plain
 from harness.responses import storable
 from harness.thoughts import after_thought

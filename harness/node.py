@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from harness.errors import ModelError
 from harness.masks import Track
 from harness.media import Media
-from harness.model import Part, settings
+from harness.segmentation import Part, settings
 from harness.types import Box
 
 Floats: TypeAlias = NDArray[np.float32]

@@ -31,9 +31,9 @@ from harness.spec import Spec, parse
 OURS = "harness."
 CONTRACTS: dict[Kind, tuple[str, str]] = {
     "models": ("harness.model", "Model"),
-    "backends": ("harness.model", "Chat"),
-    "segmenters": ("harness.model", "Segmenter"),
-    "propagators": ("harness.model", "Propagator"),
+    "backends": ("harness.backend", "Chat"),
+    "segmenters": ("harness.segmentation", "Segmenter"),
+    "propagators": ("harness.segmentation", "Propagator"),
     "nodes": ("harness.node", "Node"),
     "trainers": ("harness.trainer", "Trainer"),
 }

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from harness.chat import ChatRequest, ChatResponse
 from harness.media import Media
-from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.inputs import frames_shown
 from harness.responses import storable
 from harness.types import Call, GenerationSettings, Prediction, Query, Request, Shown

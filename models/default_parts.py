@@ -11,9 +11,9 @@ from harness import plugins
 from harness.errors import HarnessError, UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.answers import MASKED
 from harness.papers import declared_settings
+from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.spec import Value, parse
 from harness.types import AnswerForm
 

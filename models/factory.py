@@ -1,9 +1,11 @@
 """Parts of a composition, built from SPECs: one place for all adapters."""
 
 from harness import plugins
+from harness.backend import Chat
+from harness.coordinates import Coordinates
 from harness.errors import UsageError
 from harness.frames import FramePolicy, frame_policy
-from harness.model import Chat, Coordinates, Propagator, Segmenter
+from harness.segmentation import Propagator, Segmenter
 from harness.spec import Spec, Value
 
 GRABCUT, FLOW = Spec("grabcut"), Spec("flow")

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from harness.chat import ChatRequest
 from harness.errors import UsageError
 from harness.frames import FramePolicy, uniform
 from harness.media import Media
-from harness.model import ChatRequest
 from harness.types import Query
 
 

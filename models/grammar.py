@@ -83,8 +83,8 @@ class ParseResult:
     """The content of a response: `items` or a `phrase` (neither: no target), or an `error`."""
 
     items: tuple[Item, ...] = ()
-    """Objects in the numbers of the response (`harness.model.Coordinates`): a box that a `_yx`
-    network wrote holds (y1, x1, y2, x2), as written.
+    """Objects in the numbers of the response (`harness.coordinates.Coordinates`): a box that a
+    `_yx` network wrote holds (y1, x1, y2, x2), as written.
     """
     think: str = ""
     """The reasoning, without its tags."""

@@ -14,9 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import BoolArray, Track
-from harness.model import ChatRequest, ChatResponse, MaskNetwork, MaskResponse, StagedModel
+from harness.model import StagedModel
 from harness.models.answers import MASKED, Pending, combine_answers, mask_answer
 from harness.models.chat_result import calls_of
 from harness.models.factory import at_least
@@ -24,6 +25,7 @@ from harness.models.grammar import Item
 from harness.models.pipeline import AnswerPrompt
 from harness.models.tracks import extent, joint_track
 from harness.responses import storable
+from harness.segmentation import MaskNetwork, MaskResponse
 from harness.types import (
     Answer,
     AnswerForm,
@@ -156,7 +158,7 @@ class MaskModel(StagedModel[Emitted]):
         if wrong := [one for one in responses if not isinstance(one, MaskResponse)]:
             raise ModelError(
                 f"model {self.name}",
-                expected="responses of harness.model.MaskResponse",
+                expected="responses of harness.segmentation.MaskResponse",
                 found=type(wrong[0]).__name__,
             )
         output = iter(responses)

@@ -6,15 +6,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from harness.model import (
-    Chat,
-    ChatRequest,
-    ChatResponse,
-    Conversation,
-    ConversingChat,
-    Result,
-    StagedModel,
-)
+from harness.backend import Chat, ConversingChat
+from harness.chat import ChatRequest, ChatResponse, Conversation
+from harness.model import Result, StagedModel
 from harness.types import Query
 
 T = TypeVar("T")

@@ -11,19 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal, Protocol, Self, TypeAlias
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, Conversation
+from harness.coordinates import Coordinates
 from harness.errors import DataError, ParseError
 from harness.frames import FramePolicy
 from harness.media import Media
-from harness.model import (
-    Chat,
-    ChatRequest,
-    Conversation,
-    Coordinates,
-    Propagator,
-    ReaderPart,
-    Segmenter,
-    settings,
-)
+from harness.model import ReaderPart
 from harness.models.answers import MASKED, Pending, box_answer, combine_answers, objects_answer
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
@@ -47,6 +41,7 @@ from harness.models.retry import (
 from harness.models.tracks import joint_masks, prompts_of
 from harness.models.vendors.settings import VendorSettings
 from harness.responses import Which, storable
+from harness.segmentation import Propagator, Segmenter, settings
 from harness.stated.corrections import answer_lines
 from harness.thoughts import after_thought, reasoning
 from harness.types import (

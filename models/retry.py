@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, OutOfMemory
-from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.grammar import frame_tag, split_frame
 from harness.thoughts import reasoning
 

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import ModelError
-from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.plugins import plugin_errors
 from harness.types import Query
 
@@ -51,7 +51,7 @@ class Environment(Protocol):
 
 
 class Tokens(Protocol):
-    """Tokens to text and back: the part of `harness.model.Chat` that a rollout needs."""
+    """Tokens to text and back: the part of `harness.backend.Chat` that a rollout needs."""
 
     @property
     def opening(self) -> str: ...  # noqa: D102

@@ -10,8 +10,8 @@ import numpy as np
 from harness.errors import ModelError
 from harness.masks import BoolArray, Track
 from harness.media import Media
-from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.grammar import Item
+from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.types import Box
 
 Time = TypeVar("Time", int, float)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from harness.chat import ChatRequest
 from harness.errors import UsageError
-from harness.model import ChatRequest
 from harness.testing import ScriptedChat, make_shapes, tiny_checkpoint
 from harness.testing.networks import FAMILIES
 

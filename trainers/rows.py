@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.models.backends.continuous_batching import token_positions
 from harness.models.backends.inputs import (
     POSITIONS,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, ModelError, UsageError
-from harness.model import Judge
+from harness.judge import Judge
 from harness.run.judging import VERDICTS, KeptJudge, unjudged, with_judge
 from harness.spec import parse
 from harness.task import Task

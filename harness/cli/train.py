@@ -24,7 +24,7 @@ from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import HarnessError, Unavailable, UnsupportedAnswerForm, UsageError
-from harness.model import Judge
+from harness.judge import Judge
 from harness.options import idle_options
 from harness.record import Run, public, runs_below
 from harness.run.contamination import (

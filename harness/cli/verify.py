@@ -10,9 +10,10 @@ from harness.cli.output import say, show_json
 from harness.cli.spec_arguments import NEEDED, data_folders, require
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
-from harness.model import MaskEmitter, ResponseReader
+from harness.model import ResponseReader
 from harness.run.verify import CeilingCheck
 from harness.run.verify import verify as verify_task
+from harness.segmentation import MaskEmitter
 from harness.task import Task
 
 ALL = "all"

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.chat import ChatRequest
 from harness.coordinates import normalized_to
-from harness.model import ChatRequest
 from harness.models.backends.sampling import Sampling
 from harness.rehearsal import drawn
 from harness.rehearsal.grammars import grammars

@@ -9,7 +9,8 @@ from typing import Self
 
 from harness.interchange import MAX_COUNT
 from harness.metrics.numeric import NUMBER_WORDS
-from harness.model import Propagator, RecordedReader, Segmenter
+from harness.model import RecordedReader
+from harness.segmentation import Propagator, Segmenter
 from harness.types import Answer, AnswerForm, Call, Prediction, Query
 
 LOG = re.compile(r"_samples_(.+)\Z")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, UsageError
+from harness.judge import Judge, Verdict
 from harness.judging import Case
 from harness.judging import rubric as find
-from harness.model import Judge, Verdict
 from harness.record import Run
 from harness.responses import storable
 from harness.scores import Scores

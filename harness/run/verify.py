@@ -23,6 +23,7 @@ import cv2
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from harness.chat import ChatRequest
 from harness.errors import DataError, ModelError, UsageError
 from harness.interchange import (
     answer_to_json,
@@ -32,17 +33,7 @@ from harness.interchange import (
 )
 from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
-from harness.model import (
-    ChatRequest,
-    Instance,
-    MaskEmitter,
-    MaskResponse,
-    Model,
-    ObjectPrompt,
-    Propagator,
-    ResponseReader,
-    Segmenter,
-)
+from harness.model import Model, ResponseReader
 from harness.plugins import plugin_errors
 from harness.record import values
 from harness.responses import storable
@@ -53,6 +44,14 @@ from harness.run.preflight import read_once, survey
 from harness.run.scoring import failure_of, score_unit
 from harness.run.workers import forms_of
 from harness.scores import UnitScore
+from harness.segmentation import (
+    Instance,
+    MaskEmitter,
+    MaskResponse,
+    ObjectPrompt,
+    Propagator,
+    Segmenter,
+)
 from harness.task import Task
 from harness.types import Answer, Box, Point, Prediction, Sample, Target
 from harness.world.raster import edges

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
+from harness.coordinates import Coordinates
 from harness.errors import UsageError
-from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.stop_strings import until_stop
 
 

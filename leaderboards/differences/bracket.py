@@ -8,9 +8,9 @@ from typing import Any
 from harness import plugins
 from harness.card import Card
 from harness.errors import HarnessError, StoreError, UsageError
+from harness.judge import Judge
 from harness.leaderboards.differences.scoring import results_by, task_for
 from harness.leaderboards.published_results import papers, published_results
-from harness.model import Judge
 from harness.record import Run
 from harness.store.atomic import json_bytes, read_json
 from harness.store.checksums import PROTOCOLS, journal_of, write_later

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
+from harness.judge import Judge
 from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
 from harness.leaderboards.differences.changed import model_changes
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
-from harness.model import Judge, PartedReader
+from harness.model import PartedReader
 from harness.record import Run, differences
 from harness.run.judging import verdicts_of
 from harness.run.scoring import score_unit

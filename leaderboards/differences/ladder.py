@@ -19,11 +19,12 @@ from harness.leaderboards.differences.diff import TODAY, Difference, Walk, reade
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.masks import BoolArray, Track
 from harness.metrics.boxes import box_iou
-from harness.model import ObjectPrompt, PartedReader
+from harness.model import PartedReader
 from harness.record import Run
 from harness.run.scoring import score_unit
 from harness.run.verify import components, mask_with_box, perfect
 from harness.scores import UnitScore
+from harness.segmentation import ObjectPrompt
 from harness.types import (
     Answer,
     AnswerForm,

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness import plugins
 from harness.errors import DataError
-from harness.model import Judge
+from harness.judge import Judge
 from harness.record import Run
 from harness.run.batching import samples_of, units
 from harness.run.judging import verdicts_of, with_judge

@@ -18,8 +18,9 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 
 from harness import plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.media import Frame, Media, pixels
-from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.inputs import frames_shown
 from harness.models.factory import build_chat
 from harness.spec import Spec

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from harness.adaptation import LearningSettings
+from harness.chat import ChatRequest
 from harness.errors import UsageError
-from harness.model import ChatRequest, LearningSettings
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.adaptation_context import Backend, Context, measure
 from harness.models.backends.restored_weights import RestoredWeights

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from harness.adaptation import Update
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import OutOfMemory
-from harness.model import ChatRequest, ChatResponse, Update
 from harness.models.backends import continuous_batching
 from harness.models.backends.continuous_batching import PrefixCache, PromptBatch, Rows
 from harness.models.backends.inputs import POSITIONS
@@ -86,7 +87,7 @@ def measure(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 
 class Context:
-    """A network while it learns from one request: `harness.model.AdaptationContext`."""
+    """A network while it learns from one request: `harness.adaptation.AdaptationContext`."""
 
     def __init__(
         self,
@@ -206,7 +207,7 @@ class Context:
         temperature: float = 1.0,
         requests: Sequence[ChatRequest] | None = None,
     ) -> Update:
-        """Make one step of the optimiser; see `harness.model.AdaptationContext`.
+        """Make one step of the optimiser; see `harness.adaptation.AdaptationContext`.
 
         Raises:
             OutOfMemory: a single row does not fit.

@@ -9,7 +9,7 @@ from itertools import groupby
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.models.backends.inputs import length
 
 if TYPE_CHECKING:

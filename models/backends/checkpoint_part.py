@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, TypedDict, get_args
 
 from harness.errors import ModelError, UsageError
-from harness.model import Part
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.checkpoint import Dtype
 from harness.models.backends.loading import check_report, loaded_once, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.segmentation import Part
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.models.backends.cpu_kernels import STEPS_IN_FLOAT32
 from harness.models.backends.inputs import POSITIONS
 from harness.models.backends.sampling import Sampling, check_finite

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from harness.chat import ChatRequest
 from harness.errors import ModelError, UsageError, raised_as
 from harness.media import Frame, Media
-from harness.model import ChatRequest
 from harness.models.backends.template_trial import MEMORY, is_bounded
 from harness.models.canvas import clip_smart_resize, smart_resize
 

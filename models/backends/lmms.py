@@ -23,8 +23,9 @@ from typing import Any, Literal, TypeAlias
 
 from PIL import Image
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, UnknownPlugin, UsageError
-from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import frames_shown, own_text, squashed
 from harness.models.backends.lmms_models import (

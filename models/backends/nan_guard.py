@@ -5,8 +5,8 @@ Llama, up to the limit of new tokens; half precision that overflows is what most
 Such a response is no answer that a grammar could fail on: the network has failed.
 """
 
+from harness.chat import ChatRequest
 from harness.errors import ModelError
-from harness.model import ChatRequest
 
 MARK = "!"
 MIN_RUN = 32

@@ -18,8 +18,9 @@ from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
+from harness.backend import ConversingChat
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import MissingDependency, UsageError
-from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
 from harness.models.backends.openai_pool import EndpointPool

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, UsageError
-from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.nan_guard import refuse_broken
 from harness.models.backends.openai_http import RetryableError
 from harness.models.backends.remote_processor import RemoteProcessor

@@ -14,8 +14,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeAlias, TypeVar
 
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import HarnessError, MissingDependency, UsageError
-from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.backends.openai_http import RetryableError, ServerError
 from harness.models.backends.openai_pool import EndpointPool
 from harness.models.backends.rate_limiter import LONGEST_WAIT, CallCancelled, RateLimiter, back_off

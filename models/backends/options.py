@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.model import Coordinates
+from harness.coordinates import Coordinates
 from harness.models.backends.checkpoint import Dtype
 from harness.models.backends.sampling import check_settings
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.models.backends.batching import WaitTimer, batches
 from harness.models.backends.continuous_batching import PromptBatch, least_to_begin
 

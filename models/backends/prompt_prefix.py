@@ -15,8 +15,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
+from harness.chat import ChatRequest
 from harness.errors import ModelError
-from harness.model import ChatRequest
 from harness.models.backends.continuous_batching import (
     positions_as_read,
     supports_continuous_batching,

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
+from harness.coordinates import Coordinates
 from harness.errors import DataError, UsageError, raised_as
 from harness.files import read_text
-from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.stop_strings import until_stop
 from harness.models.canvas import smart_resize
 from harness.options import with_options
@@ -25,7 +27,7 @@ class StoredOptions:
 
     coordinates: Coordinates = "pixels"
     """`pixels` of its canvas (Qwen2.5-VL), `normalized_1000` to each side (Qwen3-VL), …: see
-    `harness.model.Coordinates`."""
+    `harness.coordinates.Coordinates`."""
     factor: int = 28
     """Patch size times merge size of its processor: 28 for Qwen2.5-VL."""
     min_pixels: int = 3_136

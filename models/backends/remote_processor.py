@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from harness.chat import ChatRequest
+from harness.coordinates import Coordinates
 from harness.errors import MissingDependency, ModelError, UsageError
-from harness.model import ChatRequest, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.completeness import REMOTE, check_complete
 from harness.models.backends.inputs import (

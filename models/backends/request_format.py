@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from PIL import Image
 
+from harness.chat import ChatRequest
 from harness.errors import UsageError
 from harness.media import Frame, Media
-from harness.model import ChatRequest
 from harness.models.backends.encoded_images import Encoded, EncodedImages
 from harness.models.backends.inputs import clip_times, conversation_of, frames_shown, squashed
 from harness.models.backends.options import ServedOptions, TemplateOptions

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from harness.adaptation import LearningSettings
 from harness.errors import ModelError, NotRestored, raised_as
-from harness.model import LearningSettings
 from harness.models.backends.offloaded_optimizer import OffloadedAdamW
 from harness.models.learning import weights
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from harness.model import ChatRequest, ChatResponse
+from harness.chat import ChatRequest, ChatResponse
 
 if TYPE_CHECKING:
     from torch import Tensor

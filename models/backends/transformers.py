@@ -16,15 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from harness.adaptation import LearningSettings
+from harness.backend import ConversingChat
+from harness.chat import ChatRequest, ChatResponse, Conversation
+from harness.coordinates import Coordinates
 from harness.errors import OutOfMemory
-from harness.model import (
-    ChatRequest,
-    ChatResponse,
-    Conversation,
-    ConversingChat,
-    Coordinates,
-    LearningSettings,
-)
 from harness.models.backends import adapters, checkpoint_part, continuous_batching
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
+from harness.coordinates import Coordinates
 from harness.errors import MissingDependency, ModelError
-from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import PreparedInputs
 from harness.models.backends.completeness import check_complete

@@ -15,16 +15,11 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Annotated, Any, Self, TypeVar
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, Conversation
+from harness.coordinates import Coordinates
 from harness.errors import ModelError, ParseError, UsageError, raise_all
 from harness.frames import FramePolicy
-from harness.model import (
-    Chat,
-    ChatRequest,
-    Conversation,
-    Coordinates,
-    Propagator,
-    Segmenter,
-)
 from harness.models.answers import combine_answers
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult, calls_of, with_cuts
@@ -48,6 +43,7 @@ from harness.models.prompts import Wording, asked_briefly, fill, text_of
 from harness.models.rollout import Transcript, Turn, write_rollout
 from harness.options import Carried, Only, with_options
 from harness.responses import storable
+from harness.segmentation import Propagator, Segmenter
 from harness.spec import Spec
 from harness.types import (
     Answer,

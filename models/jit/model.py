@@ -11,8 +11,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import UsageError
-from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.chat_result import ChatResult
 from harness.models.dt_r1.environment import TwinEpisode
 from harness.models.dt_r1.grammar import STOPS

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness import plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest
+from harness.judge import Verdict
 from harness.judging import Case
 from harness.judging import rubric as find
-from harness.model import Chat, ChatRequest, Verdict
 from harness.spec import Spec
 
 SHOWN = ("backend", "checkpoint", "model", "weights", "revision", "temperature", "seed")

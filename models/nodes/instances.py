@@ -8,7 +8,6 @@ import numpy as np
 
 from harness.masks import BoolArray, Rle, Track, rles_of
 from harness.media import Media
-from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.tracks import tracks_of
 from harness.node import (
     Features,
@@ -19,6 +18,7 @@ from harness.node import (
     detections_of,
     instances_of,
 )
+from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 
 AGAIN = 0.3
 """Least IoU of an object's mask with the one that was carried on from where it was seen last."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from harness.media import Media
-from harness.model import Propagator, Segmenter
 from harness.models.factory import FLOW, GRABCUT, build_propagator, build_segmenter
 from harness.models.nodes.flat_regions import flat_regions, is_drawing
 from harness.models.nodes.instances import Seen, prompted, renewed
 from harness.models.nodes.linking import linked
 from harness.models.saliency.salience import salience_map, salient_objects
 from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, detections_of
+from harness.segmentation import Propagator, Segmenter
 from harness.spec import Spec
 
 ImageKind: TypeAlias = Literal["auto", "drawing", "photograph"]

@@ -15,10 +15,10 @@ import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.nodes.instances import Seen, carried, mask_overlap, prompted
 from harness.models.tracks import extent
 from harness.node import Instances, Kind, Node, NodeKind, Output, detections_of
+from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.types import Point
 
 SAME = 0.7

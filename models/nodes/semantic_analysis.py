@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest
 from harness.errors import UsageError
 from harness.media import Frame, Media, pixels
-from harness.model import Chat, ChatRequest
 from harness.models.nodes.instances import clearest_frame
 from harness.models.prompts import text_of
 from harness.models.tracks import extent

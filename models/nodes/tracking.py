@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.media import Media
-from harness.model import Propagator
 from harness.models.factory import FLOW, build_propagator
 from harness.models.nodes.instances import clearest_frame, propagated
 from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, instances_of
+from harness.segmentation import Propagator
 from harness.spec import Spec
 
 

@@ -19,11 +19,11 @@ from harness.errors import ModelError, UsageError
 from harness.files import NoFile, read_bytes
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.model import Propagator
 from harness.models.backends.loading import loaded_once
 from harness.models.factory import FLOW, build_propagator
 from harness.models.nodes.instances import Seen, renewed
 from harness.node import Instances, Kind, Node, NodeKind, Output
+from harness.segmentation import Propagator
 from harness.spec import Spec
 
 SIDE = 320  # pixels; images are squashed to a square of this side, as in the authors' code

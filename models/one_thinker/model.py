@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from harness.model import ChatRequest, ObjectPrompt
+from harness.chat import ChatRequest
 from harness.models.answers import Pending, objects_answer
 from harness.models.canvas import Canvas
 from harness.models.composition import Composition
@@ -28,6 +28,7 @@ from harness.models.response_writer import key_frame_of, objects_in
 from harness.models.tracks import box_at, carried_masks
 from harness.models.video_str.grammar import answer_response
 from harness.options import with_options
+from harness.segmentation import ObjectPrompt
 from harness.spec import parse
 from harness.thoughts import after_thought
 from harness.types import Answer, AnswerForm, Call, Parsed, ParsedObject, Point, Query

@@ -7,8 +7,8 @@ import numpy as np
 
 from harness.masks import BoolArray, Track
 from harness.media import Media
-from harness.model import Propagator
 from harness.models.propagators.walks import check_masks
+from harness.segmentation import Propagator
 
 
 @dataclass(frozen=True, slots=True)

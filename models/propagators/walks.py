@@ -8,7 +8,7 @@ import numpy as np
 from harness.errors import ModelError
 from harness.masks import BoolArray, Track
 from harness.media import Media
-from harness.model import Propagator
+from harness.segmentation import Propagator
 
 
 class Walker(Propagator):

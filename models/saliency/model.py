@@ -9,11 +9,12 @@ import numpy as np
 from harness.errors import MediaError
 from harness.masks import BoolArray, rles_of
 from harness.media import Media
-from harness.model import Model, Propagator, Segmenter, settings
+from harness.model import Model
 from harness.models.answers import MASKED
 from harness.models.factory import FLOW, GRABCUT, at_least, build_propagator, build_segmenter
 from harness.models.saliency.salience import clearest, frames_seen, salient_objects
 from harness.models.tracks import extent
+from harness.segmentation import Propagator, Segmenter, settings
 from harness.spec import Spec
 from harness.types import (
     Answer,

@@ -20,10 +20,10 @@ from scipy.spatial.distance import cdist
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.model import ObjectPrompt
 from harness.models.propagators.flow import Field as FlowField
 from harness.models.propagators.flow import dense_flow, pixel_grid
 from harness.models.saliency.superpixels import Floats, Superpixels, superpixels
+from harness.segmentation import ObjectPrompt
 from harness.types import Box, Point
 
 Field = NDArray[np.float32]

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.model import ChatRequest, MaskResponse, Propagator, Segmenter, settings
+from harness.chat import ChatRequest
 from harness.models.factory import FLOW, build_propagator, build_segmenter
 from harness.models.mask_model import MaskModel
+from harness.segmentation import MaskResponse, Propagator, Segmenter, settings
 from harness.spec import Spec
 
 

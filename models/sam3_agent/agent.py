@@ -18,14 +18,15 @@ from importlib.resources import files
 
 import numpy as np
 
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import ParseError
 from harness.media import Media
-from harness.model import ChatRequest, ChatResponse, Conversation, Instance
 from harness.models.chat_result import ChatResult
 from harness.models.grammar import split_frame, take_apart
 from harness.models.prompts import fill
 from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
 from harness.responses import loads_strict, storable
+from harness.segmentation import Instance
 from harness.thoughts import after_thought
 from harness.types import Call, EarlierTurn, Query
 

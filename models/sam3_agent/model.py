@@ -10,18 +10,10 @@ from typing import Literal, Self
 
 import numpy as np
 
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import UsageError
 from harness.files import read_text
 from harness.media import Media
-from harness.model import (
-    ChatRequest,
-    ChatResponse,
-    Conversation,
-    Instance,
-    Propagator,
-    Segmenter,
-    settings,
-)
 from harness.models.answers import MASKED, combine_answers, objects_answer
 from harness.models.composition import Composition
 from harness.models.default_parts import missing_parts
@@ -32,6 +24,7 @@ from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
 from harness.models.tracks import carried_masks, extent
 from harness.options import with_options
 from harness.responses import storable
+from harness.segmentation import Instance, Propagator, Segmenter, settings
 from harness.spec import Spec
 from harness.thoughts import reasoning
 from harness.types import (

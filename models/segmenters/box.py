@@ -7,8 +7,8 @@ import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt, Segmenter
 from harness.models.segmenters.places import box_around_points, rectangle
+from harness.segmentation import ObjectPrompt, Segmenter
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt, Segmenter
 from harness.models.factory import at_least
 from harness.models.segmenters.places import Rectangle, points_inside, rectangle
+from harness.segmentation import ObjectPrompt, Segmenter
 from harness.types import Point
 
 Trimap = NDArray[np.uint8]

@@ -15,12 +15,12 @@ import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt, Segmenter
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.checkpoint_part import CheckpointPart
 from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
 from harness.models.segmenters.places import clip_box, points_inside
+from harness.segmentation import ObjectPrompt, Segmenter
 from harness.types import Box, Point
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ import numpy as np
 from harness.errors import ModelError, UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import Instance, ObjectPrompt, Segmenter
 from harness.models.backends import checkpoint as files
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.checkpoint_part import (
@@ -32,6 +31,7 @@ from harness.models.segmenters.last_view import LastView
 from harness.models.segmenters.places import clip_box
 from harness.models.tracks import box_overlap
 from harness.options import with_options
+from harness.segmentation import Instance, ObjectPrompt, Segmenter
 from harness.types import Box
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.model import AdaptationContext, ChatRequest, ChatResponse
+from harness.adaptation import AdaptationContext
+from harness.chat import ChatRequest, ChatResponse
 from harness.models.test_time.consensus import Group
 from harness.models.test_time.methods import Method, Trial
 from harness.models.test_time.places import SIDES, Part, parts, pieces

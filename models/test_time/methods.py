@@ -12,8 +12,9 @@ from statistics import fmean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from harness.adaptation import AdaptationContext, Update
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import UsageError
-from harness.model import AdaptationContext, ChatRequest, ChatResponse, Update
 from harness.models.factory import at_least
 from harness.models.test_time.consensus import Group, Label
 from harness.models.visionreasoner.scoring import BASE, Semantics, Thresholds

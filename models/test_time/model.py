@@ -13,20 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from harness.adaptation import AdaptationContext
+from harness.backend import Adaptable
+from harness.chat import ChatRequest
 from harness.errors import ModelError, UsageError
-from harness.model import (
-    Adaptable,
-    AdaptationContext,
-    ChatRequest,
-    Propagator,
-    Segmenter,
-    StagedModel,
-)
+from harness.model import StagedModel
 from harness.models.answers import Pending
 from harness.models.chat_result import ChatResult, calls_of
 from harness.models.pipeline import LOCATED, PromptedModel
 from harness.models.test_time.methods import Method, Trial
 from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.segmentation import Propagator, Segmenter
 from harness.types import Adaptation, Answer, AnswerForm, Call, Prediction, Query
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from harness import plugins
+from harness.adaptation import LearningSettings
 from harness.errors import UsageError
-from harness.model import LearningSettings
 from harness.models.pipeline import PromptedModel
 from harness.models.test_time.memo import Memo
 from harness.models.test_time.methods import GroupRelative, Method, PseudoLabel, Tent, Vote

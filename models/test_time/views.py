@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.chat import ChatRequest
 from harness.media import Frame, Media, pixels
-from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown
 from harness.models.test_time.places import Part
 

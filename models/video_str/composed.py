@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness.chat import ChatRequest
 from harness.frames import IMAGE, FramePolicy, frame_policy
-from harness.model import ChatRequest
 from harness.models.answers import Pending
 from harness.models.canvas import Canvas
 from harness.models.composition import Composition

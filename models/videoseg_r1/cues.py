@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt, Segmenter
+from harness.segmentation import ObjectPrompt, Segmenter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from harness.chat import ChatRequest
 from harness.media import Media
-from harness.model import ChatRequest
 from harness.models.prompts import fill
 from harness.models.videoseg_r1.grammar import template
 from harness.models.videoseg_r1.references import Strategy, key_frames, references, spread

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from harness.model import Chat, ChatRequest, ChatResponse, Conversation
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.models.chat_result import ChatResult, calls_of
 from harness.models.grammar import frame_tag
 from harness.models.multi_turn import converse

@@ -10,15 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from harness import plugins
-from harness.model import (
-    Chat,
-    ChatRequest,
-    Conversation,
-    ConversingChat,
-    Propagator,
-    Segmenter,
-    settings,
-)
+from harness.backend import Chat, ConversingChat
+from harness.chat import ChatRequest, Conversation
 from harness.models.answers import Pending
 from harness.models.backends.sampling import check_settings
 from harness.models.chat_result import ChatResult
@@ -47,6 +40,7 @@ from harness.models.videoseg_r1.sampler import KeySegment, Sampler
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.options import Carried, Only, with_options
 from harness.responses import storable
+from harness.segmentation import Propagator, Segmenter, settings
 from harness.spec import Spec
 from harness.types import Answer, AnswerForm, Call, Prediction, Query
 

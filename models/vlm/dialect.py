@@ -4,7 +4,7 @@ r"""Dialects: requests and answers of a family of VLMs about places, from a TOML
     checkpoints = ["OpenGVLab/…"]       some names on the hub
     source = "…"                        where the request and the numbers are from
     confirmed = true                    false: its authors do not say what the numbers mean
-    coordinates = "normalized_1000"     harness.model.Coordinates
+    coordinates = "normalized_1000"     harness.coordinates.Coordinates
     request = "… {Question}"            its text
     marks = ["<ref>", "</ref>"]         optional: special tokens of the request
     within = '<box>(.*?)</box>'         optional: the parts of a response that hold objects
@@ -25,8 +25,8 @@ from functools import cache
 from importlib.resources import files
 from typing import get_args
 
+from harness.coordinates import Coordinates
 from harness.errors import ParseError, UsageError
-from harness.model import Coordinates
 from harness.models.box_corners import boxes_of_corners
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (

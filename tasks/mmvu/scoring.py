@@ -5,8 +5,8 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from harness.judge import Judge
 from harness.judging import Case, judgement, rubric
-from harness.model import Judge
 from harness.responses import MAX_TEXT
 from harness.run.judging import unjudged
 from harness.scores import Mean, Scores

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from harness.judge import Judge
 from harness.metrics import tempcompass
 from harness.metrics.choices import strict_choice
-from harness.model import Judge
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError, ParseError
+from harness.judge import Judge
 from harness.judging import Case, cases_to_judge, judgement, rubric
 from harness.metrics import vstar
 from harness.metrics.intervals import temporal_iou, temporal_iou_of_hull
-from harness.model import Judge
 from harness.run.judging import unjudged
 from harness.scores import Metric, Scores
 from harness.task import Ceiling, Protocol

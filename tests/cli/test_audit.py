@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from harness import plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.cli.audit import COLOURS, badge
 from harness.cli.main import main
 from harness.leaderboards.differences.audit import (
@@ -17,7 +19,6 @@ from harness.leaderboards.differences.audit import (
     shuffled_options,
 )
 from harness.media import pixels
-from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.ablation import AblationChat, _other_tiles
 from harness.models.backends.inputs import conversation_of
 from harness.run.batching import samples_of

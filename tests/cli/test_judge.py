@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.chat import ChatResponse
 from harness.cli import judge as judges
 from harness.cli.main import main
 from harness.errors import ModelError
 from harness.judging import FOLDER
 from harness.judging import rubric as find_rubric
-from harness.model import ChatResponse
 from harness.record import Run
 from harness.run.judging import remember
 from harness.tasks.tempcompass.task import tempcompass

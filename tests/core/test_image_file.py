@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from harness.chat import ChatRequest
 from harness.cli.main import main
 from harness.errors import DataError, MediaError
 from harness.image_file import (
@@ -24,7 +25,6 @@ from harness.image_file import (
 )
 from harness.lmms.visuals import medium
 from harness.media import frame_files, image_bytes, open_image
-from harness.model import ChatRequest
 from harness.models.backends.openai import openai
 from harness.models.external.exchange import lay_out
 from harness.tasks.pointing.task import read_levels

@@ -17,8 +17,8 @@ import pytest
 
 import harness
 from harness import presets
+from harness.chat import ChatRequest
 from harness.cli.main import main
-from harness.model import ChatRequest
 from harness.spec import parse
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ import pytest
 
 import harness
 from harness.errors import HarnessError
-from harness.model import Verdict
+from harness.judge import Verdict
 from harness.types import Answer, Prediction, Usage
 
 pytestmark = [

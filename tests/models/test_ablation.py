@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.media import pixels
-from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.ablation import AblationChat, ablation
 from harness.spec import parse
 

@@ -12,9 +12,9 @@ from harness import plugins
 from harness.errors import UsageError
 from harness.masks import Rle
 from harness.media import pixels
-from harness.model import ObjectPrompt
 from harness.models.response_writer import objects_in
 from harness.run.verify import Oracle, verify
+from harness.segmentation import ObjectPrompt
 from harness.spec import parse
 from harness.trainers.grpo.examples import example_of
 from harness.trainers.grpo.method import Group, Rollout

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import plugins
+from harness.chat import ChatRequest
 from harness.errors import DataError, ModelError, OutOfMemory, UsageError
-from harness.model import ChatRequest
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.inputs import processor_inputs, seen_canvases, squashed
 from harness.models.backends.loading import check_report, memory

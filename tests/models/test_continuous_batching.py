@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import plugins
+from harness.chat import ChatRequest
 from harness.errors import ModelError, OutOfMemory
-from harness.model import ChatRequest
 from harness.models.backends import continuous_batching
 from harness.models.backends.batch_size_finder import CLEAN
 from harness.models.backends.batching import PreparedInputs, WaitTimer

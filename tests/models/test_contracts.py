@@ -6,12 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from harness import plugins
+from harness.backend import Chat, ConversingChat
 from harness.errors import MissingDependency, ModelError
-from harness.model import Chat, ConversingChat, Model, Propagator, Segmenter, StagedModel
+from harness.model import Model, StagedModel
 from harness.models.backends.ablation import AblationChat
 from harness.models.videoseg_r1.cues import Cues
 from harness.run.train import TrainingOptions, train
 from harness.run.workers import worker_info
+from harness.segmentation import Propagator, Segmenter
 from harness.spec import Spec
 from harness.trainer import Trainer
 from harness.types import Answer, AnswerForm, Prediction

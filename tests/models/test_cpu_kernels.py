@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
 
-from harness.model import ChatRequest  # noqa: E402
+from harness.chat import ChatRequest  # noqa: E402
 from harness.models.backends import cpu_kernels, kv_cache  # noqa: E402
 from harness.models.backends.cpu_kernels import STEPS_IN_FLOAT32, one_query_in_float32  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402

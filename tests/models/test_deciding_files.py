@@ -29,7 +29,7 @@ def described(kind, folder):
     if kind == "backends":
         part = plugins.build(kind, Spec("transformers", {"checkpoint": str(folder)}))
         return json.loads(json.dumps(dict(part.describe())))
-    from harness.model import settings
+    from harness.segmentation import settings
 
     name = "pocket_sam" if kind == "segmenters" else "pocket_sam_video"
     return settings(plugins.build(kind, Spec(name, {"checkpoint": str(folder)})))

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from harness import media, plugins
 from harness.errors import ParseError
-from harness.model import Segmenter
 from harness.models.dr2seg import grammar
 from harness.models.dr2seg.grammar import TAGS, DR2Seg, description, reasoning_text
 from harness.models.dr2seg.model import dr2seg
 from harness.models.grammar import MAX_OBJECTS, Item, well_formed
 from harness.models.visionreasoner import grammar as visionreasoner
+from harness.segmentation import Segmenter
 from harness.testing import ScriptedChat
 from harness.types import Answer, AnswerForm, Box, FailureKind, Point, Query
 

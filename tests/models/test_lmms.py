@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from harness import plugins
+from harness.chat import ChatRequest
 from harness.errors import MediaError, MissingDependency, ModelError, UnknownPlugin, UsageError
 from harness.media import placeholder_media
-from harness.model import ChatRequest
 from harness.models.backends.clip_files import clip_files, mean_rate
 from harness.models.backends.inputs import squashed
 from harness.models.backends.lmms import lmms

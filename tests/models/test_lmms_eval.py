@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.chat import ChatRequest
 from harness.media import Media, pixels
-from harness.model import ChatRequest
 from harness.models.backends.clip_files import clip_files
 from harness.models.backends.lmms import lmms
 from harness.models.backends.lmms_models import (

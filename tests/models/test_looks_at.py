@@ -3,8 +3,8 @@
 import pytest
 
 from harness import plugins
+from harness.chat import ChatResponse
 from harness.errors import UsageError
-from harness.model import ChatResponse
 from harness.models.frame_selection import frames_shown
 from harness.spec import parse
 from harness.types import AnswerForm

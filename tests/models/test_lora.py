@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from harness.chat import ChatRequest
 from harness.errors import ModelError, UsageError
-from harness.model import ChatRequest
 from harness.models.backends import adapters, batching
 from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
 

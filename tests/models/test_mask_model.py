@@ -16,10 +16,11 @@ from harness import plugins
 from harness.cli.main import main
 from harness.errors import ModelError, OutOfMemory, UsageError
 from harness.masks import Rle, Track
-from harness.model import MaskEmitter, MaskResponse, StagedModel
+from harness.model import StagedModel
 from harness.models.mask_model import MaskModel
 from harness.models.questions import Questions
 from harness.run.verify import verify
+from harness.segmentation import MaskEmitter, MaskResponse
 from harness.spec import parse
 from harness.types import Answer, AnswerForm, Box, FailureKind
 

@@ -10,12 +10,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness import media, plugins
+from harness.chat import ChatResponse
 from harness.cli.parsed import lines
 from harness.cli.parsed import parsed_parts as shown_parts
+from harness.coordinates import Coordinates
 from harness.errors import ModelError, ParseError, UsageError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
-from harness.model import ChatResponse, Coordinates, Propagator, ResponseReader, Segmenter
+from harness.model import ResponseReader
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
 from harness.models.grammar import MAX_OBJECTS, Item, ParseResult
@@ -24,6 +26,7 @@ from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
 from harness.models.response_writer import parts
 from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.segmentation import Propagator, Segmenter
 from harness.testing import ScriptedChat
 from harness.types import (
     Answer,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError
-from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.ablation import ablation
 from harness.models.backends.openai import openai
 from harness.models.multi_turn import ConversationScheduler, converse, question

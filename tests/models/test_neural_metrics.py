@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.chat import ChatResponse
 from harness.errors import DataError, MissingDependency, ModelError, UsageError
 from harness.judging import Case, judgement, rubric
-from harness.model import ChatResponse
 from harness.models.judges.chat import ChatJudge
 from harness.models.neural_metrics.texts import candidate_text, true_texts
 from harness.scores import Corpus, Mean, Metric

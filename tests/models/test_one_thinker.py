@@ -7,10 +7,10 @@ import pytest
 
 from harness import media, plugins
 from harness.errors import ParseError, UsageError
-from harness.model import Segmenter
 from harness.models.one_thinker.grammar import box_at, read_prompt, read_track
 from harness.models.propagators.still import still
 from harness.run.batching import samples_of
+from harness.segmentation import Segmenter
 from harness.spec import parse
 from harness.tasks.mevis import writer as mevis
 from harness.tasks.reason_seg import writer as reason_seg

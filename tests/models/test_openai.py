@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import plugins
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, UsageError
 from harness.media import pixels
-from harness.model import ChatRequest, ChatResponse
 from harness.models.backends import openai_http, rate_limiter
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import checked_url, retry_after

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from harness import plugins
-from harness.model import Chat, ChatResponse
+from harness.backend import Chat
+from harness.chat import ChatResponse
 from harness.models.backends.openai import openai
 from harness.models.qwen_vl.model import qwen_vl
 from harness.run.evaluate import Options, evaluate

@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness import plugins
+from harness.chat import ChatRequest
 from harness.errors import ResumeMismatch, UsageError
-from harness.model import ChatRequest
 from harness.models.backends.inputs import chat_text
 from harness.models.backends.openai import openai
 from harness.models.backends.transformers import transformers

@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from harness import plugins
+from harness.backend import Chat
+from harness.chat import ChatResponse
 from harness.leaderboards import estimate
-from harness.model import Chat, ChatResponse
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.train import TrainingOptions, train

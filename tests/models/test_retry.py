@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import media, plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, OutOfMemory, Unavailable
-from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.retry import response_start

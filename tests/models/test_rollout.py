@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.model import ChatRequest  # noqa: E402
+from harness.chat import ChatRequest  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
 from harness.models.multi_turn import converse  # noqa: E402

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from harness import media, plugins
 from harness.errors import ModelError, UsageError
-from harness.model import ObjectPrompt
-from harness.model import settings as recorded
 from harness.models import pocket_sam
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -23,6 +21,8 @@ from harness.models.segmenters.places import clip_box
 from harness.models.segmenters.pocket_sam import pocket_sam as toy
 from harness.models.segmenters.sam2 import sam2
 from harness.models.segmenters.sam2_transformers import placed_in
+from harness.segmentation import ObjectPrompt
+from harness.segmentation import settings as recorded
 from harness.types import Box, Point
 from harness.world.families import draw_scene
 from harness.world.raster import render, visible_masks

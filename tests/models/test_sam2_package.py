@@ -16,14 +16,14 @@ from PIL import Image
 from harness import media
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.leaderboards.definitions import find, methods_of
-from harness.model import ObjectPrompt
-from harness.model import settings as recorded
 from harness.models.backends import sam2_package as package
 from harness.models.backends.sam2 import float_pixels, pixels
 from harness.models.propagators.sam2_package import ResizedFrames
 from harness.models.propagators.sam2_video import sam2_video
 from harness.models.segmenters.pocket_sam import pocket_sam
 from harness.models.segmenters.sam2 import sam2
+from harness.segmentation import ObjectPrompt
+from harness.segmentation import settings as recorded
 from harness.types import Box, Point
 
 torch = pytest.importorskip("torch")

@@ -10,10 +10,10 @@ import pytest
 
 from harness import plugins
 from harness.errors import ModelError, UsageError
-from harness.model import ObjectPrompt
-from harness.model import settings as recorded
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.segmenters.sam3 import _uncompiled, network_box, overlapping, sam3
+from harness.segmentation import ObjectPrompt
+from harness.segmentation import settings as recorded
 from harness.types import Box, Point
 
 torch = pytest.importorskip("torch")

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from harness import media, plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import UsageError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.leaderboards.request_log import request_log
 from harness.masks import Rle
-from harness.model import Chat, ChatRequest, ChatResponse, Instance, Segmenter
 from harness.models.backends.inputs import chat_text
 from harness.models.propagators.still import still
 from harness.models.sam3_agent.agent import without_overlaps
@@ -19,6 +20,7 @@ from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numb
 from harness.models.sam3_agent.model import Sam3Agent
 from harness.models.segmenters.box import box
 from harness.run.verify import verify
+from harness.segmentation import Instance, Segmenter
 from harness.spec import parse
 from harness.tasks.mevis import writer as mevis
 from harness.tasks.reason_seg import writer as reason_seg

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model import ChatRequest, ChatResponse
+from harness.chat import ChatRequest, ChatResponse
 from harness.models.backends.stop_strings import at_stop, before_stop, tokens_to_stop, until_stop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))

@@ -10,12 +10,12 @@ import pytest
 from harness import media
 from harness.errors import ModelError
 from harness.masks import Rle, Track
-from harness.model import Propagator, Segmenter
 from harness.models.answers import mask_answer
 from harness.models.grammar import Item
 from harness.models.propagators.flow import flow
 from harness.models.propagators.still import still
 from harness.models.tracks import extent, joint_masks
+from harness.segmentation import Propagator, Segmenter
 from harness.types import AnswerForm, Box, Point
 
 HEIGHT, WIDTH = 96, 128

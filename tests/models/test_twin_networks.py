@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from harness import media, plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
+from harness.coordinates import Coordinates
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.masks import Track
 from harness.media import Media
-from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.dt_r1.catalog import PRESETS, catalog
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.plan import parse_plan

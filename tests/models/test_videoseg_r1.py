@@ -14,19 +14,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from harness import media, plugins
+from harness.backend import Chat, ConversingChat
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ParseError, UsageError
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
-from harness.model import (
-    Chat,
-    ChatRequest,
-    ChatResponse,
-    ConversingChat,
-    ObjectPrompt,
-    Propagator,
-    ResponseReader,
-    Segmenter,
-)
+from harness.model import ResponseReader
 from harness.models.backends.ablation import ablation
 from harness.models.backends.inputs import processor_inputs, squashed
 from harness.models.backends.request_format import RequestFormat, RequestOptions
@@ -51,6 +44,7 @@ from harness.models.videoseg_r1.sampler import (
 )
 from harness.run.batching import samples_of
 from harness.run.verify import verify
+from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.spec import Spec
 from harness.spec import parse as spec
 from harness.types import Answer, AnswerForm, Box, FailureKind, Point, Query

@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from harness import media, plugins  # noqa: E402
+from harness.chat import ChatRequest  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
-from harness.model import ChatRequest  # noqa: E402
 from harness.models.backends.inputs import chat_text  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402

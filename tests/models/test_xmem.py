@@ -14,7 +14,6 @@ import pytest
 
 from harness import media, plugins
 from harness.errors import MissingDependency, ModelError, UsageError
-from harness.model import settings
 from harness.models.child_process import environment
 from harness.models.propagators.checkout import NEEDED, SOURCES, layers
 from harness.models.propagators.checkout_child import (
@@ -26,6 +25,7 @@ from harness.models.propagators.checkout_child import (
     without_downloads,
 )
 from harness.models.propagators.cores import CutieCore, XMemCore, config_for, shrunk_size
+from harness.segmentation import settings
 
 FAKE = {
     "model/__init__.py": "",

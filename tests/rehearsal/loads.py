@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from harness import media, plugins
-from harness.model import ChatRequest, ObjectPrompt
+from harness.chat import ChatRequest
 from harness.node import check_output
 from harness.rehearsal import standins
+from harness.segmentation import ObjectPrompt
 from harness.spec import parse
 from harness.types import Box
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness import media, plugins
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.rehearsal import responses, standins
 from harness.rehearsal.malformed import KINDS
 from harness.rehearsal.responses import draw, grammar_of

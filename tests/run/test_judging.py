@@ -6,8 +6,8 @@ import pytest
 
 from harness import plugins
 from harness.errors import DataError, ModelError, StoreError, UsageError
+from harness.judge import Verdict
 from harness.judging import FOLDER, Case, judgement, rubric, same_words
-from harness.model import Verdict
 from harness.run.judging import remember, remembered, stored
 from harness.spec import parse
 from harness.store.ledger import Ledger

@@ -9,12 +9,13 @@ import pytest
 
 import harness
 from harness import plugins
+from harness.backend import Chat
+from harness.chat import ChatResponse
 from harness.cli.main import main
 from harness.leaderboards.board import build
 from harness.leaderboards.differences.diff import diff_runs
 from harness.leaderboards.gate import check
 from harness.leaderboards.render import markdown
-from harness.model import Chat, ChatResponse
 from harness.record import Run, values
 from harness.run.batching import samples_of, units
 from harness.run.judging import with_judge

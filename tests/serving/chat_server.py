@@ -27,8 +27,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from PIL import Image
 
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.media import Media, image_bytes, pixels
-from harness.model import Chat, ChatRequest, ChatResponse
 
 HUGE = 10_000_000
 Fault: TypeAlias = str | Mapping[str, Any]

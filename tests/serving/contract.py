@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from harness.backend import Chat
+from harness.chat import ChatRequest
 from harness.media import pixels
-from harness.model import Chat, ChatRequest
 
 
 def clip(level, frames=4, size=(70, 60)):

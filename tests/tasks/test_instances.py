@@ -11,9 +11,9 @@ from PIL import Image
 from harness.interchange import answer_to_json, as_requested
 from harness.masks import Rle
 from harness.media import pixels
-from harness.model import ObjectPrompt
 from harness.models.response_writer import objects_in, parts
 from harness.run.verify import Oracle
+from harness.segmentation import ObjectPrompt
 from harness.spec import parse
 from harness.types import Answer, Target
 

@@ -10,11 +10,11 @@ import pytest
 
 from harness import plugins
 from harness.masks import Rle
-from harness.model import Propagator, Segmenter
 from harness.models.grammar import Item, ParseResult
 from harness.models.pipeline import PromptedModel
 from harness.run.verify import verify
 from harness.scores import Scores
+from harness.segmentation import Propagator, Segmenter
 from harness.spec import parse
 from harness.types import Answer, Box, Point, Prediction, Query, Sample
 

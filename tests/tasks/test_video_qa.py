@@ -14,7 +14,7 @@ from pyarrow import parquet
 from harness.card import Card
 from harness.errors import DataError, UsageError
 from harness.frames import frame_rate
-from harness.model import Verdict
+from harness.judge import Verdict
 from harness.plugins import build as build_plugin
 from harness.run.verify import verify
 from harness.scores import Mean, Ratio, Totals

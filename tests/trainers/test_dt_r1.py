@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from harness import media, plugins
+from harness.chat import ChatResponse
 from harness.cli.main import build_parser
 from harness.cli.train import configured, method_of
 from harness.errors import ModelError, Unavailable, UsageError
+from harness.judge import Verdict
 from harness.masks import Rle
-from harness.model import ChatResponse, Verdict
 from harness.models.dt_r1.environment import Perception
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.grammar import Task

@@ -9,8 +9,8 @@ from statistics import stdev
 import pytest
 
 from harness import plugins
+from harness.chat import ChatRequest
 from harness.errors import DataError, MissingDependency, ModelError, UsageError
-from harness.model import ChatRequest
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
 from harness.trainer import Curve

@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness import media, plugins  # noqa: E402
+from harness.chat import ChatRequest  # noqa: E402
 from harness.errors import DataError, UsageError  # noqa: E402
-from harness.model import ChatRequest  # noqa: E402
 from harness.models.backends import row_scores  # noqa: E402
 from harness.models.backends.inputs import joined_inputs, processor_inputs  # noqa: E402
 from harness.models.backends.sampling import Sampling  # noqa: E402

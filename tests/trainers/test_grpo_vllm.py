@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness import media  # noqa: E402
+from harness.chat import ChatRequest  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
-from harness.model import ChatRequest  # noqa: E402
 from harness.models.backends.inputs import processor_inputs  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers as backend  # noqa: E402

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from harness import media, plugins
+from harness.backend import Chat
+from harness.chat import ChatResponse
 from harness.cli.main import build_parser
 from harness.cli.train import configured, method_of
 from harness.errors import UsageError
 from harness.frames import frame_policy
 from harness.masks import Rle
-from harness.model import Chat, ChatResponse
 from harness.models.backends.sampling import Sampling
 from harness.models.grammar import Item
 from harness.models.qwen_vl.model import qwen_vl

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import media, plugins
+from harness.backend import Chat
+from harness.chat import ChatRequest, ChatResponse
 from harness.errors import DataError, ParseError, StoreError, UsageError
 from harness.masks import Rle
-from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.videoseg_r1.drawing import Drawing, visible
 from harness.run.batching import samples_of
 from harness.spec import Spec, parse

@@ -7,7 +7,7 @@ self-rewards", C.2).
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.models.dr2seg.grammar import Form, description
 from harness.models.grammar import split_frame
 from harness.models.pipeline import PromptedModel

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from harness.errors import HarnessError, ParseError, UsageError
+from harness.judge import Judge
 from harness.judging import Case, judgement, rubric, same_words
 from harness.masks import BoolArray, Rle
 from harness.metrics.overlap import region_similarity, region_similarity_frame
 from harness.metrics.tracks import track_ious
-from harness.model import Judge
 from harness.models.dt_r1.answers import answer_for, instance_tracks, joint_boxes
 from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task

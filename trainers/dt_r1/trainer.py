@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from harness import plugins
 from harness.errors import UsageError
-from harness.model import Judge
+from harness.judge import Judge
 from harness.models.dt_r1.model import DTR1
 from harness.options import Only, with_options
 from harness.spec import Spec

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from harness.chat import ChatRequest
 from harness.errors import DataError, HarnessError, UsageError
-from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown
 from harness.models.backends.positions import saved_positions
 from harness.models.backends.transformers import TransformersChat

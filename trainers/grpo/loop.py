@@ -13,8 +13,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from harness.chat import Conversation
 from harness.errors import HarnessError, ModelError
-from harness.model import Conversation
 from harness.models.backends.continuous_batching import supports_continuous_batching
 from harness.models.backends.positions import beyond, positions_of
 from harness.models.backends.sampling import rollout_key

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
+from harness.chat import ChatRequest
 from harness.errors import DataError
-from harness.model import ChatRequest
 from harness.models.pipeline import PromptedModel
 from harness.models.rollout import Environment
 from harness.trainer import Trainer
@@ -44,7 +44,7 @@ class Group:
     """Responses of the same policy to the second request of each rollout; empty: none was made."""
     canvas: tuple[int, int]
     """(width, height) of the frame that the numbers of responses are in: its pixels as the
-    VLM saw it, (1000, 1000), (100, 100), … (`harness.model.Coordinates`); x before y. (0, 0)
+    VLM saw it, (1000, 1000), (100, 100), … (`harness.coordinates.Coordinates`); x before y. (0, 0)
     without media."""
     count_tokens: Callable[[str], int]
     """Counts the tokens of a text, without special ones."""

@@ -21,8 +21,8 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
 from transformers import PrinterCallback
 
+from harness.chat import ChatRequest
 from harness.errors import UsageError
-from harness.model import ChatRequest
 from harness.models.backends.inputs import messages_of
 from harness.models.backends.loading import no_bars
 from harness.models.backends.transformers import TransformersChat

@@ -14,8 +14,8 @@ from accelerate import Accelerator
 from PIL import Image
 from torch import Tensor
 
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import UsageError
-from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.backends.inputs import frames_shown, squashed
 from harness.models.backends.transformers import TransformersChat
 from harness.models.multi_turn import ConversationScheduler

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from harness import plugins
+from harness.chat import ChatRequest
 from harness.errors import ParseError
-from harness.model import ChatRequest
 from harness.task import Task
 from harness.trainers.sample_checks import with_extra
 from harness.types import Sample

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from harness.chat import ChatRequest
 from harness.errors import HarnessError, ParseError, UsageError
-from harness.model import ChatRequest
 from harness.models.pipeline import LOCATED, PromptedModel
 from harness.models.response_writer import training_answer
 from harness.run.batching import samples_of

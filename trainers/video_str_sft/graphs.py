@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from harness.model import ChatRequest
+from harness.chat import ChatRequest
 from harness.models.video_str.grammar import END, THINK
 from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_str.graphs import graphs_of

@@ -16,9 +16,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TypeAlias
 
+from harness.backend import Chat
+from harness.chat import ChatRequest
 from harness.errors import StoreError
 from harness.frames import uniform
-from harness.model import Chat, ChatRequest
 from harness.models.prompts import fill
 from harness.responses import storable
 from harness.trainers.videoseg_r1.budgets import UNKNOWN

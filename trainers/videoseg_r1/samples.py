@@ -4,8 +4,8 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 
+from harness.chat import ChatRequest
 from harness.errors import DataError
-from harness.model import ChatRequest
 from harness.models.pipeline import PromptedModel
 from harness.models.videoseg_r1.drawing import Drawing, visible
 from harness.models.videoseg_r1.model import VideoSegR1

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from harness.model import ChatRequest, MaskResponse
+from harness.chat import ChatRequest
 from harness.models.backends.checkpoint import fingerprint
 from harness.models.mask_model import MaskModel
+from harness.segmentation import MaskResponse
 
 
 class SegmentToken:

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from harness import plugins
 from harness.errors import UsageError
-from harness.model import ObjectPrompt
 from harness.models.segmenters.box import box
 from harness.models.segmenters.grabcut import grabcut
 from harness.models.segmenters.places import rectangle
+from harness.segmentation import ObjectPrompt
 from harness.types import Box, Point
 
 BOTH = pytest.mark.parametrize("segmenter", [box(), grabcut()], ids=lambda found: found.name)

@@ -1,0 +1,129 @@
+"""Requests to a network that answers in words, and its responses."""
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeAlias, TypeVar
+
+from harness.errors import UsageError
+from harness.media import Media
+from harness.types import EarlierTurn, GenerationSettings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One turn for a vision-language model."""
+
+    key: str
+    """Name of the sample and rollout; it seeds sampling."""
+    text: str
+    """Backends take special tokens out of it, so that a question cannot end its turn."""
+    marks: tuple[str, ...] = ()
+    """Special tokens of the request's own wording, such as `<ref>`, that stay in `text`."""
+    media: tuple[Media, ...] = ()
+    frames: tuple[tuple[int, ...], ...] = ()
+    """Frames to show, one tuple a medium, in the medium's order; empty: all of them."""
+    resize: tuple[int, int] | None = None
+    """(width, height) to squash every image to, bilinear; None leaves it to the processor."""
+    resize_others: tuple[int, int] | None = None
+    """(width, height) to squash the media after the first to; None: as the first."""
+    system: str | None = None
+    earlier: tuple[EarlierTurn, ...] = ()
+    """Turns before this one, which has the media that they leave; a backend without them refuses.
+    """
+    prefix: str = ""
+    """Beginning of the response and of its text: the network continues from there."""
+    written: tuple[int, ...] = ()
+    """Tokens that follow the prompt: the network's earlier turns, and the texts injected between.
+
+    They are tokens because text may be tokenized otherwise a second time. For networks in process.
+    """
+    max_new_tokens: int = 1024
+    stop: tuple[str, ...] = ()
+    """A response ends before the first of these texts to be complete in what the network writes."""
+    temperature: float | None = None
+    """Temperature of this response, for a backend that samples; None: the backend's own."""
+    top_p: float | None = None
+    """Nucleus of this response's distribution; None: the backend's own."""
+
+    def __post_init__(self) -> None:
+        """Refuse an empty stop string, which would end every response at once.
+
+        Raises:
+            UsageError: no response can be drawn at this temperature.
+        """
+        if "" in self.stop:
+            raise ValueError(f"request {self.key}: a stop string is empty")
+        if self.temperature is not None and not 0.0 <= self.temperature <= 100.0:
+            raise UsageError(
+                f"request {self.key}",
+                expected="0 ≤ temperature ≤ 100",
+                found=f"temperature {self.temperature}",
+            )
+
+    def temperature_or(self, own: float) -> float:
+        """Return the temperature of the response, where the backend's own is `own`."""
+        return own if self.temperature is None else self.temperature
+
+    def top_p_or(self, own: float) -> float:
+        """Return the nucleus of the response, where the backend's own is `own`."""
+        return own if self.top_p is None else self.top_p
+
+    def with_generation(self, given: GenerationSettings | None) -> Self:
+        """Return the same request with the settings that a benchmark prescribes."""
+        if given is None:
+            return self
+        return replace(
+            self,
+            max_new_tokens=given.max_new_tokens or self.max_new_tokens,
+            temperature=self.temperature if given.temperature is None else given.temperature,
+            top_p=self.top_p if given.top_p is None else given.top_p,
+            stop=(*self.stop, *given.stop),
+        )
+
+    def squash(self, place: int) -> tuple[int, int] | None:
+        """Return (width, height) to squash the images of one medium to; None: as they are."""
+        return self.resize if place == 0 else self.resize_others or self.resize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatResponse:
+    """A network's response to one request, special tokens removed."""
+
+    text: str
+    tokens: tuple[int, ...] = ()
+    """Tokens of the response, end token included; empty if the backend does not give them."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cut: bool = False
+    """True if it reached the limit of new tokens, and no stop string."""
+    stopped: str = ""
+    """Stop string that ended it, which `text` lacks; empty: none did."""
+    canvases: tuple[tuple[int, int], ...] = ()
+    """(width, height) of each image or frame set as the network saw it."""
+    model: str = field(default="", compare=False)
+    """Name under which a server answered; empty: it gave none, or there is no server."""
+    calls: tuple[tuple[ChatRequest, "ChatResponse | None"], ...] = ()
+    """Requests sent in the request's place, in order, each with its response (None: it failed);
+    empty: the request itself, once."""
+    again: str = ""
+    """Beginning that the second request gave, as the first response could not be read; empty:
+    there was one request. Tokens are of both."""
+    in_vain: str = ""
+    """Reason why this is the first response in spite of a second request; empty: it is not."""
+
+    def calls_of(
+        self, request: ChatRequest
+    ) -> tuple[tuple[ChatRequest, "ChatResponse | None"], ...]:
+        """Return every call that led to this response to `request`, with its response."""
+        return self.calls or ((request, self),)
+
+
+Conversation: TypeAlias = Generator[Sequence[ChatRequest] | Future[Any], Sequence[ChatResponse], T]
+"""Yields requests, is sent one response a request, in order, and so on until it returns.
+
+It yields a future to wait for work in another thread; then it is sent nothing, once that is done.
+Other conversations go on meanwhile.
+"""
