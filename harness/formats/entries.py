@@ -21,6 +21,8 @@ class Entry:
     """File and line, for messages."""
     response: str | tuple[str, ...] | None
     """The text, or the texts of several requests about one question; None: the file has none."""
+    answer: list[object] | None = None
+    """The answer itself, of a file that holds numbers and no text, as JSON Lines have it."""
     ids: tuple[str, ...] = ()
     """Candidates for the sample's id, the likeliest first."""
     video: str = ""

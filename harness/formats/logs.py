@@ -166,7 +166,7 @@ def sti(path: Path) -> Iterator[Entry]:
 def qvhighlights(path: Path) -> Iterator[Entry]:
     """QVHighlights' submissions, and those on other videos in their form: moments by query.
 
-    The first of the windows `[start, end, score]` counts, as in R1; none is no response.
+    The first of the windows `[start, end, score]` counts, as in R1; without one there is no answer.
     """
     for number, one in enumerate(_lines(path), start=1):
         where = f"{path}, line {number}"
@@ -176,7 +176,8 @@ def qvhighlights(path: Path) -> Iterator[Entry]:
             raise DataError(where, expected="[start, end, score]", found=repr(first)[:60])
         yield Entry(
             where=where,
-            response=None if first is None else json.dumps(first[:2]),
+            response=None,
+            answer=None if first is None else first[:2],
             ids=ids_in([one]),
             video=field(one, "vid", str, where),
             question=field(one, "query", str, where),

@@ -79,7 +79,8 @@ def match(
             unmatched.append(f"{entry.where}, {named!r}{why}")
             continue
         (sample,) = found
-        row = Row(sample.id, "response", value, None, entry.where)
+        kind = "response" if entry.answer is None else "answer"
+        row = Row(sample.id, kind, value, None, entry.where)
         counts[entry.note] += bool(entry.note)
         earlier = rows.setdefault(sample.id, row)
         if entry.score is not None:
@@ -104,7 +105,9 @@ TWICE = "responses to questions that the benchmark asks twice, assigned in their
 
 
 def _storable(entry: Entry) -> object:
-    """The value of an entry's row: a text, a list of several, or None."""
+    """The value of an entry's row: a text, a list of several, an interval, or None."""
+    if entry.answer is not None:
+        return entry.answer
     if entry.response is None:
         return None
     texts = [entry.response] if isinstance(entry.response, str) else entry.response

@@ -7,6 +7,7 @@ Such a file is refused. What could be a model's mistake is counted in a note.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -56,6 +57,11 @@ SHARES = {100: "percentages", 1000: "thousandths"}
 CHANCE, DOUBT = 0.1, 0.5
 """Probability up to which it is no chance that all points of a file lie so near the corner, and up
 to which a note says so."""
+DECIMAL, GROUPED = (
+    re.compile(r"-?(\d+,\d{1,2}|0,\d+|\d+,\d{4,})"),
+    re.compile(r"-?[1-9]\d{0,2},\d{3}"),
+)
+"""A number with a decimal comma, and one that may be thousands as well."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
 MANY = 20
@@ -91,8 +97,11 @@ def check_units(
     """All numbers of each question about places, which an object's may share over its frames; of a
     count the unit does not matter."""
     odd = unsure = 0
+    commas: list[str] = []
     for sample in samples:
         query = sample.query
+        if query.form is AnswerForm.NUMBER and (text := _bare_number(rows.get(sample.id))):
+            commas.append(text)
         if not _is_looked_at(query) or (row := rows.get(sample.id)) is None:
             continue
         odd += _odd_scores(row, query)
@@ -113,6 +122,7 @@ def check_units(
                 placed += [(numbers, query.size)] if numbers else []
             if answer.interval is not None:
                 times.append((answer.interval, max(query.media[0].times(), default=0.0)))
+    _refuse_commas(commas, thing)
     notes = (
         *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS),
         *_shapes(points, thing, "points", PLACES),
@@ -153,11 +163,35 @@ class MaskCount:
 
     def notes(self) -> tuple[str, ...]:
         """Return a note if all masks are empty, or so large that they may be inverted."""
-        if self.answers >= FEW and self.answers == self.empty:
-            return (f"{self.empty} masks, all of which are empty",)
-        if self.answers >= FEW and self.answers == self.most:
-            return (f"{self.most} masks, all of more than half of the pixels: inverted?",)
+        if self.answers == 0:
+            return ()
+        if self.answers == self.empty:
+            return (f"every mask is empty ({self.empty} answers)",)
+        if self.answers == self.most:
+            return (
+                f"every mask has more than half of the pixels ({self.most} answers): inverted?",
+            )
         return ()
+
+
+def _bare_number(row: Row | None) -> str | None:
+    """Return the text of a response that is a number with a comma and nothing else."""
+    text = row.value if row is not None and row.kind == "response" else None
+    text = text.strip() if isinstance(text, str) else ""
+    return text if DECIMAL.fullmatch(text) or GROUPED.fullmatch(text) else None
+
+
+def _refuse_commas(texts: Sequence[str], thing: str) -> None:
+    """Refuse responses of which some have a decimal comma, and others may have thousands."""
+    decimal = next(filter(DECIMAL.fullmatch, texts), None)
+    grouped = next(filter(GROUPED.fullmatch, texts), None)
+    if decimal and grouped:
+        raise DataError(
+            f"{thing}: numbers",
+            expected="a point before decimals",
+            found=f"{decimal!r} with a comma, and {grouped!r}, which may be thousands",
+            fix='If commas are decimal, write points: jq -c \'.response |= gsub(","; ".")\'.',
+        )
 
 
 def is_probability(score: float) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from harness.errors import DataError
 from harness.formats import read_format
+from harness.formats.units import check_units
 from harness.interchange import read_rows, row_to_answer
 from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id
@@ -184,7 +185,24 @@ def test_the_first_window_of_qvhighlights_form_counts(tmp_path):
         for name, text in (("a", line["query"]), ("b", none["query"]))
     ]
     found = read_format("qvhighlights", path, samples)
-    assert {name: row.value for name, row in found.rows.items()} == {"a": "[0.0, 16.5]", "b": None}
+    assert {name: row.value for name, row in found.rows.items()} == {"a": [0.0, 16.5], "b": None}
+
+
+@pytest.mark.parametrize("factor", [1 / 150, 1000, 30])
+def test_windows_of_qvhighlights_form_in_another_unit_are_refused(tmp_path, factor):
+    times = [[10, 30], [50, 65.5], [2, 149], [70, 71], [100, 140], [33, 44]]
+    path, samples, frames = tmp_path / "x.jsonl", [], np.zeros((151, 8, 8, 3), np.uint8)
+    clip = pixels(list(frames), times=range(151), is_video=True, id="v")
+    with path.open("w") as file:
+        for number, window in enumerate(times):
+            scaled = [[end * factor for end in window]]
+            line = {"query": f"event {number}", "vid": "v", "pred_relevant_windows": scaled}
+            file.write(json.dumps(line) + "\n")
+            query = replace(asking(str(number)), text=f"event {number}", media=(clip,))
+            samples.append(Sample(id=str(number), query=query, target=None, group="v.mp4"))
+    rows = read_format("qvhighlights", path, samples).rows
+    with pytest.raises(DataError, match="seconds"):
+        check_units(rows, samples, "x")
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ def right(name):
     if name == "blink":
         return {one.id: f"({letter(one)})" for one in SAMPLES}
     if name == "qvhighlights":
-        return {one.id: f"[{place}, 20.5]" for place, one in enumerate(SAMPLES)}
+        return {one.id: [place, 20.5] for place, one in enumerate(SAMPLES)}
     if name == "perception-test":
         return {one.id: "AB"[place // 3 % 2] for place, one in enumerate(SAMPLES)}
     if name == "png-tree" or name in MASKS:

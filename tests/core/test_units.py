@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from harness.formats.logs import lmms_eval
 from harness.formats.mask_tree import mask_tree
 from harness.formats.tables import vlmevalkit
 from harness.formats.units import MaskCount, check_units
+from harness.interchange import Row
 from harness.masks import Rle
 from harness.media import pixels
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, query_id
@@ -324,10 +326,11 @@ def test_grey_values_that_are_transparent_are_no_foreground(tmp_path, transparen
 @pytest.mark.parametrize(
     ("areas", "says"),
     [
-        ([0] * 5, "5 masks, all of which are empty"),
-        ([70] * 6, "6 masks, all of more than half of the pixels: inverted?"),
+        ([0] * 5, "every mask is empty (5 answers)"),
+        ([70], "every mask has more than half of the pixels (1 answers): inverted?"),
         ([70] * 5 + [20], None),
-        ([0] * 4, None),
+        ([0] * 4 + [1], None),
+        ([], None),
     ],
 )
 def test_masks_that_are_all_empty_or_inverted_are_said(areas, says):
@@ -361,3 +364,24 @@ def test_several_responses_of_lmms_eval_are_counted(tmp_path, resps, several):
     path.write_text(json.dumps({"doc_id": 0, "resps": resps}) + "\n")
     (entry,) = lmms_eval(path)
     assert entry.response == "A" and ("several" in entry.note) == several
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_refused"),
+    [
+        (["65,0", "44,5", "49,152"], True),
+        (["0,125", "49,152"], True),
+        (["65,0", "44,5"], False),
+        (["1,234", "49,152"], False),
+        (["65.0", "49,152"], False),
+        (["The area is 65,0", "49,152"], False),
+    ],
+)
+def test_decimal_commas_beside_thousands_are_refused(texts, is_refused):
+    rows = {
+        str(place): Row(str(place), "response", text, None, "x, line 1")
+        for place, text in enumerate(texts)
+    }
+    samples = [sample(name, AnswerForm.NUMBER) for name in rows]
+    with pytest.raises(DataError, match="49,152") if is_refused else nullcontext():
+        check_units(rows, samples, "x")
