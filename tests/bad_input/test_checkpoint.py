@@ -175,7 +175,7 @@ def test_a_chat_template_cannot_reach_python(harness, checkpoint, ask):
     command = f"touch {harness.folder / 'canary'}"
     attack = "{{ cycler.__init__.__globals__.os.popen('" + command + "').read() }}"
     path.write_text(attack + path.read_text())
-    found = ask().says("SecurityError", "unsafe").task("counting")
+    found = ask(is_scored=True).says("SecurityError", "unsafe").task("counting")
     assert found["failures"]["model"] == 2
 
 
