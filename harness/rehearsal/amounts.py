@@ -3,7 +3,7 @@
 import inspect
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,18 @@ ROLLOUTS = 4
 """Rollouts of a prompt."""
 COMPLETION = 4096
 """Tokens of a rollout at most, unless the method has fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """An amount or setting of a training that is another one here."""
+
+    name: str
+    here: str
+    published: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.here} in place of {self.published}"
 
 
 def make_world(root: Path, tasks: Sequence[str] | None = None) -> str:
@@ -70,8 +82,8 @@ def combined(arguments: Sequence[str], small: Sequence[str]) -> list[str]:
     return [*kept, *small]
 
 
-def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str], list[str]]:
-    """Return the options that make a training small, and lines that say what they replace.
+def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str], list[Replaced]]:
+    """Return the options that make a training small, and what they replace.
 
     Args:
         given: The options of `harness train`, as typed.
@@ -105,13 +117,13 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
     typed = [
         part for name, value in changed.items() for part in ("--set", f"{name}={_text(value)}")
     ]
-    described = list(_told(changed, known))
+    described = list(_replaced(changed, known))
     tasks = [spec for text in options.train_tasks or () for spec in parse_list(text)]
     smaller = [_with_fewer_samples(spec) for spec in tasks]
     if smaller != tasks:
         typed += ["--train-tasks", ",".join(map(str, smaller))]
         described += [
-            f"training samples: {reduced} in place of {spec}"
+            Replaced("training samples", str(reduced), str(spec))
             for spec, reduced in zip(tasks, smaller, strict=True)
             if reduced != spec
         ]
@@ -138,14 +150,13 @@ def _settings(method: Spec) -> Mapping[str, Any]:
     return {**defaults, **method.arguments}
 
 
-def _told(changed: Mapping[str, object], known: Mapping[str, Any]) -> Iterator[str]:
+def _replaced(changed: Mapping[str, object], known: Mapping[str, Any]) -> Iterator[Replaced]:
     for name, value in changed.items():
         if value is None:
-            yield f"{name}={known[name]}: left out, the package is not installed here"
-        elif name == "ratings":
-            yield f"ratings: a file in the rehearsal's folder in place of {known[name]}"
+            here = "none (the package is not installed here)"
         else:
-            yield f"{name}: {value} in place of {known.get(name)}"
+            here = "a file in the rehearsal's folder" if name == "ratings" else str(value)
+        yield Replaced(name, here, str(known.get(name)))
 
 
 def _text(value: object) -> str:

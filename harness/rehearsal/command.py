@@ -76,10 +76,9 @@ def reproduce(arguments: Namespace) -> int:
     with replacements(standins.served()) as replacing:
         world = amounts.make_world(out / "data")
         rows = plan.play(replacing)
-    replaced = [*_always(replacing), world, *dict.fromkeys(plan.replaced)]
-    page = report.as_markdown(rows, replaced)
-    (out / PAGE).write_text(page, encoding="utf-8")
-    print("\n".join(["replaced:", *(f"  {line}" for line in replaced), ""]))
+    parts, replaced = [*_always(replacing), world], list(dict.fromkeys(plan.replaced))
+    (out / PAGE).write_text(report.as_markdown(rows, parts, replaced), encoding="utf-8")
+    print("\n".join(["replaced:", *(f"  {line}" for line in [*parts, *replaced]), ""]))
     print(report.as_text(rows))
     print(f"the page: {out / PAGE}; what each command printed: {out / 'logs'}")
     return int(any(row.state in ("failed", "undeclared") for row in rows))
@@ -103,9 +102,9 @@ def train(arguments: Namespace) -> int:
     data = _data(arguments, tasks)
     small, replaced = amounts.training(arguments, 1, data)
     with replacements() as replacing:
-        replaced = [amounts.make_world(data, tasks), *replaced]
+        told = [amounts.make_world(data, tasks), *map(str, replaced)]
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
-        return _alone(replacing, typed, replaced)
+        return _alone(replacing, typed, told)
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
@@ -197,7 +196,7 @@ class TablePlan:
         self.missing: dict[str, str] = {}
         """Packages that stages need and that are not installed, by the stages' names."""
         self.definitions: list[Definition] = []
-        self.replaced: list[str] = []
+        self.replaced: list[amounts.Replaced] = []
         device = device_of("CPU")
         assert device is not None, "it is in the list"
         self.device = device
@@ -242,7 +241,9 @@ class TablePlan:
         if step.command not in self.stages:
             processes = min(step.processes, amounts.PROCESSES)
             if processes < step.processes:
-                self.replaced.append(f"{step.processes} processes of a training: {processes}")
+                self.replaced.append(
+                    amounts.Replaced("processes of a training", f"{processes}", f"{step.processes}")
+                )
             typed = build_parser("train").parse_args(step.command)
             small, replaced = amounts.training(typed, processes, self.out / "files" / step.name)
             self.replaced += replaced

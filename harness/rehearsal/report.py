@@ -2,16 +2,16 @@
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from string import ascii_lowercase
 from typing import Literal, TypeAlias
 
 from harness.errors import MissingDependency
 from harness.leaderboards.definitions import BoardRow, Definition
 from harness.leaderboards.published_results import PAPERS, title_of
+from harness.rehearsal.amounts import Replaced
 from harness.rehearsal.stages import Outcome, Stage
 from harness.types import FailureKind
 
@@ -21,6 +21,11 @@ NOT_SHOWN = (
     "A rehearsal does not show any number of a table, real memory and time, or that the published "
     "weights load."
 )
+HOW_TO_READ = """\
+A line has the rows of one name that ran with the same trainings and memory: in **bold** their
+tables, then the setting that a row has in brackets, then its evaluations. `50: 7` is the stage
+`eval 50`, which took 7 seconds; what it printed is in `logs`. Below are the rows that did not run,
+with their tables."""
 State: TypeAlias = Literal["ran", "failed", "left out", "undeclared"]
 
 
@@ -44,6 +49,14 @@ class RehearsedRow:
     def timing(self) -> str:
         """Its stages with their seconds."""
         return ", ".join(f"{stage.name} {outcome.seconds:.0f} s" for stage, outcome in self.stages)
+
+    def seconds_of(self, command: str) -> str:
+        """Its stages of one command, `train` or `eval`, with their seconds."""
+        return ", ".join(
+            f"{stage.name.removeprefix(f'{command} ')}: {outcome.seconds:.0f}"
+            for stage, outcome in self.stages
+            if stage.arguments[0] == command
+        )
 
 
 def left_out(definition: Definition, row: BoardRow, reason: str = "") -> RehearsedRow:
@@ -115,35 +128,77 @@ def as_text(rows: Sequence[RehearsedRow]) -> str:
     return "\n".join([*lines, "", _counts(rows), NOT_SHOWN])
 
 
-def as_markdown(rows: Sequence[RehearsedRow], replaced: Sequence[str]) -> str:
-    """Return the table as a page."""
-    lines = ["# Rehearsal of the papers' tables", ""]
-    lines += ["`harness reproduce --all --rehearse` makes this page. Replaced were only:", ""]
-    lines += [f"- {line}" for line in replaced]
-    lines += ["", f"{NOT_SHOWN} {_counts(rows)}"]
+def as_markdown(
+    rows: Sequence[RehearsedRow], parts: Sequence[str], replaced: Sequence[Replaced]
+) -> str:
+    """Return the table as a page, on which rows of one name, or of one reason, stand together.
+
+    Args:
+        rows: A line a row of the papers' tables.
+        parts: What stands for checkpoints, servers, devices and data.
+        replaced: Amounts and settings of trainings.
+    """
+    published: dict[tuple[str, str], list[str]] = {}
+    for amount in replaced:
+        published.setdefault((amount.name, amount.here), []).append(amount.published)
+    lines = [
+        *("# Rehearsal of the papers' tables", ""),
+        *("`harness reproduce --all --rehearse` makes this page. Replaced were only:", ""),
+        *(f"- {part}" for part in parts),
+        *("", "| amount | here | published |", "|---|---|---|"),
+        *(_cells(name, here, ", ".join(given)) for (name, here), given in published.items()),
+        *("", f"{NOT_SHOWN} {_counts(rows)}", "", HOW_TO_READ),
+    ]
     rehearsed = {row.paper for row in rows}
     for paper in [
         *(known for known in PAPERS if known in rehearsed),
         *sorted(rehearsed - {*PAPERS}),
     ]:
         own = [row for row in rows if row.paper == paper]
-        lines += ["", f"## {title_of(paper)}", "", "| table | row | outcome | stages | memory |"]
-        lines += ["|---|---|---|---|---|"]
-        letters: dict[str, str] = {}
-        for row in own:
-            outcome = row.state if row.state == "ran" else f"{row.state}: {row.reason}"
-            if row.state == "left out":
-                letter = letters.setdefault(row.reason, _letter(len(letters)))
-                outcome = f"left out ({letter})"
-            cells = (row.table, row.row, outcome, row.timing, _memory(row.peak))
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        lines += ["", *(f"- ({letter}) {reason}" for reason, letter in letters.items())]
-    return "\n".join([*lines, ""])
+        lines += ["", f"## {title_of(paper)}", ""]
+        lines += [*_ran(own), "", *_did_not_run(own)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def _letter(place: int) -> str:
-    """Return a letter for each of the first 26 places, then two of each."""
-    return ascii_lowercase[place % 26] * (place // 26 + 1)
+def _ran(rows: Sequence[RehearsedRow]) -> Iterator[str]:
+    """Yield the table of a paper's rows that ran: a line a name, its trainings and its memory."""
+    lines: dict[tuple[str, str, str], dict[tuple[str, str], list[str]]] = {}
+    for row in rows:
+        if row.state == "ran":
+            name, bracket, setting = row.row.partition(" [")
+            key = name, row.seconds_of("train"), f"{row.peak / 2**30:.1f}"
+            part = bracket.strip() + setting, row.seconds_of("eval")
+            lines.setdefault(key, {}).setdefault(part, []).append(row.table)
+    if lines:
+        yield from ("| row | trainings, s | **table** evaluations, s | GB |", "|---|---|---|---|")
+    names = list(dict.fromkeys(name for name, _, _ in lines))
+    for name, trainings, memory in sorted(lines, key=lambda line: names.index(line[0])):
+        by_tables: dict[str, list[str]] = {}
+        for part, numbers in lines[name, trainings, memory].items():
+            by_tables.setdefault(", ".join(numbers), []).append(" ".join(filter(None, part)))
+        parts = (f"**{numbers}** {'; '.join(alike)}" for numbers, alike in by_tables.items())
+        yield _cells(name, trainings, "; ".join(parts), memory)
+
+
+def _did_not_run(rows: Sequence[RehearsedRow]) -> Iterator[str]:
+    """Yield a line for each state and reason of a paper's rows that did not run."""
+    by_reason: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for row in rows:
+        if row.state != "ran":
+            name = f"{row.row} ({row.timing}; {_memory(row.peak)})" if row.stages else row.row
+            rows_of_reason = by_reason.setdefault((row.state, row.reason), {})
+            rows_of_reason.setdefault(name, []).append(row.table)
+    for (state, reason), tables_by_name in by_reason.items():
+        names: dict[str, list[str]] = {}
+        for name, numbers in tables_by_name.items():
+            names.setdefault(", ".join(numbers), []).append(name)
+        listed = "; ".join(f"{', '.join(alike)} ({numbers})" for numbers, alike in names.items())
+        yield f"- {state}: {reason}. Rows: {listed}"
+
+
+def _cells(*cells: str) -> str:
+    """Return a line of a table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _counts(rows: Sequence[RehearsedRow]) -> str:

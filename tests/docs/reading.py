@@ -43,6 +43,10 @@ OPTIONS = ("the cat", "the dog", "the cow", "the pig")
 HEAD = """<!-- Written by `python tests/docs/reading.py`. -->
 # Reading responses
 
+A row of a table has the meaning of responses, the value that our readers and each official reader
+give, and then all texts of which this holds. – is a failure, **bold** a wrong value, ⏎ the end
+of a line. In the first row of numbers, a text says 3 and every reader gives 3.
+
 These rules turn a response into an answer, by model and by protocol.
 
 1. **Reasoning is removed.** All our grammars, readers, judges and rewards read the text after the
@@ -59,9 +63,6 @@ These rules turn a response into an answer, by model and by protocol.
    not converted.
 4. **One turn is read.** A prompt decoded with the response, and a following user turn, are
    removed. `Question: …` and `Answer: …` after other text are a failure.
-
-The tables show for each spelling its meaning, the result of all our readers, and the results of
-official readers. – is a failure. **Bold** is a wrong value.
 """
 THOUGHTS = """
 ## Thoughts
@@ -79,7 +80,7 @@ sentence that begins as a conclusion ("So", "Therefore"), and numbers that only 
 on the right"), and so does a number under another JSON key than the answer's. `1,500` is one
 thousand five hundred, `1,5` is one and a half.
 
-| response | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` |
+| meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` | texts |
 | --- | --- | --- | --- | --- | --- |"""
 LETTERS = """
 ## Options
@@ -89,14 +90,14 @@ C. the cow, D. the pig. Strict protocols do not accept an option's text instead 
 option's text counts if it is the whole response or its first clause, and nothing after it denies
 it, leaves it open or names another option.
 
-| response | meaning | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` |
+| meaning | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` | texts |
 | --- | --- | --- | --- | --- | --- | --- |"""
 YES_NO = """
 ## Yes and no
 
 The same reader, of a question with the options A. Yes, B. No.
 
-| response | says | ours | `tempcompass/rules` |
+| meaning | ours | `tempcompass/rules` | texts |
 | --- | --- | --- | --- |"""
 TIMES = """
 ## Time intervals
@@ -104,7 +105,7 @@ TIMES = """
 One reader gives seconds; `one_thinker` reads only its own `{"time": [s, e]}`. "to", a dash, a comma
 or a similar word separates the two times. A start and a duration are read only under these keys.
 
-| response | meaning | ours | `vstar/official` |
+| meaning | ours | `vstar/official` | texts |
 | --- | --- | --- | --- |"""
 PLACES = """
 ## Boxes and points
@@ -124,7 +125,7 @@ Sets of readers that occur often have a letter:
 
 {sets}
 
-| response | meaning | read by |
+| meaning | read by | texts |
 | --- | --- | --- |"""
 
 
@@ -208,20 +209,41 @@ def rows(
     ours: Callable[[str], object],
     official: Sequence[Callable[[str], object]],
 ) -> Iterator[str]:
-    """Yield a row for each spelling that readers treat differently, then lists of the others."""
-    agreed: dict[str, list[str]] = {}
-    for text, says in table.items():
-        values = [of(ours, text), *(read(text) for read in official)]
-        if all(value == says for value in values):
-            agreed.setdefault(shown(says), []).append(code(text))
-            continue
-        cells = [
-            shown(value) if place == 0 or value is None or value == says else f"**{shown(value)}**"
-            for place, value in enumerate(values)
-        ]
-        yield f"| {code(text)} | {shown(says)} | {' | '.join(cells)} |"
-    yield "\nAll readers of the table agree on these spellings:\n"
-    yield from (f"- {value}: {', '.join(texts)}" for value, texts in agreed.items())
+    """Yield a row for each set of values that readers give, with its spellings."""
+    return grouped((text, _cells(text, says, ours, official)) for text, says in table.items())
+
+
+def _cells(
+    text: str,
+    says: object,
+    ours: Callable[[str], object],
+    official: Sequence[Callable[[str], object]],
+) -> tuple[str, ...]:
+    """Return the meaning of a text and every reader's value; officials' wrong ones are bold."""
+    values = (read(text) for read in official)
+    return (
+        shown(says),
+        shown(of(ours, text)),
+        *(
+            shown(value) if value is None or value == says else f"**{shown(value)}**"
+            for value in values
+        ),
+    )
+
+
+def grouped(spelt: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
+    """Yield a row for each tuple of cells, with its texts; rows of one meaning stand together.
+
+    Args:
+        spelt: Texts, each with the cells of its row, of which the first is its meaning.
+    """
+    by_meaning: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for text, cells in spelt:
+        by_meaning.setdefault(cells[0], {}).setdefault(cells, []).append(code(text))
+    failures = by_meaning.pop(shown(None), {})  # the longest rows; they stand behind the values
+    for texts_by_cells in (*by_meaning.values(), failures):
+        for cells, texts in texts_by_cells.items():
+            yield f"| {' | '.join(cells)} | {', '.join(texts)} |"
 
 
 def yes_or_no(text: str) -> str:
@@ -276,8 +298,9 @@ def _places() -> Iterator[str]:
     letters = dict(zip(often, ascii_uppercase, strict=False))
     sets = "\n".join(f"- {letter}: {names}" for names, letter in letters.items())
     yield PLACES.replace("{sets}", sets)
-    for text, says, names in read_by:
-        yield f"| {code(text)} | {shown(says)} | {letters.get(names, names) or '–'} |"
+    yield from grouped(
+        (text, (shown(says), letters.get(names, names) or "–")) for text, says, names in read_by
+    )
 
 
 def page() -> str:

@@ -44,18 +44,13 @@ def harness(*arguments, cwd, **environment):
     )
 
 
-def states(page):
-    """Outcome of each row of a page, by table and row."""
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
-    return {(table, row): state for table, row, state in rows if table not in ("table", "---")}
-
-
 def test_a_row_of_each_paper_runs_as_it_is_written(tmp_path):
     chosen = [part for name in ONE_OF_EACH for part in ("--rows", name)]
     done = harness("reproduce", "--all", "--rehearse", *chosen, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = states((tmp_path / "out" / "rehearsal.md").read_text())
-    assert [*found.values()] == ["ran"] * len(ONE_OF_EACH)
+    counts = f"{len(ONE_OF_EACH)} rows: {len(ONE_OF_EACH)} ran."
+    assert counts in done.stdout
+    assert counts in (tmp_path / "out" / "rehearsal.md").read_text()
     boards = [path.read_text() for path in (tmp_path / "out").glob("*/board.md")]
     assert len(boards) == len(ONE_OF_EACH)
     assert all(board.startswith("# REHEARSAL") for board in boards)
