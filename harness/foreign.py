@@ -64,6 +64,16 @@ PICTURES = (
     (re.compile(rb"\x00\x00\x00\x0cJXL \r\n\x87\n"), "a JPEG XL image"),
 )
 """First bytes of images in formats that are not opened."""
+TO_LINES = "import json, sys, {module} as tables; [print(json.dumps(row)) for row in tables.{read}]"
+"""Program of Python that prints the rows of a table as lines of JSON."""
+TABLES = (
+    (b"PAR1", "a Parquet table", "pyarrow.parquet"),
+    (b"ARROW1", "an Arrow table (Feather)", "pyarrow.feather"),
+)
+"""First bytes of tables, what they are, and the module that reads them."""
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
+CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+"""Bytes that no text has."""
 TAR = b"ustar"
 TAR_PLACE = 257
 APPLE_DOUBLE = (b"\x00\x05\x16\x07", b"\x00\x05\x16\x00")
@@ -78,7 +88,9 @@ LEFTOVERS = frozenset({"__MACOSX", "Thumbs.db", "ehthumbs.db", "desktop.ini", "I
 LOCKS = ("~$", "~lock.")
 
 
-def recognise(head: bytes, name: str = "FILE", *, archives: bool = True) -> Stranger | None:
+def recognise(
+    head: bytes, name: str = "FILE", *, archives: bool = True, text: bool = False
+) -> Stranger | None:
     r"""Return what a file is by its first bytes, if it is one in the place of another; else None.
 
     >>> recognise(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n").found
@@ -93,6 +105,7 @@ def recognise(head: bytes, name: str = "FILE", *, archives: bool = True) -> Stra
         name: The file's name, for the command to type.
         archives: Archives stand in the place of a file; of a spreadsheet, which is a ZIP, they do
             not.
+        text: A text is expected, so that a table or a pickle stands in its place.
     """
     file = quote(name)
     for pattern, found, command in POINTERS:
@@ -120,6 +133,13 @@ def recognise(head: bytes, name: str = "FILE", *, archives: bool = True) -> Stra
     for pattern, found in PICTURES:
         if pattern.match(head):
             return Stranger(found, "Convert it to PNG or JPEG.")
+    for first, found, module in TABLES if text else ():
+        if head.startswith(first):
+            read = "read_table(sys.argv[1]).to_pylist()"
+            program = quote(TO_LINES.format(module=module, read=read))
+            return Stranger(found, f"`python -c {program} {file} > NEW` makes JSON lines of it.")
+    if text and PICKLE.match(head):
+        return Stranger("a pickle, which can run code", "Write JSON lines where it was made.")
     for first, found, command in ARCHIVES if archives else ():
         if head.startswith(first):
             return Stranger(found, f"Unpack it: `{command} {file}`.")
@@ -128,14 +148,14 @@ def recognise(head: bytes, name: str = "FILE", *, archives: bool = True) -> Stra
     return None
 
 
-def in_place_of(path: Path, *, archives: bool = True) -> Stranger | None:
+def in_place_of(path: Path, *, archives: bool = True, text: bool = False) -> Stranger | None:
     """Return what stands in the place of a file, or beside the place where none is.
 
     None: it is not known to be anything else, or it cannot be opened.
     """
     try:
         with open_regular(path) as file:
-            return recognise(file.read(HEAD), path.name, archives=archives)
+            return recognise(file.read(HEAD), path.name, archives=archives, text=text)
     except FileNotFoundError:
         return _beside(path)
     except (OSError, ValueError):
@@ -175,10 +195,16 @@ def absence(path: Path, though: str = "") -> str:
 
 
 def refuse_foreign(
-    path: Path, error: type[HarnessError], thing: str, expected: str, *, archives: bool = True
+    path: Path,
+    error: type[HarnessError],
+    thing: str,
+    expected: str,
+    *,
+    archives: bool = True,
+    text: bool = False,
 ) -> None:
-    """Raise `error` if it is known what stands in the place of a file; see `in_place_of`."""
-    if stranger := in_place_of(path, archives=archives):
+    """Raise `error` if it is known what stands in the place of a file; see `recognise`."""
+    if stranger := in_place_of(path, archives=archives, text=text):
         found, fix = stranger
         raise error(thing, expected=expected, found=found, fix=fix)
 
@@ -196,9 +222,11 @@ def other_encoding(name: str) -> str:
 
 
 def refuse_zeros(line: bytes, thing: str) -> None:
-    """Raise DataError if a line ends in zero bytes, as the rest of an unfinished copy does."""
+    """Raise DataError if a line of text ends in zero bytes, as an unfinished copy does."""
     whole = line.rstrip(b"\r\n")
-    if count := len(whole) - len(whole.rstrip(b"\0")):
+    text = whole.rstrip(b"\0")
+    count = len(whole) - len(text)
+    if count and not CONTROLS.search(text):
         found, fix = f"{count} zero bytes at its end", "It was not copied to its end: do so again."
         raise DataError(thing, expected="one JSON object", found=found, fix=fix)
 

@@ -4,11 +4,20 @@ An object is recognised by its form. The command of `jq` keeps the id that the p
 the model wrote; whether that id is the benchmark's, only the user knows.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
+from itertools import compress, product
 from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 
 Plain: TypeAlias = Mapping[str, Any]
+MAX_DEPTH = 8
+"""Folders before a name that are looked at."""
+NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
+NO_LINES = (
+    "Each line is an object: `jq -c .` writes one of several lines in a line, pandas a table by "
+    "`read_csv(FILE, dtype={'id': str}).to_json(NEW, orient='records', lines=True)`."
+)
 
 
 class Form(NamedTuple):
@@ -51,11 +60,33 @@ def _has_spans(plain: Plain) -> bool:
     )
 
 
-def _is_texts(plain: Plain) -> bool:
-    """True for texts by id: two or more, under keys that are no names of columns."""
-    named = {*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "prompt"}
-    is_text = all(isinstance(one, str) for one in plain.values())
-    return len(plain) > 1 and is_text and named.isdisjoint(plain)
+def _by_id(fits: Callable[[Any], bool]) -> Callable[[Plain], bool]:
+    """Return a function that is True for two or more values of a kind, under keys that are no names
+    of columns.
+    """
+
+    def fits_all(plain: Plain) -> bool:
+        return len(plain) > 1 and NAMES.isdisjoint(plain) and all(map(fits, plain.values()))
+
+    return fits_all
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
+
+
+def _are_numbers(value: object, count: int) -> bool:
+    """Return True for a list of so many numbers."""
+    return isinstance(value, list) and len(value) == count and all(map(_is_number, value))
+
+
+def _are_lists(value: object, count: int) -> bool:
+    """Return True for a list of lists of so many numbers, which may be empty."""
+    return isinstance(value, list) and all(_are_numbers(item, count) for item in value)
+
+
+def _is_run_length(value: object) -> bool:
+    return isinstance(value, Mapping) and {"size", "counts"} <= value.keys()
 
 
 IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid")
@@ -66,6 +97,8 @@ TRUTHS = ("gt_answer", "gt", "ground_truth", "label", "labels", "target", "gold"
 """Names of the ground truth, beside which an `answer` is what the model wrote."""
 LISTS = frozenset({"results", "res_list", "result_list", "predictions", "responses", "logs"})
 """Names of a list of entries in one object."""
+NAMES = frozenset({*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "prompt"})
+"""Keys that name columns, and no samples."""
 INDICES = frozenset({"", "Unnamed: 0", "index", "level_0"})
 """Names that pandas gives to the numbers of a table's rows."""
 OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
@@ -76,6 +109,7 @@ READ: Mapping[str, Callable[[Plain], bool]] = {
     "qvhighlights": _has("pred_relevant_windows"),
 }
 """Objects that a value of `--format` reads."""
+KEYS = "its keys are the benchmark's ids"
 CHAT = ".choices[0].message.content"
 FORMS = (
     Form(
@@ -127,9 +161,46 @@ FORMS = (
     ),
     Form(
         "texts by id",
-        _is_texts,
+        _by_id(lambda value: value is None or isinstance(value, str)),
         "to_entries[] | {id: .key, response: .value}",
-        "its keys are the benchmark's ids, and its texts what the model wrote",
+        f"{KEYS}, and its texts what the model wrote",
+    ),
+    Form(
+        "numbers by id",
+        _by_id(lambda value: value is None or _is_number(value)),
+        "to_entries[] | {id: .key} + if .value == null then {response: null} else "
+        "{answer: .value} end",
+        f"{KEYS}, and its numbers the answers",
+    ),
+    Form(
+        "pairs by id",
+        _by_id(lambda value: _are_numbers(value, 2)),
+        "to_entries[] | {id: .key, answer: .value}",
+        f"{KEYS}, and its pairs [start, end] in seconds",
+    ),
+    Form(
+        "boxes by id",
+        _by_id(lambda value: _are_lists(value, 4)),
+        "to_entries[] | {id: .key, boxes: .value}",
+        f"{KEYS}, and its lists boxes in pixels",
+    ),
+    Form(
+        "points by id",
+        _by_id(lambda value: _are_lists(value, 2)),
+        "to_entries[] | {id: .key, points: .value}",
+        f"{KEYS}, and its lists points in pixels",
+    ),
+    Form(
+        "run-lengths by id",
+        _by_id(_is_run_length),
+        "to_entries[] | {id: .key, masks: [.value]}",
+        f"{KEYS}, and each mask is that of one image",
+    ),
+    Form(
+        "objects by id",
+        _by_id(lambda value: isinstance(value, Mapping)),
+        "to_entries[] | .value + {id: .key}",
+        KEYS,
     ),
 )
 """Forms of objects that are recognised, the first that fits."""
@@ -138,6 +209,61 @@ FORMS = (
 def command(program: str, name: str) -> str:
     """Return what to type to make lines of the file `name`, by a program of jq."""
     return f"`jq -c {quote(program)} {quote(name)} > NEW`"
+
+
+def rewrite(key: str, program: str, name: str) -> str:
+    """Return what to type to change the value under a key where a line has one."""
+    # Not `|=`, which jq 1.6 evaluates wrongly for a program that may fail.
+    return command(f"if .{key} then .{key} = (.{key} | {program}) else . end", name)
+
+
+def or_failed(program: str, name: str) -> str:
+    """Return what to type to change each "answer"; one that `program` fails on is a failure."""
+    made = f"((.answer | {program})? // null)"
+    failed = "{id, response: null}"
+    program = f'if has("answer") then {made} as $new | if $new == null then {failed} else '
+    return command(f"{program}.answer = $new end else . end", name)
+
+
+def python_lines(value: str, name: str) -> str:
+    """Return what to type to make lines of JSON of a file's lines, by an expression of Python."""
+    program = f"[print(json.dumps({value})) for line in open(sys.argv[1]) if line.strip()]"
+    return f"`python -c {quote(f'import ast, json, sys; {program}')} {quote(name)} > NEW`"
+
+
+def of_line(line: bytes, name: str) -> str:
+    """Return how to make lines of JSON of file `name`, which has a line that is none."""
+    if line.lstrip().startswith(b"{'"):
+        made = python_lines("ast.literal_eval(line)", name)
+        return f"It looks like Python's text of a dict: {made} makes JSON of it."
+    if NOT_NUMBERS.search(line):
+        made = python_lines("json.loads(line, parse_constant=lambda name: None)", name)
+        return (
+            "Python's json.dumps writes it unless `allow_nan=False` is given. A failed sample has "
+            f'null as its "response": {made} writes null.'
+        )
+    return "" if line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" else NO_LINES
+
+
+def renamed(names: Collection[str], known: Collection[str]) -> str | None:
+    """Return jq's program that makes known ids of the most names, if there is one.
+
+    Names of files have a suffix, folders before them, and zeros before a number.
+
+    >>> renamed(["val/000000200000.jpg"], {"200000"})
+    'sub("^([^/]*/){1}"; "") | sub("[.][A-Za-z0-9]+$"; "") | sub("^0+(?=.)"; "")'
+    """
+    depth = max((name.count("/") for name in names), default=0)
+    best, program = 0, None
+    for folders, *others in product(range(min(depth, MAX_DEPTH) + 1), (False, True), (False, True)):
+        patterns = (rf"^([^/]*/){{{folders}}}", "[.][A-Za-z0-9]+$", "^0+(?=.)")
+        wanted = list(compress(patterns, (folders, *others)))
+        made = list(names)
+        for pattern in wanted:
+            made = [re.sub(pattern, "", name) for name in made]
+        if (count := sum(name in known for name in made)) > best:
+            best, program = count, " | ".join(f'sub("{pattern}"; "")' for pattern in wanted)
+    return program
 
 
 def numbered(written: str, name: str) -> str:

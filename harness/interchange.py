@@ -23,7 +23,7 @@ from harness.coordinates import Coordinates, in_pixels
 from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
 from harness.files import lines_of, open_regular
 from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
-from harness.foreign_lines import command, other_keys, way_out
+from harness.foreign_lines import command, of_line, or_failed, other_keys, rewrite, way_out
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
 from harness.responses import STRICT, finite_numbers, storable
@@ -59,11 +59,6 @@ FITTING = {
     AnswerForm.TEXT: ("answer",),
 }
 """Kinds of rows that can answer a question, by the question's form of answer."""
-
-NO_LINES = (
-    "Each line is an object: `jq -c .` writes one of several lines in a line, pandas a table by "
-    "`read_csv(FILE, dtype={'id': str}).to_json(NEW, orient='records', lines=True)`."
-)
 
 USAGE = tuple(one.name for one in fields(Usage))
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
@@ -190,7 +185,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
     Raises:
         DataError: the file is missing, packed, or something else in its place.
     """
-    refuse_foreign(path, DataError, f"predictions {path}", "JSON lines")
+    refuse_foreign(path, DataError, f"predictions {path}", "JSON lines", text=True)
     with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
         for number, offset, line in lines_of(path, MAX_LINE):
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
@@ -209,10 +204,10 @@ def _row(line: bytes, where: str) -> Row:
             fix="Give masks as compressed run-lengths.",
         )
     refuse_zeros(line, where)
-    fix = "" if line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" else NO_LINES
-    encoded = other_encoding(_file(where))
+    encoded = "" if b"\0" in line else other_encoding(_file(where))
     with raised_as(DataError, where, "text in UTF-8", UnicodeDecodeError, fix=encoded):
         text = line.decode("utf-8")
+    fix = of_line(line, _file(where))
     with raised_as(DataError, where, "one JSON object", ValueError, RecursionError, fix=fix):
         plain = json.loads(text, **STRICT)
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
@@ -290,7 +285,7 @@ def _instances(row: Row, query: Query) -> Answer:
 def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
     width, height = query.size
     masks = []
-    for index, item in enumerate(_one_a_frame(value, query, name, "masks")):
+    for index, item in enumerate(_one_a_frame(value, query, name, row, "masks")):
         what = f"mask of frame {index}"
         mask = (
             Rle.empty(height, width)
@@ -320,7 +315,7 @@ def _boxes(row: Row, query: Query) -> Answer:
 
 def _box_track(row: Row, query: Query) -> Answer:
     """Parse one box for each frame, null where the object is not visible."""
-    given = _one_a_frame(row.value, query, '"boxes"', "boxes")
+    given = _one_a_frame(row.value, query, '"boxes"', row, "boxes")
     return Answer(
         box_track=tuple(None if item is None else _box(item, row, query) for item in given)
     )
@@ -356,7 +351,7 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
         return finite_numbers(plain, length, what)
     except ParseError as error:
         if program := _place_program(plain, length):
-            made = command(f".{row.kind} |= map({program})", row.file)
+            made = rewrite(row.kind, f"map({program})", row.file)
             raise ParseError(f"{error}. {made} makes such lists") from error
         raise
 
@@ -364,7 +359,7 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
 def _place_program(plain: object, length: int) -> str | None:
     """Return jq's program that makes a list of a box or point in another form, if it is known."""
     if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
-        return "map(tonumber)"
+        return "map(tonumber? // .)"
     if not isinstance(plain, dict):
         return None
     if keys := next((keys for keys in KEYS if set(keys) <= plain.keys()), None):
@@ -379,7 +374,7 @@ def _listed(row: Row) -> list[object]:
     if isinstance(row.value, dict):
         lists = [key for key, one in row.value.items() if one and isinstance(one, list)]
         key = next((key for key in lists if isinstance(row.value[key][0], list)), None)
-        made = command(f'.{row.kind} |= ."{key}"', row.file)
+        made = rewrite(row.kind, f'."{key}"', row.file)
         fix = f"{made} keeps them." if key else ""
         raise ParseError(f'"{row.kind}"', expected="a list", found="an object", fix=fix)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
@@ -389,28 +384,33 @@ def _listed(row: Row) -> list[object]:
     return row.value
 
 
-def _one_a_frame(value: object, query: Query, name: str, what: str) -> list[object]:
+def _one_a_frame(value: object, query: Query, name: str, row: Row, what: str) -> list[object]:
     frames = len(query.media[0])
     if not isinstance(value, list) or len(value) != frames:
-        raise ParseError(
-            name, expected=f"a list of {frames} {what}, one a frame, or null", found=_length(value)
-        )
+        fix = ""
+        if isinstance(value, dict) and value and all(key.isdecimal() for key in value):
+            made = rewrite(what, "(to_entries | sort_by(.key | tonumber) | map(.value))", row.file)
+            fix = f"If its keys number the frames, {made} makes lists, where none is left out."
+        expected = f"a list of {frames} {what}, one a frame, or null"
+        raise ParseError(name, expected=expected, found=_length(value), fix=fix)
     return value
 
 
 def _length(value: object) -> str:
+    if isinstance(value, dict):
+        return f"an object with {len(value)} keys"
     return f"{len(value)} of them" if isinstance(value, list) else type(value).__name__
 
 
 def _answer(row: Row, query: Query) -> Answer:
     value, form = row.value, query.form
-    if form in (AnswerForm.COUNT, AnswerForm.NUMBER) and isinstance(value, str):
-        fix = f'{command(".answer |= tonumber", row.file)}, or name it "response".'
+    if form in (AnswerForm.COUNT, AnswerForm.NUMBER) and isinstance(value, str | None):
+        fix = f'{or_failed("tonumber", row.file)}, or name it "response".'
         raise ParseError('"answer"', expected="a finite number", found=repr(value)[:40], fix=fix)
     if form is AnswerForm.COUNT:
         if type(value) is not int or not 0 <= value <= MAX_COUNT:
             is_whole = type(value) is float and value.is_integer()
-            fix = f"{command('.answer |= round', row.file)} writes it so." if is_whole else ""
+            fix = f"{rewrite('answer', 'round', row.file)} writes it so." if is_whole else ""
             expected = f"a whole number from 0 to {MAX_COUNT}"
             raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
         return Answer(count=value)
@@ -420,7 +420,8 @@ def _answer(row: Row, query: Query) -> Answer:
         _refuse_other_spans(value, row)
         interval = Interval(*finite_numbers(value, 2, '"answer"'))
         if interval.end < interval.start:
-            fix = f"If all are [end, start], {command('.answer |= sort', row.file)} turns them."
+            turned = rewrite("answer", "[.[1], .[0]]", row.file)
+            fix = f"If all are [end, start], {turned} turns them."
             raise ParseError('"answer"', expected="[start, end]", found=str([*interval]), fix=fix)
         return Answer(interval=interval)
     if form is AnswerForm.CHOICE:
@@ -443,7 +444,9 @@ def _letter(value: object, row: Row, query: Query) -> str:
     if re.fullmatch(r"\d{1,2}", str(value).strip()):
         places = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(query.options) or 26]
         from_0, from_1 = (
-            command(f'.answer |= ("{start}{places}"[tonumber:][:1])', row.file)
+            rewrite(
+                "answer", f'. as $given | ("{start}{places}"[tonumber:][:1])? // $given', row.file
+            )
             for start in ("", " ")
         )
         fix = f"Of options that are counted from 1: {from_1}; from 0: {from_0}."
@@ -453,14 +456,15 @@ def _letter(value: object, row: Row, query: Query) -> str:
 def _refuse_other_spans(value: object, row: Row) -> None:
     """Raise ParseError for several intervals, or for one in another form, with what makes one."""
     if isinstance(value, list) and value and isinstance(value[0], list):
-        found, program = f"{len(value)} intervals", ".answer |= .[0][:2]"
-        fix = f"{command(program, row.file)} keeps the first of each line, if that one counts."
+        found, program = f"{len(value)} intervals", ".[0][:2]"
+        first = rewrite("answer", program, row.file)
+        fix = f"{first} keeps the first of each line, if that one counts."
     elif isinstance(value, list) and len(value) == 3:
-        found, program = f"{str(value)[:40]}, as with a score", ".answer |= .[:2]"
-        fix = f"{command(program, row.file)} leaves the score out."
+        found, program = f"{str(value)[:40]}, as with a score", ".[:2]"
+        fix = f"{rewrite('answer', program, row.file)} leaves the score out."
     elif isinstance(value, dict) and {"start", "end"} <= value.keys():
-        found, program = "an object", ".answer |= [.start, .end]"
-        fix = f"{command(program, row.file)} makes lists of them."
+        found, program = "an object", "[.start, .end]"
+        fix = f"{rewrite('answer', program, row.file)} makes lists of them."
     elif isinstance(value, str):
         found, program = repr(value)[:40], "{id, response: .answer}"
         fix = f"{command(program, row.file)}: then the parser of --model reads the text."

@@ -94,8 +94,9 @@ def read_format(
     if name == "jsonl":
         rows = RowFile(path, written)
         known = {sample.id for sample in samples} if requested is None else requested
-        others = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
-        return Matched(rows, tuple(others))
+        unknown = tuple(name for name in rows if name not in known)
+        others = tuple(f"{rows.where(name)}, id {name!r}" for name in unknown)
+        return Matched(rows, others, unknown=unknown)
     if name == "coco":
         return coco_results(path, list(samples), requested, threshold=threshold, written=written)
     if name in ROWS:

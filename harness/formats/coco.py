@@ -75,7 +75,8 @@ def coco_results(
     limit = THRESHOLD if threshold is None else threshold
     known = {sample.id for sample in samples}
     found: dict[str, list[Placed]] = defaultdict(list)
-    unmatched = []
+    unmatched: list[str] = []
+    unknown: list[str] = []
     categories: Counter[str] = Counter()
     """Records without a question, by their category."""
     for where, record in _records(path, notes):
@@ -83,6 +84,7 @@ def coco_results(
         if name is None or (requested is not None and name not in requested):
             category = f", category {record['category_id']}" if "category_id" in record else ""
             unmatched.append(f"{where}, {_identity(record, where)!r}{category}")
+            unknown.append(_identity(record, where))
             categories[_category(record) or ""] += name is None
         else:
             found[name].append((where, record))
@@ -93,7 +95,7 @@ def coco_results(
             records = found.get(sample.id, [])
             rows[sample.id] = _row(sample, records, limit, path, notes, written)
     told = tuple(f"{count} {what}" for what, count in notes.items())
-    return Matched(rows, tuple(unmatched), notes=told)
+    return Matched(rows, tuple(unmatched), unknown=tuple(unknown), notes=told)
 
 
 def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
@@ -177,8 +179,8 @@ def _names(record: Record, where: str) -> Iterator[str]:
     """Yield the ids that a record may be about."""
     given = _identity(record, where)
     stem, dot, suffix = given.rpartition(".")
-    number = given.lstrip("0") if given.isdecimal() else ""
-    for name in (given, number, stem if f"{dot}{suffix}".lower() in IMAGES else ""):
+    names = [given, stem] if f"{dot}{suffix}".lower() in IMAGES else [given]
+    for name in (*names, *(name.lstrip("0") for name in names if name.isdecimal())):
         if name:
             yield name
             if category := _category(record):

@@ -17,7 +17,7 @@ LISA's `chat.py` (commit 3cb2d43) writes its masks as JPEG, which is refused; it
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from tokenize import TokenError
 from typing import TypeAlias
@@ -93,7 +93,9 @@ def mask_tree(
     wanted = "<id>.png"
     vanished: Path | None = None
     is_foreground = False
+    names: set[str] = set()
     for sample in samples:
+        names.add(file_name(sample.id))
         wanted = f"{file_name(sample.id)}.png"
         if sample.query.form is not AnswerForm.MASK:
             raise DataError(
@@ -130,7 +132,8 @@ def mask_tree(
             f"predictions {root}",
             expected=f"a file a sample, such as {wanted} or .npy",
             found=next((f"{one.name}, of no sample" for one in sorted(root.rglob("*.*"))), "none"),
-            fix="`harness list tasks NAME` explains the ids of a task. Run-lengths in JSON need "
+            fix=_rename(root.rglob("*.*"), names, root)
+            or "`harness list tasks NAME` explains the ids of a task. Run-lengths in JSON need "
             "another --format; save each array of an .npz as one .npy.",
         )
     if vanished and not is_foreground:
@@ -149,8 +152,20 @@ def mask_tree(
                 f"predictions {root}",
                 expected="only files of these samples",
                 found=f"{len(extra)} others, such as {extra[0].relative_to(root)}",
-                fix="Check the split, or pass --allow-extra to ignore such files.",
+                fix=_rename(extra, names, root)
+                or "Check the split, or pass --allow-extra to ignore such files.",
             )
+
+
+def _rename(paths: Iterable[Path], names: Collection[str], root: Path) -> str:
+    """Return what to type where masks have an image's suffix before their own, as `x.jpg.png`."""
+    for path in sorted(paths):
+        stem = path.relative_to(root).with_suffix("")
+        if stem.suffix and path.suffix in ENDS and str(stem.with_suffix("")) in names:
+            wrong, right = f"{stem.suffix}{path.suffix}", path.suffix
+            command = f'for f in *{wrong}; do mv "$f" "${{f%{wrong}}}{right}"; done'
+            return f"A mask is called as its sample is: `{command}` in its folder renames them."
+    return ""
 
 
 def _is_beside(path: Path, root: Path) -> bool:

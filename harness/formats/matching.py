@@ -47,6 +47,8 @@ class Matched:
     """Scores of the responses by the file's own evaluation, by id, where it has some."""
     notes: tuple[str, ...] = ()
     """Deviations that were accepted, with their number, a sentence each."""
+    unknown: tuple[str, ...] = ()
+    """Ids of the unmatched entries, where the format has one each."""
 
 
 def match(

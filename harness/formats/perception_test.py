@@ -3,19 +3,25 @@
     {"video_10": [{"id": 0, "answer_id": 2, "answer": "the text of option 2"}]}
 
 The questions of a video are numbered from 0. The option's text shows that they are numbered as in
-the table at hand.
+the table at hand. If a file does not fit so, and all of it fits by the numbers of the task's ids,
+which are those of the table's rows, these are read.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from string import ascii_uppercase
+from typing import TypeAlias
 
 from harness.errors import DataError
 from harness.formats.matching import Matched
 from harness.interchange import Row
 from harness.layout import field, read_json
 from harness.types import Sample
+
+Numbered: TypeAlias = Mapping[str, Mapping[int, Sample]]
+"""Samples by video and number."""
 
 
 def perception_test(
@@ -30,19 +36,42 @@ def perception_test(
     if not isinstance(plain, dict):
         expected = "an object with a list of answers by video"
         raise DataError(f"predictions {path}", expected=expected, found=type(plain).__name__)
-    by_video: dict[str, list[Sample]] = defaultdict(list)
+    in_video: dict[str, dict[int, Sample]] = defaultdict(dict)
+    in_table: dict[str, dict[int, Sample]] = defaultdict(dict)
     for sample in samples:
-        by_video[Path(sample.group).stem].append(sample)
+        video = Path(sample.group).stem
+        in_video[video][len(in_video[video])] = sample
+        number = sample.id.rpartition("/")[2]
+        in_table[video][int(number) if number.isdecimal() else -1] = sample
+    try:
+        matched, error = _rows(plain, in_video, path, requested), None
+        if not matched.unmatched:
+            return matched
+    except DataError as refused:
+        matched, error = None, refused
+    with suppress(DataError):
+        by_table = _rows(plain, in_table, path, requested)
+        if not by_table.unmatched:
+            return by_table
+    if matched is None:
+        raise error
+    return matched
+
+
+def _rows(
+    plain: Mapping[str, object], by_video: Numbered, path: Path, requested: Collection[str] | None
+) -> Matched:
+    """Return a row for each answer, by the numbers of one kind."""
     rows: dict[str, Row] = {}
     unmatched = []
     for video, answers in plain.items():
-        asked = by_video.get(video, [])
+        asked = by_video.get(video, {})
         if not isinstance(answers, list):
             raise DataError(f"{path}, {video!r}", expected="a list", found=type(answers).__name__)
         for answer in answers:
             place = field(answer, "id", int, f"{path}, {video!r}")
             where = f"{path}, {video!r}, question {place}"
-            found = asked[place] if 0 <= place < len(asked) else None
+            found = asked.get(place)
             if found is None or (requested is not None and found.id not in requested):
                 unmatched.append(where)
                 continue

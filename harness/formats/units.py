@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
+from harness.formats.misread import TO_CORNERS, box_command, refuse_misread
 from harness.interchange import Row, row_to_answer
 from harness.types import AnswerForm, Prediction, Query, Sample
 
@@ -96,6 +97,7 @@ def check_units(
     placed: list[tuple[Numbers, Size]] = []
     """All numbers of each question about places, which an object's may share over its frames; of a
     count the unit does not matter."""
+    unread: list[tuple[Row, Query]] = []
     odd = unsure = 0
     commas: list[str] = []
     for sample in samples:
@@ -109,6 +111,8 @@ def check_units(
             unsure += sum(score <= SURE for score in row.box_scores or ())
         if row.kind not in ("boxes", "points", "answer"):
             continue
+        if query.media and query.media[0].fault is None:
+            unread.append((row, query))
         try:
             answer = row_to_answer(row, query)
         except HarnessError:  # which is raised where it is scored
@@ -123,8 +127,11 @@ def check_units(
             if answer.interval is not None:
                 times.append((answer.interval, max(query.media[0].times(), default=0.0)))
     _refuse_commas(commas, thing)
+    if not sizes:
+        refuse_misread(unread)
+    file = unread[0][0].file if unread and not sizes else ""
     notes = (
-        *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS),
+        *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS, file),
         *_shapes(points, thing, "points", PLACES),
     )
     return (
@@ -218,9 +225,12 @@ def _odd_scores(row: Row, query: Query) -> int:
 
 
 def _shapes(
-    found: Sequence[tuple[Numbers, Size]], thing: str, kind: str, orders: Orders
+    found: Sequence[tuple[Numbers, Size]], thing: str, kind: str, orders: Orders, file: str = ""
 ) -> Iterator[str]:
-    """Yield a note on boxes or points that leave their image; refuse what shows another unit."""
+    """Yield a note on boxes or points that leave their image; refuse what shows another unit.
+
+    `file` is the name of a file of JSON lines, for the command to type.
+    """
     what, expected = f"{thing}: {kind}", "pixels of the original image"
     if not any(max(numbers) > ROUNDED for numbers, _ in found):  # none, or zeros in their place
         return
@@ -239,6 +249,8 @@ def _shapes(
     for name, read in orders.items() if far else ():
         if all(_fits(read(numbers), size) for numbers, size in found):
             order = " (`--coordinates pixels_yx`)" if name in Y_FIRST else ""
+            if file and name in TO_CORNERS:
+                order = f" ({box_command(name, file)})"
             raise DataError(
                 what,
                 expected="to lie in their images",

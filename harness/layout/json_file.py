@@ -90,7 +90,9 @@ class JsonFile:
         """Yield the keys of the values; each value has to be read before the next key."""
         kind = "{" if keys else wanted
         if (found := scanner.peek()) != kind:
-            refuse_foreign(self.path, DataError, f"file {self.path}", f"JSON, {KINDS[kind]}")
+            refuse_foreign(
+                self.path, DataError, f"file {self.path}", f"JSON, {KINDS[kind]}", text=True
+            )
             raise self._type_error(keys, kind, KINDS.get(found, "a number or a word"))
         if not keys:
             yield from (

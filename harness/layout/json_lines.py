@@ -24,7 +24,7 @@ def read_lines(path: Path, limit: int = MAX_LINE) -> Iterator[tuple[str, bytes]]
     with readable(path):
         for number, _, line in lines_of(path, limit):
             if number == 1 and not (start := line.lstrip(BEFORE)).startswith(b"{"):
-                refuse_foreign(path, DataError, f"file {path}", "lines of JSON")
+                refuse_foreign(path, DataError, f"file {path}", "lines of JSON", text=True)
                 refuse_list(path, start, f"file {path}")
             if line.strip():
                 yield f"{path}, line {number}", line

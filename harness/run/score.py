@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
-from harness.foreign_lines import command
+from harness.foreign_lines import command, renamed
 from harness.formats import Matched, read_format
 from harness.formats.mask_order import check_order
 from harness.formats.units import MaskCount, check_units
@@ -41,6 +41,8 @@ from harness.types import Failure, FailureKind, Prediction, Sample
 Tree: TypeAlias = Callable[..., Iterator[Prediction]]
 """Maps a folder, samples and `allow_extra` to the prediction for each sample."""
 SHOWN = 3  # entries of no sample that are named
+EXTRA = "Check the split, or pass --allow-extra to ignore such lines."
+OTHERS = "No line is about a sample: check the split. `harness list tasks NAME` explains the ids."
 PREDICTIONS = "predictions"
 """Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
 
@@ -167,7 +169,8 @@ def _match_rows(
         raise DataError(
             f"predictions {submission.path}", expected="at least one line", found="none"
         )
-    if matched.unmatched and not submission.allow_extra:
+    of_samples = known_ids & matched.rows.keys()
+    if matched.unmatched and not (submission.allow_extra and of_samples):
         shown = "; ".join(matched.unmatched[:SHOWN])
         from_one = "0" in known_ids and "0" not in matched.rows and len(matched.unmatched) == 1
         raise DataError(
@@ -177,8 +180,7 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="No id is 0: if your ids start at 1, subtract 1 from each."
             if from_one
-            else _with_suffix(matched, known_ids, submission)
-            or "Check the split, or pass --allow-extra to ignore such lines.",
+            else _rename(matched, known_ids, submission) or (EXTRA if of_samples else OTHERS),
         )
     thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(
@@ -194,13 +196,14 @@ def _match_rows(
     return matched
 
 
-def _with_suffix(matched: Matched, known: set[str], submission: Submission) -> str:
-    """Return what to type where ids of lines are those of samples with the suffix of a file."""
-    names = [one for one in matched.rows if one not in known and one.rpartition(".")[0] in known]
-    if not names or submission.format != "jsonl":
+def _rename(matched: Matched, known: set[str], submission: Submission) -> str:
+    """Return what to type where ids of lines are those of samples as names of files."""
+    key = {"jsonl": ".id", "coco": ".[].image_id"}.get(submission.format)
+    program = renamed(matched.unknown, known) if key else None
+    if key is None or program is None:
         return ""
-    made = command('.id |= sub("[.][A-Za-z0-9]+$"; "")', submission.path.name)
-    return f"Without the suffixes of files they are: {made}."
+    made = command(f"{key} |= ({program})", submission.path.name)
+    return f"Without what names of files have more, they are: {made}."
 
 
 def _units_with_predictions(

@@ -158,7 +158,7 @@ def test_depth_and_digits_are_bounded(harness, counting, text):
 @case("predictions for another split", "refused: so many ids are not of this split", code=3)
 def test_predictions_for_another_split_are_refused(harness, reason_seg):
     rows = [{"id": f"test_{number:05d}", "no_target": True} for number in range(8)]
-    harness.score(rows).says("8 others", "'test_00000'", "line 1", "split val", "--allow-extra")
+    harness.score(rows).says("8 others", "'test_00000'", "line 1", "split val", "No line")
 
 
 @case("masks whose size is [width, height]", "refused; says which order is meant", code=3)
