@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -197,6 +199,17 @@ def test_files_that_claim_one_mask_or_none_are_refused(tmp_path):
     refused(tmp_path, "d", "d/0", allow_extra=True, says=("0.png", "'d/0'"))
     with pytest.raises(DataError, match="png-tree"):
         list(mask_tree(tmp_path, [sample("a", AnswerForm.MASK_TRACK)]))
+
+
+@pytest.mark.parametrize("others", [{}, {"y": "y.png"}])
+def test_masks_named_after_their_images_are_refused_with_the_command_that_renames(tmp_path, others):
+    for name in ("x.jpg.png", *others.values()):
+        saved(tmp_path / name, MASK)
+    with pytest.raises(DataError) as error:
+        read(tmp_path, "x", *others)
+    (command,) = re.findall(r"`(for f .*?)`", str(error.value))
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    assert same(read(tmp_path, "x", *others)["x"], MASK)
 
 
 @given(

@@ -1,0 +1,29 @@
+"""Predictions files whose ids are names of files: `harness score --predictions`."""
+
+import re
+import shlex
+import subprocess
+
+import pytest
+
+case = pytest.mark.case
+COMMAND = re.compile(r"`(jq -c .*?) > NEW`")
+
+
+@case("ids that are names of files, with folders", "refused with the command to type", code=3)
+@pytest.mark.parametrize("arguments", [(), ("--allow-extra",)])
+def test_ids_as_paths_are_refused_with_a_command(harness, reason_seg, arguments):
+    stems = sorted(path.stem for path in reason_seg.glob("*.jpg"))
+    rows = [{"id": f"ReasonSeg/val/{stem}.jpg", "no_target": True} for stem in stems]
+    done = harness.score(rows, *arguments).says(f"{len(stems)} others", "split val")
+    (command,) = COMMAND.findall(done.err)
+    made = subprocess.run(
+        shlex.split(command), cwd=harness.folder, capture_output=True, check=True
+    ).stdout
+    harness.score(made, code=0)
+
+
+@case("a file about no sample, with --allow-extra", "refused; it would score nothing", code=3)
+def test_a_file_of_which_nothing_is_left_is_refused(harness, reason_seg):
+    rows = [{"id": f"other_{number}", "no_target": True} for number in range(8)]
+    harness.score(rows, "--allow-extra").says("8 others", "No line is about a sample")
