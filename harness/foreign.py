@@ -64,8 +64,6 @@ PICTURES = (
     (re.compile(rb"\x00\x00\x00\x0cJXL \r\n\x87\n"), "a JPEG XL image"),
 )
 """First bytes of images in formats that are not opened."""
-TO_LINES = "import json, sys, {module} as tables; [print(json.dumps(row)) for row in tables.{read}]"
-"""Program of Python that prints the rows of a table as lines of JSON."""
 TABLES = (
     (b"PAR1", "a Parquet table", "pyarrow.parquet"),
     (b"ARROW1", "an Arrow table (Feather)", "pyarrow.feather"),
@@ -86,6 +84,12 @@ PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", "
 LEFTOVERS = frozenset({"__MACOSX", "Thumbs.db", "ehthumbs.db", "desktop.ini", "Icon\r", "@eaDir"})
 """Leftovers of file managers and archives, besides hidden names (`.DS_Store`, `._x`)."""
 LOCKS = ("~$", "~lock.")
+
+
+def to_lines(rows: str, name: str, *modules: str) -> str:
+    """Return what to type to print rows of file `name`, an expression of Python, as JSON lines."""
+    program = f"import {', '.join(('json', 'sys', *modules))}; [print(json.dumps(row)) for row in "
+    return f"`python -c {quote(f'{program}{rows}]')} {quote(name)} > NEW`"
 
 
 def recognise(
@@ -135,9 +139,8 @@ def recognise(
             return Stranger(found, "Convert it to PNG or JPEG.")
     for first, found, module in TABLES if text else ():
         if head.startswith(first):
-            read = "read_table(sys.argv[1]).to_pylist()"
-            program = quote(TO_LINES.format(module=module, read=read))
-            return Stranger(found, f"`python -c {program} {file} > NEW` makes JSON lines of it.")
+            made = to_lines(f"{module}.read_table(sys.argv[1]).to_pylist()", name, module)
+            return Stranger(found, f"{made} makes JSON lines of it.")
     if text and PICKLE.match(head):
         return Stranger("a pickle, which can run code", "Write JSON lines where it was made.")
     for first, found, command in ARCHIVES if archives else ():
@@ -212,7 +215,10 @@ def refuse_foreign(
 def refuse_list(path: Path, start: bytes, thing: str) -> None:
     """Raise DataError if a file that should have an object a line begins as a list of JSON does."""
     if LIST.match(start):
-        fix = f"`jq -c '.[]' {quote(path.name)} > NEW` makes such lines."
+        made = f"`jq -c '.[]' {quote(path.name)} > NEW`"
+        if start.startswith(b"[{'"):  # as Python shows a list
+            made = to_lines("ast.literal_eval(open(sys.argv[1]).read())", path.name, "ast")
+        fix = f"{made} makes such lines."
         raise DataError(thing, expected="one JSON object a line", found="a list", fix=fix)
 
 

@@ -10,10 +10,13 @@ from itertools import compress, product
 from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 
+from harness.foreign import to_lines
+
 Plain: TypeAlias = Mapping[str, Any]
 MAX_DEPTH = 8
 """Folders before a name that are looked at."""
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
+LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = (
     "Each line is an object: `jq -c .` writes one of several lines in a line, pandas a table by "
     "`read_csv(FILE, dtype={'id': str}).to_json(NEW, orient='records', lines=True)`."
@@ -225,19 +228,14 @@ def or_failed(program: str, name: str) -> str:
     return command(f"{program}.answer = $new end else . end", name)
 
 
-def python_lines(value: str, name: str) -> str:
-    """Return what to type to make lines of JSON of a file's lines, by an expression of Python."""
-    program = f"[print(json.dumps({value})) for line in open(sys.argv[1]) if line.strip()]"
-    return f"`python -c {quote(f'import ast, json, sys; {program}')} {quote(name)} > NEW`"
-
-
 def of_line(line: bytes, name: str) -> str:
     """Return how to make lines of JSON of file `name`, which has a line that is none."""
     if line.lstrip().startswith(b"{'"):
-        made = python_lines("ast.literal_eval(line)", name)
+        made = to_lines(f"map(ast.literal_eval, {LINES})", name, "ast")
         return f"It looks like Python's text of a dict: {made} makes JSON of it."
     if NOT_NUMBERS.search(line):
-        made = python_lines("json.loads(line, parse_constant=lambda name: None)", name)
+        read = "json.loads(line, parse_constant=lambda name: None)"
+        made = to_lines(f"({read} for line in {LINES})", name)
         return (
             "Python's json.dumps writes it unless `allow_nan=False` is given. A failed sample has "
             f'null as its "response": {made} writes null.'

@@ -138,7 +138,7 @@ def _table(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     if is_spreadsheet:
         yield from _named(path, sheet_rows(path, READ))
         return
-    refuse_foreign(path, DataError, what, "a table", text=True)
+    refuse_foreign(path, DataError, what, "a table of text", text=True)
     if path.suffix.lower() == ".json":
         for number, one in enumerate(objects_in(path), start=2):
             cells = one.items()  # of an empty one pandas writes NaN, which equals nothing

@@ -199,11 +199,13 @@ def _match_rows(
 def _rename(matched: Matched, known: set[str], submission: Submission) -> str:
     """Return what to type where ids of lines are those of samples as names of files."""
     key = {"jsonl": ".id", "coco": ".[].image_id"}.get(submission.format)
+    if submission.format == "coco":  # whose records name images, not questions about categories
+        known = {*known, *(name.rpartition("/")[0] for name in known)}
     program = renamed(matched.unknown, known) if key else None
     if key is None or program is None:
         return ""
     made = command(f"{key} |= ({program})", submission.path.name)
-    return f"Without what names of files have more, they are: {made}."
+    return f"Without a file name's folders, suffix or zeros they are ids: {made}."
 
 
 def _units_with_predictions(

@@ -197,6 +197,7 @@ def test_a_value_that_is_missing_among_numbers_by_id_is_a_failure(tmp_path):
         ("{'id': '0', 'response': \"it's\"}", "it's"),
         ("{'id': '0', 'response': None}", None),
         ('{"id": "0", "response": NaN}', None),
+        ("[{'id': '0', 'response': \"it's\"}]", "it's"),
         ('{"id": "0", "response": "NaN"}', "NaN"),
     ],
 )
