@@ -139,8 +139,8 @@ def recognise(
             return Stranger(found, "Convert it to PNG or JPEG.")
     for first, found, module in TABLES if text else ():
         if head.startswith(first):
-            made = to_lines(f"{module}.read_table(sys.argv[1]).to_pylist()", name, module)
-            return Stranger(found, f"{made} makes JSON lines of it.")
+            rows = f"{module}.read_table(sys.argv[1]).to_pylist()"
+            return Stranger(found, f"{to_lines(rows, name, module)} makes JSON lines of it.")
     if text and PICKLE.match(head):
         return Stranger("a pickle, which can run code", "Write JSON lines where it was made.")
     for first, found, command in ARCHIVES if archives else ():
@@ -215,10 +215,10 @@ def refuse_foreign(
 def refuse_list(path: Path, start: bytes, thing: str) -> None:
     """Raise DataError if a file that should have an object a line begins as a list of JSON does."""
     if LIST.match(start):
-        made = f"`jq -c '.[]' {quote(path.name)} > NEW`"
+        conversion = f"`jq -c '.[]' {quote(path.name)} > NEW`"
         if start.startswith(b"[{'"):  # as Python shows a list
-            made = to_lines("ast.literal_eval(open(sys.argv[1]).read())", path.name, "ast")
-        fix = f"{made} makes such lines."
+            conversion = to_lines("ast.literal_eval(open(sys.argv[1]).read())", path.name, "ast")
+        fix = f"{conversion} makes such lines."
         raise DataError(thing, expected="one JSON object a line", found="a list", fix=fix)
 
 

@@ -15,6 +15,8 @@ from harness.foreign import to_lines
 Plain: TypeAlias = Mapping[str, Any]
 MAX_DEPTH = 8
 """Folders before a name that are looked at."""
+MAX_NAMES = 1000
+"""Names of a file that are looked at."""
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
 LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = (
@@ -222,23 +224,23 @@ def rewrite(key: str, program: str, name: str) -> str:
 
 def or_failed(program: str, name: str) -> str:
     """Return what to type to change each "answer"; one that `program` fails on is a failure."""
-    made = f"((.answer | {program})? // null)"
+    converted = f"((.answer | {program})? // null)"
     failed = "{id, response: null}"
-    program = f'if has("answer") then {made} as $new | if $new == null then {failed} else '
+    program = f'if has("answer") then {converted} as $new | if $new == null then {failed} else '
     return command(f"{program}.answer = $new end else . end", name)
 
 
 def of_line(line: bytes, name: str) -> str:
     """Return how to make lines of JSON of file `name`, which has a line that is none."""
     if line.lstrip().startswith(b"{'"):
-        made = to_lines(f"map(ast.literal_eval, {LINES})", name, "ast")
-        return f"It looks like Python's text of a dict: {made} makes JSON of it."
+        conversion = to_lines(f"map(ast.literal_eval, {LINES})", name, "ast")
+        return f"It looks like Python's text of a dict: {conversion} makes JSON of it."
     if NOT_NUMBERS.search(line):
         read = "json.loads(line, parse_constant=lambda name: None)"
-        made = to_lines(f"({read} for line in {LINES})", name)
+        conversion = to_lines(f"({read} for line in {LINES})", name)
         return (
             "Python's json.dumps writes it unless `allow_nan=False` is given. A failed sample has "
-            f'null as its "response": {made} writes null.'
+            f'null as its "response": {conversion} writes null.'
         )
     return "" if line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" else NO_LINES
 
@@ -251,15 +253,16 @@ def renamed(names: Collection[str], known: Collection[str]) -> str | None:
     >>> renamed(["val/000000200000.jpg"], {"200000"})
     'sub("^([^/]*/){1}"; "") | sub("[.][A-Za-z0-9]+$"; "") | sub("^0+(?=.)"; "")'
     """
+    names = list(names)[:MAX_NAMES]
     depth = max((name.count("/") for name in names), default=0)
-    best, program = 0, None
+    best, program = sum(name in known for name in names), None
     for folders, *others in product(range(min(depth, MAX_DEPTH) + 1), (False, True), (False, True)):
         patterns = (rf"^([^/]*/){{{folders}}}", "[.][A-Za-z0-9]+$", "^0+(?=.)")
         wanted = list(compress(patterns, (folders, *others)))
-        made = list(names)
+        ids = names
         for pattern in wanted:
-            made = [re.sub(pattern, "", name) for name in made]
-        if (count := sum(name in known for name in made)) > best:
+            ids = [re.sub(pattern, "", name) for name in ids]
+        if (count := sum(name in known for name in ids)) > best:
             best, program = count, " | ".join(f'sub("{pattern}"; "")' for pattern in wanted)
     return program
 

@@ -351,8 +351,8 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
         return finite_numbers(plain, length, what)
     except ParseError as error:
         if program := _place_program(plain, length):
-            made = rewrite(row.kind, f"map({program})", row.file)
-            raise ParseError(f"{error}. {made} makes such lists") from error
+            conversion = rewrite(row.kind, f"map({program})", row.file)
+            raise ParseError(f"{error}. {conversion} makes such lists") from error
         raise
 
 
@@ -389,8 +389,10 @@ def _one_a_frame(value: object, query: Query, name: str, row: Row, what: str) ->
     if not isinstance(value, list) or len(value) != frames:
         fix = ""
         if isinstance(value, dict) and value and all(key.isdecimal() for key in value):
-            made = rewrite(what, "(to_entries | sort_by(.key | tonumber) | map(.value))", row.file)
-            fix = f"If its keys number the frames, {made} makes lists, where none is left out."
+            by_number = rewrite(
+                what, "(to_entries | sort_by(.key | tonumber) | map(.value))", row.file
+            )
+            fix = f"If its keys number the frames, {by_number} makes lists, where none is left out."
         expected = f"a list of {frames} {what}, one a frame, or null"
         raise ParseError(name, expected=expected, found=_length(value), fix=fix)
     return value

@@ -160,10 +160,10 @@ def mask_tree(
 def _rename(paths: Iterable[Path], names: Collection[str], root: Path) -> str:
     """Return what to type where masks have an image's suffix before their own, as `x.jpg.png`."""
     for path in sorted(paths):
-        stem = path.relative_to(root).with_suffix("")
-        if stem.suffix and path.suffix in ENDS and str(stem.with_suffix("")) in names:
-            wrong, right = f"{stem.suffix}{path.suffix}", path.suffix
-            command = f'for f in *{wrong}; do mv "$f" "${{f%{wrong}}}{right}"; done'
+        name, _, image = path.relative_to(root).with_suffix("").as_posix().rpartition(".")
+        if name in names and image.isalnum() and path.suffix in ENDS:
+            wrong = f".{image}{path.suffix}"
+            command = f'for f in *{wrong}; do mv "$f" "${{f%{wrong}}}{path.suffix}"; done'
             return f"A mask is called as its sample is: `{command}` in its folder renames them."
     return ""
 

@@ -43,19 +43,12 @@ def perception_test(
         in_video[video][len(in_video[video])] = sample
         number = sample.id.rpartition("/")[2]
         in_table[video][int(number) if number.isdecimal() else -1] = sample
-    try:
-        matched, error = _rows(plain, in_video, path, requested), None
-        if not matched.unmatched:
-            return matched
-    except DataError as refused:
-        matched, error = None, refused
-    with suppress(DataError):
-        by_table = _rows(plain, in_table, path, requested)
-        if not by_table.unmatched:
-            return by_table
-    if matched is None:
-        raise error
-    return matched
+    for numbers in (in_video, in_table):
+        with suppress(DataError):
+            matched = _rows(plain, numbers, path, requested)
+            if not matched.unmatched:
+                return matched
+    return _rows(plain, in_video, path, requested)
 
 
 def _rows(

@@ -97,7 +97,7 @@ def check_units(
     placed: list[tuple[Numbers, Size]] = []
     """All numbers of each question about places, which an object's may share over its frames; of a
     count the unit does not matter."""
-    unread: list[tuple[Row, Query]] = []
+    ordered: list[tuple[Row, Query]] = []
     odd = unsure = 0
     commas: list[str] = []
     for sample in samples:
@@ -111,8 +111,9 @@ def check_units(
             unsure += sum(score <= SURE for score in row.box_scores or ())
         if row.kind not in ("boxes", "points", "answer"):
             continue
-        if query.media and query.media[0].fault is None:
-            unread.append((row, query))
+        is_ordered = row.kind == "boxes" or query.form is AnswerForm.INTERVAL
+        if is_ordered and query.media and query.media[0].fault is None:
+            ordered.append((row, query))
         try:
             answer = row_to_answer(row, query)
         except HarnessError:  # which is raised where it is scored
@@ -128,8 +129,8 @@ def check_units(
                 times.append((answer.interval, max(query.media[0].times(), default=0.0)))
     _refuse_commas(commas, thing)
     if not sizes:
-        refuse_misread(unread)
-    file = unread[0][0].file if unread and not sizes else ""
+        refuse_misread(ordered)
+    file = ordered[0][0].file if ordered and not sizes else ""
     notes = (
         *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS, file),
         *_shapes(points, thing, "points", PLACES),

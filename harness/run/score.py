@@ -204,8 +204,8 @@ def _rename(matched: Matched, known: set[str], submission: Submission) -> str:
     program = renamed(matched.unknown, known) if key else None
     if key is None or program is None:
         return ""
-    made = command(f"{key} |= ({program})", submission.path.name)
-    return f"Without a file name's folders, suffix or zeros they are ids: {made}."
+    conversion = command(f"{key} |= ({program})", submission.path.name)
+    return f"Without a file name's folders, suffix or zeros they are ids: {conversion}."
 
 
 def _units_with_predictions(

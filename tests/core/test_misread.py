@@ -98,6 +98,7 @@ def test_ids_that_are_names_of_files_have_a_program_that_makes_ids(name, known):
 
 def test_ids_that_are_no_names_of_files_have_none():
     assert renamed(["test_00000", "a/b"], {"val_00000"}) is None
+    assert renamed(["200000"], {"200000"}) is None  # an image, asked about other categories
 
 
 BOXES = [(10, 20, 110, 60), (60, 50, 95, 98), (300, 200, 420, 280)]
