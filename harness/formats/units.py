@@ -76,6 +76,7 @@ def check_units(
     *,
     sizes: bool = False,
     stated: bool = False,
+    lines: bool = True,
 ) -> tuple[str, ...]:
     """Return notes on boxes, points and times that do not fit their images and videos.
 
@@ -86,6 +87,7 @@ def check_units(
         sizes: True if its boxes were read as [left, top, width, height].
         stated: True if its author says what its coordinates mean: that they lie near a corner is
             no evidence then.
+        lines: True if the file is of our own JSON lines, which a command can rewrite.
 
     Raises:
         DataError: as a whole they are fractions, or in another order, or of other sizes; or they
@@ -128,9 +130,9 @@ def check_units(
             if answer.interval is not None:
                 times.append((answer.interval, max(query.media[0].times(), default=0.0)))
     _refuse_commas(commas, thing)
-    if not sizes:
+    if lines and not sizes:
         refuse_misread(ordered)
-    file = ordered[0][0].file if ordered and not sizes else ""
+    file = ordered[0][0].file if ordered and lines and not sizes else ""
     notes = (
         *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS, file),
         *_shapes(points, thing, "points", PLACES),

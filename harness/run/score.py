@@ -184,7 +184,12 @@ def _match_rows(
         )
     thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(
-        matched.rows, samples(), thing, sizes=submission.format == "coco", stated=is_stated
+        matched.rows,
+        samples(),
+        thing,
+        sizes=submission.format == "coco",
+        stated=is_stated,
+        lines=submission.format == "jsonl",
     )
     if not is_stated:
         notes += check_order(matched.rows, samples(), thing)
