@@ -73,9 +73,9 @@ def _is_size(box: Numbers, row: Row, query: Query) -> bool:
 def _refuse_spans(rows: Sequence[tuple[Row, Query]]) -> None:
     """Raise DataError if intervals end before they begin, and all fit in another order."""
     spans = [
-        (*span, max(query.media[0].times(), default=0.0), row)
+        (first, second, max(query.media[0].times(), default=0.0), row)
         for row, query in rows
-        for span in _lists([row.value], 2)
+        for first, second in _lists([row.value], 2)
     ]
     turned = [row for first, second, _, row in spans if second < first]
     if not turned:
