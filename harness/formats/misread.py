@@ -4,7 +4,7 @@ A box whose right side is left of its left one, or an interval that ends before 
 answer. Where all numbers of the file fit in another order, that is the likely one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from harness.coordinates import in_pixels
@@ -17,12 +17,22 @@ from harness.types import AnswerForm, Query
 Numbers: TypeAlias = Sequence[float]
 SLACK = 1.0
 """Pixels beyond an image, or seconds beyond a video, that are rounding."""
+CENTRE = "[centre x, centre y, width, height]"
 TO_CORNERS = {
     "[left, top, width, height]": "[.[0], .[1], .[0] + .[2], .[1] + .[3]]",
-    "[centre x, centre y, width, height]": "[.[0] - .[2] / 2, .[1] - .[3] / 2, "
-    ".[0] + .[2] / 2, .[1] + .[3] / 2]",
+    CENTRE: "[.[0] - .[2] / 2, .[1] - .[3] / 2, .[0] + .[2] / 2, .[1] + .[3] / 2]",
 }
 """jq's programs that make corners of boxes in another order, by the name of that order."""
+READ: Mapping[str, Callable[[Numbers], Numbers]] = {
+    "[left, top, width, height]": lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]),
+    CENTRE: lambda b: around(*b),
+}
+"""Functions that make these corners."""
+
+
+def around(x: float, y: float, width: float, height: float) -> Numbers:
+    """Return the corners of a box around a point."""
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
 def box_command(order: str, name: str) -> str:
@@ -49,25 +59,26 @@ def _refuse_sizes(rows: Sequence[tuple[Row, Query]]) -> None:
     """Raise DataError if boxes have no area as corners, and all fit as a corner and a size."""
     boxes = [(box, row, query) for row, query in rows for box in _lists(row.value, 4)]
     empty = [row for box, row, _ in boxes if box[2] <= box[0] or box[3] <= box[1]]
-    order = "[left, top, width, height]"
-    if not empty or not all(_is_size(*one) for one in boxes):
+    orders = [name for name in READ if all(_fits_as(name, *one) for one in boxes)]
+    if not empty or not orders:
         return
     first = empty[0]
+    commands = [f"If all are {name}: {box_command(name, first.file)}." for name in orders]
     raise DataError(
         f"{first.where} (id {first.id!r}): box",
         expected="left < right and top < bottom",
-        found=f"{len(empty)} boxes without area in the file, while all {len(boxes)} fit as {order}",
-        fix=f"If they are that, {box_command(order, first.file)} makes corners of them.",
+        found=f"{len(empty)} of {len(boxes)} boxes in the file without area, while all fit as "
+        f"{' and as '.join(orders)}",
+        fix=" ".join(commands),
     )
 
 
-def _is_size(box: Numbers, row: Row, query: Query) -> bool:
-    """Return True if a box fits its image as [left, top, width, height]."""
-    x, y, width, height = box
-    corners = (x, y, x + width, y + height)
+def _fits_as(order: str, box: Numbers, row: Row, query: Query) -> bool:
+    """Return True if a box in another order has an area and fits its image."""
+    corners = READ[order](box)
     left, top, right, bottom = in_pixels(corners, row.written.coordinates, query.size)
     inside = max(-left, -top, right - query.size[0], bottom - query.size[1]) <= SLACK
-    return inside and width > 0 and height > 0
+    return inside and min(box[2:]) > 0
 
 
 def _refuse_spans(rows: Sequence[tuple[Row, Query]]) -> None:

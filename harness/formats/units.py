@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
-from harness.formats.misread import TO_CORNERS, box_command, refuse_misread
+from harness.formats.misread import CENTRE, READ, TO_CORNERS, around, box_command, refuse_misread
 from harness.interchange import Row, row_to_answer
 from harness.types import AnswerForm, Prediction, Query, Sample
 
@@ -31,16 +31,14 @@ Numbers: TypeAlias = Sequence[float]
 Size: TypeAlias = tuple[float, float]
 Orders: TypeAlias = Mapping[str, Callable[[Numbers], Numbers]]
 """Functions that turn numbers in another order into ours, by the name of that order."""
-CENTRE = "[centre x, centre y, width, height]"
 CORNERS: Orders = {
-    "[left, top, width, height]": lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]),
-    CENTRE: lambda b: _around(*b),
+    **READ,
     "[top, left, bottom, right]": lambda b: (b[1], b[0], b[3], b[2]),
 }
 """Orders in which others write what is read as [left, top, right, bottom]."""
 SIZES: Orders = {
     "[left, top, right, bottom]": lambda b: (b[0], b[1], b[2] - b[0], b[3] - b[1]),
-    CENTRE: lambda b: _around(b[0], b[1], b[2] - b[0], b[3] - b[1]),
+    CENTRE: lambda b: around(b[0], b[1], b[2] - b[0], b[3] - b[1]),
     "[top, left, height, width]": lambda b: (b[1], b[0], b[3], b[2]),
 }
 """The same of boxes that were read as [left, top, width, height], and are now corners."""
@@ -314,10 +312,6 @@ def _stated(side: int) -> str:
         f", or state it: `--coordinates normalized_{side}`, or `normalized_{side}_yx` where y "
         "comes first, as Gemini has it"
     )
-
-
-def _around(x: float, y: float, width: float, height: float) -> Numbers:
-    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
 def _is_fraction(numbers: Numbers) -> bool:

@@ -109,11 +109,21 @@ def test_boxes_as_a_corner_and_a_size_are_named_as_such(tmp_path):
     sizes = [[left, top, right - left, bottom - top] for left, top, right, bottom in BOXES]
     rows = [{"id": str(place), "boxes": [box]} for place, box in enumerate(sizes)]
     path = write(tmp_path / "boxes.jsonl", [*rows, {"id": "3", "no_target": True}])
-    with pytest.raises(DataError, match=r"line 2 .*all 3 fit as \[left, top, width") as error:
+    with pytest.raises(DataError, match=r"line 2 .* of 3 .*fit as \[left, top, width") as error:
         check(path, samples)
     convert(path, error)
     assert [answer.boxes[0] for answer in check(path, samples)[1][:3]] == BOXES
     assert len(RowFile(path)) == 4
+
+
+def test_boxes_around_a_centre_are_named_as_such(tmp_path):
+    samples = [sample(str(place), AnswerForm.BOXES) for place in range(2)]
+    rows = [{"id": "0", "boxes": [[600, 400, 80, 160]]}, {"id": "1", "boxes": [[50, 60, 70, 80]]}]
+    path = write(tmp_path / "boxes.jsonl", rows)
+    with pytest.raises(DataError, match=r"all fit as \[centre x") as error:
+        check(path, samples)
+    convert(path, error)
+    assert check(path, samples)[1][0].boxes[0] == (560, 320, 640, 480)
 
 
 def test_small_boxes_as_sizes_are_not_taken_for_percentages(tmp_path):
