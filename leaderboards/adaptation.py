@@ -63,15 +63,15 @@ class Gain:
     tokens: float
     """Tokens that were generated a sample, rollouts included."""
     rolled_back: int
-    """Updates that were not made because they were no numbers, over all samples."""
+    """Updates that were undone because they were not finite, over all samples."""
     curves: Mapping[str, Mapping[int, float]]
     """Means over samples by step, from 1 on, of what is known before the step's update."""
 
     @property
     def seed(self) -> int | None:
         """Seed of the adaptation, or of the training."""
-        found: int | None = self.settings.get("seed")
-        return found
+        seed: int | None = self.settings.get("seed")
+        return seed
 
     @property
     def relative(self) -> float | None:
@@ -92,19 +92,19 @@ class Variant:
     @property
     def settings(self) -> Settings:
         """Settings of its runs, their seed aside."""
-        return {name: one for name, one in self.runs[0].settings.items() if name != "seed"}
+        return {name: value for name, value in self.runs[0].settings.items() if name != "seed"}
 
     @property
     def gain(self) -> SeededScore | None:
         """Mean gain over seeds, with an interval over samples and seeds; None if one is unknown."""
-        known = [one.differences for one in self.runs if one.differences is not None]
-        if len(known) < len(self.runs) or len({len(one) for one in known}) > 1:
+        known = [run.differences for run in self.runs if run.differences is not None]
+        if len(known) < len(self.runs) or len({len(differences) for differences in known}) > 1:
             return None
         return seeded_score(np.stack(known, axis=1)[:, None, :])
 
     def mean(self, get: Callable[[Gain], float | None]) -> float | None:
         """Return the mean of a number over seeds; None if one run does not have it."""
-        values = [get(one) for one in self.runs]
+        values = [get(run) for run in self.runs]
         known = [value for value in values if value is not None]
         return fmean(known) if known and len(known) == len(values) else None
 
@@ -138,37 +138,37 @@ class Report:
             "base": None if self.base is None else _value_json(self.base, self.metric),
             "variants": [
                 {
-                    "name": one.name,
-                    "settings": one.settings,
-                    "gain": None if one.gain is None else asdict(one.gain),
-                    "runs": [_run_json(run, self.metric) for run in one.runs],
+                    "name": variant.name,
+                    "settings": variant.settings,
+                    "gain": None if variant.gain is None else asdict(variant.gain),
+                    "runs": [_run_json(run, self.metric) for run in variant.runs],
                 }
-                for one in self.variants
+                for variant in self.variants
             ],
         }
 
 
-def _value_json(made: Row, metric: str) -> dict[str, Any]:
+def _value_json(run_row: Row, metric: str) -> dict[str, Any]:
     return {
-        "run": made.run,
-        "value": made.metrics[metric],
-        "interval": made.intervals.get(metric),
+        "run": run_row.run,
+        "value": run_row.metrics[metric],
+        "interval": run_row.intervals.get(metric),
     }
 
 
-def _run_json(one: Gain, metric: str) -> dict[str, Any]:
+def _run_json(gain: Gain, metric: str) -> dict[str, Any]:
     return {
-        **_value_json(one.row, metric),
-        "model": one.row.model_spec,
-        "method": one.method,
-        "seed": one.seed,
-        "answered": one.row.answered_share,
-        "gain": None if one.comparison is None else one.comparison.to_json(),
-        "regressions": dict(one.regressions),
-        "seconds": one.seconds,
-        "tokens": one.tokens,
-        "rolled_back": one.rolled_back,
-        "curves": {name: dict(points) for name, points in one.curves.items()},
+        **_value_json(gain.row, metric),
+        "model": gain.row.model_spec,
+        "method": gain.method,
+        "seed": gain.seed,
+        "answered": gain.row.answered_share,
+        "gain": None if gain.comparison is None else gain.comparison.to_json(),
+        "regressions": dict(gain.regressions),
+        "seconds": gain.seconds,
+        "tokens": gain.tokens,
+        "rolled_back": gain.rolled_back,
+        "curves": {name: dict(points) for name, points in gain.curves.items()},
     }
 
 
@@ -196,27 +196,27 @@ def reports(
     for run in open_runs(folders):
         of_network = networks.setdefault(_network(run), {})
         of_network.setdefault(key(row(run)), []).append(run)
-    made = []
+    all_reports = []
     for benchmarks in networks.values():
         every = [_settings(run) for runs in benchmarks.values() for run in runs]
         if not any(every):
             continue
-        names = _names([one for one in every if one])
-        made += [
+        names = _names([settings for settings in every if settings])
+        all_reports += [
             _report(runs, names, metric=metric, data_root=data_root, texts=texts)
             for runs in benchmarks.values()
             if any(map(_settings, runs))
         ]
-    if not made:
+    if not all_reports:
         raise UsageError("--runs", expected="runs of adapted models", found="none of them is")
-    return made
+    return all_reports
 
 
 def _settings(run: Run) -> Settings | None:
     """Return the settings of an adaptation or of a training offline; None: neither was done."""
-    found: Settings | None = run.manifest["model"]["description"].get("adaptation")
-    if found is not None:
-        return found
+    settings: Settings | None = run.manifest["model"]["description"].get("adaptation")
+    if settings is not None:
+        return settings
     training = row(run).training
     if training is None or training.method.partition("(")[0] != OFFLINE:
         return None
@@ -237,8 +237,8 @@ def _network(run: Run) -> tuple[str, ...]:
     model = run.manifest["model"]["description"]
     chat = model.get("chat", {})
     decided = chat.get("checkpoint"), chat.get("weights")
-    made = _settings(run)
-    if made is not None and made["method"] == "offline" and (training := row(run).training):
+    settings = _settings(run)
+    if settings is not None and settings["method"] == "offline" and (training := row(run).training):
         path = None if training.place is None else training.place / MANIFEST
         if path is not None and path.is_file():
             began = (read_json(path).get("model") or {}).get("base", {})
@@ -250,26 +250,29 @@ def _network(run: Run) -> tuple[str, ...]:
 def _names(every: Sequence[Settings]) -> dict[str, str]:
     """Return a name for each variant of the adapted runs of a network: what sets them apart."""
     several: dict[str, list[Settings]] = {}
-    for one in every:
-        several.setdefault(str(one["method"]), []).append(one)
-    found = {}
-    for one in every:
+    for settings in every:
+        several.setdefault(str(settings["method"]), []).append(settings)
+    names = {}
+    for settings in every:
         apart = [
-            f"{name} {_plain(one[name])}"
-            for name in one
-            if name not in NAMED and len({_plain(o.get(name)) for o in several[one["method"]]}) > 1
+            f"{name} {_plain(settings[name])}"
+            for name in settings
+            if name not in NAMED
+            and len({_plain(o.get(name)) for o in several[settings["method"]]}) > 1
         ]
-        found[_variant(one)] = ", ".join([f"{one['method']}: {one['budget']}", *apart])
-    return found
+        names[_variant(settings)] = ", ".join(
+            [f"{settings['method']}: {settings['budget']}", *apart]
+        )
+    return names
 
 
-def _variant(one: Settings) -> str:
-    return repr(sorted((name, _plain(value)) for name, value in one.items() if name != "seed"))
+def _variant(settings: Settings) -> str:
+    return repr(sorted((name, _plain(value)) for name, value in settings.items() if name != "seed"))
 
 
 def _plain(value: object) -> str:
     if isinstance(value, Mapping):
-        return "/".join(_plain(one) for one in value.values())
+        return "/".join(_plain(item) for item in value.values())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -293,9 +296,9 @@ def _report(
             )
     variants: dict[str, list[Gain]] = {}
     for run in runs:
-        if (made := _settings(run)) is not None:
-            one = _gain(run, made, base, name, data_root=data_root, texts=texts)
-            variants.setdefault(names[_variant(made)], []).append(one)
+        if (settings := _settings(run)) is not None:
+            gain = _gain(run, settings, base, name, data_root=data_root, texts=texts)
+            variants.setdefault(names[_variant(settings)], []).append(gain)
     return Report(
         network=_network(runs[0])[0],
         benchmark=" ".join(filter(None, (first.task, first.split, first.subset))),
@@ -303,7 +306,7 @@ def _report(
         metric=name,
         base=None if base is None else row(base),
         variants=tuple(
-            Variant(name=variant, runs=tuple(sorted(gains, key=lambda one: one.seed or 0)))
+            Variant(name=variant, runs=tuple(sorted(gains, key=lambda gain: gain.seed or 0)))
             for variant, gains in sorted(variants.items(), key=_order)
         ),
     )
@@ -325,30 +328,32 @@ def _gain(
     data_root: Path | None,
     texts: bool,
 ) -> Gain:
-    made, units = row(run), tuple(run.units())
+    run_row, units = row(run), tuple(run.units())
     comparison, differences, lost = None, None, dict[str, float]()
     if base is not None:
         before = tuple(base.units())
         metrics = metrics_for(run, units, name=name, data_root=data_root)
         comparison = compare(metrics, before, units, name=name)
-        own, other = (pseudo_values(metrics, one, name=name) for one in (units, before))
-        if own is not None and other is not None and len(own) == len(other) > 1:
-            differences = own - other
-        lost = _regressions(before, units, name, made.better[name])
-    predictions = [run.prediction(one) for unit in units for one in unit.samples]
+        own, base_values = (pseudo_values(metrics, scores, name=name) for scores in (units, before))
+        if own is not None and base_values is not None and len(own) == len(base_values) > 1:
+            differences = own - base_values
+        lost = _regressions(before, units, name, run_row.better[name])
+    predictions = [run.prediction(sample) for unit in units for sample in unit.samples]
     score = _scorer(run, name, data_root) if texts and settings["method"] != "offline" else None
     return Gain(
         method=str(settings["method"]),
-        row=made,
-        value=made.metrics[name],
+        row=run_row,
+        value=run_row.metrics[name],
         settings=settings,
         comparison=comparison,
         differences=differences,
         regressions=lost,
         seconds=_seconds(run),
-        tokens=fmean(one.usage.completion_tokens for one in predictions),
+        tokens=fmean(prediction.usage.completion_tokens for prediction in predictions),
         rolled_back=sum(
-            one.adaptation.rolled_back for one in predictions if one.adaptation is not None
+            prediction.adaptation.rolled_back
+            for prediction in predictions
+            if prediction.adaptation is not None
         ),
         curves=_curves(run, score),
     )
@@ -382,23 +387,23 @@ def _seconds(run: Run, part: str | None = None) -> float | None:
     They are those of all attempts together.
     """
     attempts = run.timing.get("attempts", [])
-    samples = sum(one["samples"] for one in attempts)
-    stages = [one.get("stages", {}).get("language", {}) for one in attempts]
+    samples = sum(attempt["samples"] for attempt in attempts)
+    stages = [attempt.get("stages", {}).get("language", {}) for attempt in attempts]
     if part is None:
         known = [stage.get("seconds") for stage in stages]
     else:
         known = [stage.get("seconds_by_part", {}).get(part) for stage in stages]
-    found = [seconds for seconds in known if seconds is not None]
-    return sum(found) / samples if samples and found else None
+    recorded = [seconds for seconds in known if seconds is not None]
+    return sum(recorded) / samples if samples and recorded else None
 
 
 def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
     """Return the means of every number by step, over the samples that have it."""
-    found: dict[str, dict[int, list[float]]] = {}
+    values_by_name: dict[str, dict[int, list[float]]] = {}
 
     def add(name: str, step: int, value: float | None) -> None:
         if value is not None:
-            found.setdefault(name, {}).setdefault(step, []).append(value)
+            values_by_name.setdefault(name, {}).setdefault(step, []).append(value)
 
     for unit in run.units():
         for sample in unit.samples:
@@ -426,15 +431,15 @@ def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
                     add("score after the step", step_number, score(sample, after))
     means = {
         name: {step: fmean(values) for step, values in sorted(steps.items())}
-        for name, steps in found.items()
+        for name, steps in values_by_name.items()
     }
     longest = max((max(points) for points in means.values()), default=0)
-    each = {step: _seconds(run, f"step {step}") for step in range(1, longest + 1)}
-    spent = {step: seconds for step, seconds in each.items() if seconds is not None}
+    durations = {step: _seconds(run, f"step {step}") for step in range(1, longest + 1)}
+    spent = {step: seconds for step, seconds in durations.items() if seconds is not None}
     if spent:
         means["seconds of the step"] = spent
         means["seconds so far"] = {
-            step: sum(spent[one] for one in spent if one <= step) for step in spent
+            step: sum(spent[earlier] for earlier in spent if earlier <= step) for step in spent
         }
     return means
 
@@ -448,9 +453,11 @@ def _scorer(run: Run, name: str, data_root: Path | None) -> Scorer:
         raise DataError(f"run {run.folder}", expected="a model that reads responses", found="none")
 
     @cache
-    def read(sample: str, text: str) -> float | None:
-        one = samples[sample]
-        prediction = replace(reader.read(one.query, [text], run.prediction(sample).calls), notes=())
-        return _quotient(task.protocol.score([one], [prediction]).get(name))
+    def read(sample_id: str, text: str) -> float | None:
+        sample = samples[sample_id]
+        prediction = replace(
+            reader.read(sample.query, [text], run.prediction(sample_id).calls), notes=()
+        )
+        return _quotient(task.protocol.score([sample], [prediction]).get(name))
 
     return read

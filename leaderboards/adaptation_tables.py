@@ -21,42 +21,42 @@ COSTS = {"updates": "steps", "rollouts": "rollouts"}
 """Settings whose cost is drawn, by the name of the axis (VR-TTRL, Tables 4, 5, 7 and 8)."""
 
 
-def to_markdown(found: Sequence[Report]) -> str:
+def to_markdown(reports: Sequence[Report]) -> str:
     """Return the tables of benchmarks together, of each one, and of the numbers by step."""
     parts = ["# Test-time adaptation\n"]
-    for network in dict.fromkeys(report.network for report in found):
-        own = [report for report in found if report.network == network]
+    for network in dict.fromkeys(report.network for report in reports):
+        own = [report for report in reports if report.network == network]
         if len(own) > 1:
             parts += [f"## {network}, all benchmarks\n", *_across(own)]
         for report in own:
-            parts += [
-                f"## {report.title}, {report.samples} samples\n",
-                _variants(report),
-                *([_runs(report)] if any(len(one.runs) > 1 for one in report.variants) else []),
-                *(_steps(one) for one in report.variants if any(run.curves for run in one.runs)),
-            ]
+            parts += [f"## {report.title}, {report.samples} samples\n", _variants(report)]
+            if any(len(variant.runs) > 1 for variant in report.variants):
+                parts.append(_runs(report))
+            for variant in report.variants:
+                if any(run.curves for run in variant.runs):
+                    parts.append(_steps(variant))
     return "\n".join(parts)
 
 
 def charts(report: Report) -> list[Panel]:
     """Return a chart for each number by step, and of score and seconds by updates and rollouts."""
     names = dict.fromkeys(
-        name for one in report.variants for run in one.runs for name in run.curves
+        name for variant in report.variants for run in variant.runs for name in run.curves
     )
     by_step = [
         Panel(
             name,
             {
-                one.name: [run.curves[name] for run in one.runs if name in run.curves]
-                for one in report.variants
-                if any(name in run.curves for run in one.runs)
+                variant.name: [run.curves[name] for run in variant.runs if name in run.curves]
+                for variant in report.variants
+                if any(name in run.curves for run in variant.runs)
             },
         )
         for name in names
     ]
     costs: dict[str, Get] = {
-        report.metric: lambda one: one.value,
-        "seconds": lambda one: one.seconds,
+        report.metric: lambda run: run.value,
+        "seconds": lambda run: run.seconds,
     }
     return by_step + [
         Panel(f"{title} by {axis}", lines, axis)
@@ -69,37 +69,37 @@ def charts(report: Report) -> list[Panel]:
 def _by_setting(report: Report, setting: str, get: Get) -> dict[str, list[Points]]:
     """Return points of variants that differ in one setting alone, by the name of the first."""
     alike: dict[str, list[Variant]] = {}
-    for one in report.variants:
-        if setting in one.settings:
+    for variant in report.variants:
+        if setting in variant.settings:
             left = {
                 name: value
-                for name, value in one.settings.items()
+                for name, value in variant.settings.items()
                 if name not in (setting, "budget")
             }
-            alike.setdefault(repr(left), []).append(one)
+            alike.setdefault(repr(left), []).append(variant)
     return {
         several[0].runs[0].method: [
             {
-                one.settings[setting]: value
-                for one in several
-                if (value := one.mean(get)) is not None
+                variant.settings[setting]: value
+                for variant in several
+                if (value := variant.mean(get)) is not None
             }
         ]
         for several in alike.values()
-        if len({one.settings[setting] for one in several}) > 1
+        if len({variant.settings[setting] for variant in several}) > 1
     }
 
 
 def _across(own: Sequence[Report]) -> list[str]:
     """Return tables of variants by benchmark: the score, and shares that got worse."""
     return [
-        _by_benchmark(own, "score", lambda one: one.value, number, base=True),
+        _by_benchmark(own, "score", lambda run: run.value, number, base=True),
         *(_by_benchmark(own, f"worse > {limit:.0%}", _lost(limit), _percent) for limit in LOSSES),
     ]
 
 
 def _lost(limit: float) -> Get:
-    return lambda one: one.regressions.get(f"{limit:g}")
+    return lambda run: run.regressions.get(f"{limit:g}")
 
 
 def _percent(share: float | None) -> str:
@@ -115,9 +115,9 @@ def _by_benchmark(
     base: bool = False,
 ) -> str:
     metrics = list(dict.fromkeys(report.metric for report in own))
-    columns = [f"{one.benchmark}, {one.metric}" for one in own]
+    columns = [f"{report.benchmark}, {report.metric}" for report in own]
     rows = [[title, *columns, *(f"mean of {name}" for name in metrics)]]
-    names = dict.fromkeys(one.name for report in own for one in report.variants)
+    names = dict.fromkeys(variant.name for report in own for variant in report.variants)
     for name in ([AS_IT_IS] if base else []) + list(names):
         values = [_value(report, name, get) for report in own]
         means = []
@@ -129,14 +129,14 @@ def _by_benchmark(
             means.append(fmean(known) if len(known) == len(of_it) else None)
         rows.append([name, *map(show, [*values, *means])])
     if base:
-        rows.append(["samples", *(str(one.samples) for one in own), *("" for _ in metrics)])
+        rows.append(["samples", *(str(report.samples) for report in own), *("" for _ in metrics)])
     return _table(rows)
 
 
 def _value(report: Report, name: str, get: Get) -> float | None:
     if name == AS_IT_IS:
         return None if report.base is None else report.base.metrics[report.metric]
-    return next((one.mean(get) for one in report.variants if one.name == name), None)
+    return next((variant.mean(get) for variant in report.variants if variant.name == name), None)
 
 
 def _variants(report: Report) -> str:
@@ -147,20 +147,20 @@ def _variants(report: Report) -> str:
         rows.append(
             [AS_IT_IS, "", number(report.base.metrics[report.metric]), *[""] * (len(rows[0]) - 3)]
         )
-    for one in report.variants:
-        gain, seconds = one.gain, one.mean(lambda run: run.seconds)
-        relative = one.mean(lambda run: run.relative)
+    for variant in report.variants:
+        gain, seconds = variant.gain, variant.mean(lambda run: run.seconds)
+        relative = variant.mean(lambda run: run.relative)
         rows.append(
             [
-                one.name,
-                str(len(one.runs)),
-                number(one.mean(lambda run: run.value)),
+                variant.name,
+                str(len(variant.runs)),
+                number(variant.mean(lambda run: run.value)),
                 signed_number(None if gain is None else gain.value),
                 signed_span(None if gain is None else gain.interval),
                 NOTHING if relative is None else f"{signed_number(100 * relative)} %",
-                *(_percent(one.mean(_lost(limit))) for limit in LOSSES),
+                *(_percent(variant.mean(_lost(limit))) for limit in LOSSES),
                 NOTHING if seconds is None else f"{seconds:.2f}",
-                f"{one.mean(lambda run: run.tokens):.0f}",
+                f"{variant.mean(lambda run: run.tokens):.0f}",
             ]
         )
     return _table(rows)
@@ -168,12 +168,12 @@ def _variants(report: Report) -> str:
 
 def _runs(report: Report) -> str:
     rows = [["run", "seed", report.metric, "gain", "95 %", "p"]]
-    for one in report.variants:
-        for run in one.runs:
+    for variant in report.variants:
+        for run in variant.runs:
             versus = run.comparison
             rows.append(
                 [
-                    one.name,
+                    variant.name,
                     NOTHING if run.seed is None else str(run.seed),
                     number(run.value),
                     signed_number(None if versus is None else versus.difference),
@@ -184,15 +184,17 @@ def _runs(report: Report) -> str:
     return _table(rows)
 
 
-def _steps(one: Variant) -> str:
-    names = dict.fromkeys(name for run in one.runs for name in run.curves)
-    steps = sorted({step for run in one.runs for points in run.curves.values() for step in points})
-    rows = [[name, *(number(one.mean(_at(name, step))) for step in steps)] for name in names]
-    return _table([[one.name, *(f"step {step}" for step in steps)], *rows])
+def _steps(variant: Variant) -> str:
+    names = dict.fromkeys(name for run in variant.runs for name in run.curves)
+    steps = sorted(
+        {step for run in variant.runs for points in run.curves.values() for step in points}
+    )
+    rows = [[name, *(number(variant.mean(_at(name, step))) for step in steps)] for name in names]
+    return _table([[variant.name, *(f"step {step}" for step in steps)], *rows])
 
 
 def _at(name: str, step: int) -> Get:
-    return lambda one: one.curves.get(name, {}).get(step)
+    return lambda run: run.curves.get(name, {}).get(step)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -31,8 +31,8 @@ def keep(run: Run, place: Path, *, files: Sequence[str] = ()) -> None:
     manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
     scores = run.units() if (run.folder / SCORES).exists() else None
     finish(place, scores, run.results, manifest=manifest, journal=bool(files))
-    if (found := read_contamination(run.folder)) is not None:
-        write_contamination(place, found)
+    if (contamination := read_contamination(run.folder)) is not None:
+        write_contamination(place, contamination)
     copy_origins(run.folder, place)
 
 

@@ -205,31 +205,33 @@ def build(
         # A run whose ground truth the organisers keep is finished without scores.
         if (run.folder / SCORES).is_file():
             with refusals(run.folder, refused):
-                made = row(run)
-                of_benchmark = published and is_benchmark(run, made)
-                read.append((run, replace(made, of_benchmark=of_benchmark)))
+                run_row = row(run)
+                of_benchmark = published and is_benchmark(run, run_row)
+                read.append((run, replace(run_row, of_benchmark=of_benchmark)))
     read = _without_collisions(read, refused)
     if definition is not None:
         title = definition.heading
-        reasons = [LeftOff.of(definition, made) for _, made in read]
-        left_off = [one for one in reasons if one is not None]
-        read = [pair for pair, one in zip(read, reasons, strict=True) if one is None]
-    named = names([made for _, made in read], [key(made) for _, made in read])
-    for (run, made), name in zip(read, named, strict=True):
-        grouped.setdefault(key(made), []).append((run, replace(made, name=name)))
+        reasons = [LeftOff.of(definition, run_row) for _, run_row in read]
+        left_off = [reason for reason in reasons if reason is not None]
+        read = [pair for pair, reason in zip(read, reasons, strict=True) if reason is None]
+    named = names([run_row for _, run_row in read], [key(run_row) for _, run_row in read])
+    for (run, run_row), name in zip(read, named, strict=True):
+        grouped.setdefault(key(run_row), []).append((run, replace(run_row, name=name)))
     tables = [
-        found
+        board_table
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
-        if (found := _believed(members, data_root, refused)) is not None
+        if (board_table := _believed(members, data_root, refused)) is not None
     ]
-    entries = [entry for made in tables for entry in made.entries]
+    entries = [entry for board_table in tables for entry in board_table.entries]
     return Board(
         title=f"{REHEARSED}: {title}" if is_rehearsal() else title,
         level=LEVEL,
         tables=tuple(_name_twins(tables)),
         grid=None
         if definition is None
-        else grid(definition, [one.row for one in entries], [one.unit_values for one in entries]),
+        else grid(
+            definition, [entry.row for entry in entries], [entry.unit_values for entry in entries]
+        ),
         refused=tuple(Refused.of(folder, error) for folder, error in (refused or {}).items()),
         left_off=tuple(left_off),
     )
@@ -268,24 +270,24 @@ def _told_apart(folders: Sequence[Path]) -> list[str]:
     return [os.path.relpath(folder, shared) for folder in whole]
 
 
-def metric_names(made: Row) -> tuple[str, ...]:
+def metric_names(run_row: Row) -> tuple[str, ...]:
     """Names of a row's metrics, the headline first."""
-    return (made.headline, *(name for name in made.metrics if name != made.headline))
+    return (run_row.headline, *(name for name in run_row.metrics if name != run_row.headline))
 
 
 def _name_twins(tables: Sequence[Table]) -> list[Table]:
     """Add a note to tables that differ in nothing but their data."""
     counts = Counter(map(_shown_as, tables))
     return [
-        replace(made, notes=(*made.notes, OTHER_DATA.format(made.data[:12])))
-        if counts[_shown_as(made)] > 1
-        else made
-        for made in tables
+        replace(board_table, notes=(*board_table.notes, OTHER_DATA.format(board_table.data[:12])))
+        if counts[_shown_as(board_table)] > 1
+        else board_table
+        for board_table in tables
     ]
 
 
-def _shown_as(made: Table) -> tuple[str, int, str, str | None]:
-    return made.title, made.task_version, made.protocol, made.judge
+def _shown_as(board_table: Table) -> tuple[str, int, str, str | None]:
+    return board_table.title, board_table.task_version, board_table.protocol, board_table.judge
 
 
 def key(row: Row) -> Key:
@@ -309,10 +311,10 @@ def _believed(
         except Exception as error:
             if refused is None:
                 raise
-            for run, made in members:
+            for run, run_row in members:
                 with refusals(run.folder, refused):
-                    table([(run, made)], data_root=data_root)
-            left = [one for one in members if one[0].folder not in refused]
+                    table([(run, run_row)], data_root=data_root)
+            left = [member for member in members if member[0].folder not in refused]
             if len(left) == len(members):  # each alone is well
                 folder = left.pop()[0].folder
                 refused[folder] = odd_record(folder, error)
@@ -333,31 +335,34 @@ def table(
     rows: list[Row] = []
     units: list[tuple[UnitScore, ...]] = []
     protocols: list[tuple[Bracketed, ...]] = []
-    for run, made in members:
+    for run, run_row in members:
         with refusals(run.folder, refused):
             scores = tuple(run.units())
             if metrics:
                 check_numbers(run, scores, metrics)
-                made = replace(with_interval(made, run, scores, metrics), rescored=True)
-            protocols.append(_protocols(run, made))
+                run_row = replace(with_interval(run_row, run, scores, metrics), rescored=True)
+            protocols.append(_protocols(run, run_row))
             runs.append(run)
-            rows.append(made)
+            rows.append(run_row)
             units.append(scores)
     if not rows:
         return None
     first = rows[0]
-    rows = [replace(made, published=of_paper(made)) if made.of_benchmark else made for made in rows]
+    rows = [
+        replace(run_row, published=of_paper(run_row)) if run_row.of_benchmark else run_row
+        for run_row in rows
+    ]
     of_papers = first.of_benchmark and first.subset is None
-    unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
+    unanswered = frozenset(i for i, run_row in enumerate(rows) if run_row.value is None)
     paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)
     sweeps = [sweep_of(run.folder) for run in runs]
     notes.extend(sensitivity.setting_notes(rows, sweeps, paired))
-    notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
-    notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
-    notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
+    notes.extend(formatting.trained_on(run_row) for run_row in rows if run_row.trained_on_some)
+    notes.extend(formatting.deviation_note(run_row) for run_row in rows if run_row.deviations)
+    notes.extend(formatting.adaptation_note(run_row) for run_row in rows if run_row.adaptation)
     notes.extend(filter(None, map(formatting.ledger_note, rows)))
-    notes.extend(formatting.paper_note(made) for made in rows if made.published)
+    notes.extend(formatting.paper_note(run_row) for run_row in rows if run_row.published)
     entries = [
         Entry(
             row=rows[place.index],
@@ -380,10 +385,12 @@ def table(
     )
 
 
-def _protocols(run: Run, made: Row) -> tuple[Bracketed, ...]:
+def _protocols(run: Run, run_row: Row) -> tuple[Bracketed, ...]:
     """Return a run's numbers by protocol; none if its own is not the row's any more."""
-    found = bracket.read(run.folder)
-    return found if found and found[0].metrics.get(made.headline) == made.value else ()
+    protocols = bracket.read(run.folder)
+    if protocols and protocols[0].metrics.get(run_row.headline) == run_row.value:
+        return protocols
+    return ()
 
 
 def _metrics(
@@ -401,17 +408,19 @@ def _metrics(
 
 
 def with_interval(
-    made: Row, run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]
+    run_row: Row, run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]
 ) -> Row:
     """The row with its headline's interval computed from the scores.
 
     That of a corpus stays the recorded one: it would take as many calls of the metric's function
     as there are blocks of groups.
     """
-    if of_corpora(metrics) or made.value is None:
-        return made
-    found = intervals(metrics, units, seed=run.manifest["seed"])
-    return replace(made, intervals={**made.intervals, made.headline: found[made.headline]})
+    if of_corpora(metrics) or run_row.value is None:
+        return run_row
+    computed = intervals(metrics, units, seed=run.manifest["seed"])
+    return replace(
+        run_row, intervals={**run_row.intervals, run_row.headline: computed[run_row.headline]}
+    )
 
 
 def comparer(

@@ -175,19 +175,23 @@ class Definition:
         """Return the paper's numbers in one cell: one or none."""
         place = (row.row, part, word, column.name if column.task else "")
         return tuple(
-            one
-            for one in _results(self.paper, self.table)
-            if (one.row, one.part, one.metric, one.task) == place
-            and row.backbone in ("", one.backbone)
-            and (one.split == column.split if column.task else one.benchmark == column.benchmark)
+            result
+            for result in _results(self.paper, self.table)
+            if (result.row, result.part, result.metric, result.task) == place
+            and row.backbone in ("", result.backbone)
+            and (
+                result.split == column.split
+                if column.task
+                else result.benchmark == column.benchmark
+            )
         )
 
 
 @cache
 def _results(paper: str, table: str) -> tuple[PublishedResult, ...]:
     """The numbers of a table, and those of it that stand in the prose alone."""
-    found = published_results(paper)
-    return tuple(one for one in found if one.table.removeprefix("text ") == table)
+    results = published_results(paper)
+    return tuple(result for result in results if result.table.removeprefix("text ") == table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +221,7 @@ def is_same(used: Spec, wanted: Spec) -> bool:
     if used.name != wanted.name or _served(used) != _served(wanted):
         return False
     for name in (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY:
-        a, b = (one.arguments.get(name, _default(one.name, name)) for one in (used, wanted))
+        a, b = (spec.arguments.get(name, _default(spec.name, name)) for spec in (used, wanted))
         both = isinstance(a, Spec) and isinstance(b, Spec)
         if not (is_same(a, b) if both else same_value(a, b)):
             return False
@@ -264,30 +268,35 @@ def methods_of(definition: Definition) -> list[Method]:
 @cache
 def methods() -> tuple[Method, ...]:
     """Return the methods of the installed boards of papers, variants of ablations last."""
-    of_papers = [one for one in definitions() if one.paper in papers()]
-    found = [method for one in of_papers for method in methods_of(one)]
-    return tuple(sorted(found, key=lambda method: "[" in method.row.row))
+    of_papers = [definition for definition in definitions() if definition.paper in papers()]
+    all_methods = [method for definition in of_papers for method in methods_of(definition)]
+    return tuple(sorted(all_methods, key=lambda method: "[" in method.row.row))
 
 
 def read(path: Path) -> Definition:
     """Read a board's file.
 
     Raises:
-        DataError: it is no TOML, or a key is missing, unknown or of another type.
+        DataError: it is not TOML, or a key is missing, unknown or of another type.
     """
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
         trainings = plain.get("trainings", {}).items()
         parts = {
-            "columns": tuple(_made(Column, one) for one in plain["columns"]),
-            "rows": tuple(_made(BoardRow, _resolved(one, "model")) for one in plain["rows"]),
+            "columns": tuple(_from_table(Column, column) for column in plain["columns"]),
+            "rows": tuple(_from_table(BoardRow, _resolved(row, "model")) for row in plain["rows"]),
             "trainings": {
-                name: _made(TrainingStep, _resolved(one, "start")) for name, one in trainings
+                name: _from_table(TrainingStep, _resolved(step, "start"))
+                for name, step in trainings
             },
         }
-        made = _made(Definition, {**plain, **parts, "file": path})
-        named = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
-        if missing := {one for text in named for one in SLOT.findall(text)} - {*made.trainings}:
+        definition = _from_table(Definition, {**plain, **parts, "file": path})
+        named = [
+            *(row.model for row in definition.rows),
+            *(t.start for t in definition.trainings.values()),
+        ]
+        slots = {slot for text in named for slot in SLOT.findall(text)}
+        if missing := slots - {*definition.trainings}:
             raise ValueError(f"no training {min(missing)}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
@@ -295,7 +304,7 @@ def read(path: Path) -> Definition:
             expected="the form in docs/published.md",
             found=f"{type(error).__name__}: {error}",
         ) from error
-    return made
+    return definition
 
 
 def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -306,11 +315,11 @@ def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return {**plain, key: str(presets.resolve(parse(text)))}
 
 
-def _made(kind: type[T], plain: Mapping[str, Any]) -> T:
+def _from_table(kind: type[T], plain: Mapping[str, Any]) -> T:
     """Return an object of a table's keys, lists as tuples; unknown keys raise TypeError."""
-    for one in fields(kind):  # type: ignore[arg-type]
-        if one.type is str and not isinstance(plain.get(one.name, ""), str):
-            raise TypeError(f"{one.name} is {plain[one.name]!r}, not a text")
+    for attribute in fields(kind):  # type: ignore[arg-type]
+        if attribute.type is str and not isinstance(plain.get(attribute.name, ""), str):
+            raise TypeError(f"{attribute.name} is {plain[attribute.name]!r}, not a text")
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
 
 
@@ -327,12 +336,12 @@ def definitions(folder: Path | None = None) -> tuple[Definition, ...]:
         DataError: a file is not in the form, or two boards have one name.
     """
     folders = (folder,) if folder else plugins.data_folders("boards")
-    found: dict[tuple[str, str], Definition] = {}
-    for path in sorted(path for each in folders for path in each.glob("*.toml")):
-        made = read(path)
-        if found.setdefault((made.paper, made.table), made) is not made:
-            raise DataError(f"board {path}", expected="a unique name", found=made.heading)
-    return tuple(found.values())
+    by_table: dict[tuple[str, str], Definition] = {}
+    for path in sorted(path for parent in folders for path in parent.glob("*.toml")):
+        definition = read(path)
+        if by_table.setdefault((definition.paper, definition.table), definition) is not definition:
+            raise DataError(f"board {path}", expected="a unique name", found=definition.heading)
+    return tuple(by_table.values())
 
 
 def find(paper: str, table: str) -> Definition:
@@ -342,11 +351,11 @@ def find(paper: str, table: str) -> Definition:
         UsageError: there is none; those that there are are named.
     """
     known = definitions()
-    tables = {one.table: one for one in known if one.paper == paper}
+    tables = {definition.table: definition for definition in known if definition.paper == paper}
     if not tables and Path(paper).is_dir():  # a training's folder may have a paper's name
-        tables = {one.table: one for one in definitions(Path(paper))}
+        tables = {definition.table: definition for definition in definitions(Path(paper))}
     if not tables:
-        names = [*dict.fromkeys(one.paper for one in known), "or a folder of boards"]
+        names = [*dict.fromkeys(definition.paper for definition in known), "or a folder of boards"]
         raise UsageError(f"paper {paper!r}", expected=", ".join(names), found=paper)
     if table not in tables:
         names = sorted(tables, key=lambda text: (len(text), text))

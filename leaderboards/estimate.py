@@ -102,12 +102,12 @@ class Estimate(NamedTuple):
 def device_of(text: str) -> Device | None:
     """Return the device whose name stands in a text, the longest such name; None if none does."""
     plain = re.sub(r"\W", "", text.upper())
-    found = [
-        one
-        for one in DEVICES
-        if all(part.replace(" ", "") in plain for part in one.name.upper().split("-"))
+    devices = [
+        device
+        for device in DEVICES
+        if all(part.replace(" ", "") in plain for part in device.name.upper().split("-"))
     ]
-    return max(found, key=lambda one: len(one.name), default=None)
+    return max(devices, key=lambda device: len(device.name), default=None)
 
 
 def parameters(checkpoint: str) -> float:
@@ -118,8 +118,8 @@ def parameters(checkpoint: str) -> float:
     """
     if "pocket" in checkpoint:
         return 0.0026
-    found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", checkpoint.lower())
-    size = f"{found[1]}B" if found else "7B"
+    match = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", checkpoint.lower())
+    size = f"{match[1]}B" if match else "7B"
     rounded = TEXT_SIZES if "distill" in checkpoint.lower() else SIZES
     return rounded.get(size, float(size[:-1]))
 
@@ -182,8 +182,8 @@ def _activations(config: Mapping[str, Any], size: float, tokens: int) -> float:
     """GB beside the state: of responses that are learned from, or of those that are written."""
     learned = int(config.get("per_device_train_batch_size") or 1)
     written = int(config.get("generation_micro_batch_size") or learned)
-    each = CHECKPOINTED if config.get("gradient_checkpointing") else KEPT
-    return CONTEXT + max(learned * each, written * CACHED) * tokens * size
+    per_response = CHECKPOINTED if config.get("gradient_checkpointing") else KEPT
+    return CONTEXT + max(learned * per_response, written * CACHED) * tokens * size
 
 
 def evaluation(
@@ -202,11 +202,11 @@ def evaluation(
     response, perception = RESPONSES.get(model, RESPONSE), PERCEPTION[is_video]
     perception += TWIN[is_video] if model in TWINS else 0.0
     if size < SMALL:
-        each = SMALL_SAMPLE
+        sample_seconds = SMALL_SAMPLE
         if adaptation is not None:
             drawn = adaptation.get("rollouts", 1)
-            each += max(1, adaptation.get("steps", 0)) * drawn * SMALL_RESPONSE
-        return Estimate((SMALL_START + samples * each) / 3600, SMALL_MEMORY)
+            sample_seconds += max(1, adaptation.get("steps", 0)) * drawn * SMALL_RESPONSE
+        return Estimate((SMALL_START + samples * sample_seconds) / 3600, SMALL_MEMORY)
     prompt = PROMPT if model in TWINS else CLIP if is_video else IMAGE
     seconds = (
         prompt * 2 * size * 1e9 / (COMPUTE * device.tflops * 1e12)

@@ -95,7 +95,7 @@ def moving_average(points: Points, count: int) -> dict[int, float]:
     """
     steps = sorted(points)
     return {
-        step: fmean(points[one] for one in steps[max(0, place + 1 - count) : place + 1])
+        step: fmean(points[recent] for recent in steps[max(0, place + 1 - count) : place + 1])
         for place, step in enumerate(steps)
     }
 

@@ -54,12 +54,12 @@ def signed_span(pair: tuple[float, float] | None) -> str:
     return NOTHING if pair is None else f"{signed_number(pair[0])} to {signed_number(pair[1])}"
 
 
-def change(found: Comparison | None) -> str:
+def change(comparison: Comparison | None) -> str:
     """A paired difference with its interval; empty for none."""
-    if found is None:
+    if comparison is None:
         return ""
-    difference = signed_number(found.difference)
-    return difference + (f" ({signed_span(found.interval)})" if found.interval else "")
+    difference = signed_number(comparison.difference)
+    return difference + (f" ({signed_span(comparison.interval)})" if comparison.interval else "")
 
 
 def percent(share: float) -> str:
@@ -102,22 +102,24 @@ def marked_names(rows: Sequence[Row]) -> str:
 
 def weights(row: Row) -> str:
     """The hash of each part's weights."""
-    parts = [f"{part} {found[:12]}" for part, found in row.weights.items()]
+    parts = [f"{part} {digest[:12]}" for part, digest in row.weights.items()]
     return ", ".join(parts) or NOTHING
 
 
 def paper_note(row: Row) -> str:
     """Compare a row with its paper's number, and list the known differences."""
-    found = row.published
-    if found is None:
+    reproduction = row.published
+    if reproduction is None:
         return ""
-    where = f"{title_of(found.paper)}, Table {found.table}, {found.row}"
-    return f"{row.name} ({row.run}): {where}: {comparison_text(found)}"
+    where = f"{title_of(reproduction.paper)}, Table {reproduction.table}, {reproduction.row}"
+    return f"{row.name} ({row.run}): {where}: {comparison_text(reproduction)}"
 
 
-def comparison_text(found: Reproduction) -> str:
+def comparison_text(reproduction: Reproduction) -> str:
     """A comparison with a paper's number, and the known differences."""
-    return f"{found.text}. Known differences: {'; '.join(found.differences) or 'none'}."
+    return (
+        f"{reproduction.text}. Known differences: {'; '.join(reproduction.differences) or 'none'}."
+    )
 
 
 def adaptation_note(row: Row) -> str:
@@ -172,8 +174,8 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
 def cut_of(row: Row, category: str, value: str) -> str:
     """Return how many samples of one part were cut off, with the pilcrow; empty for none."""
     parts = row.ledger.get("categories", {}) if row.ledger else {}
-    found = parts.get(category, {}).get(value, {}).get("cut")
-    return f" ¶ {found:,}" if found else ""
+    count = parts.get(category, {}).get(value, {}).get("cut")
+    return f" ¶ {count:,}" if count else ""
 
 
 def deviation_note(row: Row) -> str:
@@ -182,11 +184,13 @@ def deviation_note(row: Row) -> str:
     return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {text}."
 
 
-def training_name(made: TrainingInfo) -> str:
+def training_name(training: TrainingInfo) -> str:
     """A training in short: its folder's name, method, steps, seed."""
-    counted = [] if made.steps is None else [f"{made.steps:,} step{'s' * (made.steps != 1)}"]
-    facts = [made.method.partition("(")[0], *counted, f"seed {made.seed}"]
-    return f"{made.folder}: {', '.join(facts)}"
+    counted = (
+        [] if training.steps is None else [f"{training.steps:,} step{'s' * (training.steps != 1)}"]
+    )
+    facts = [training.method.partition("(")[0], *counted, f"seed {training.seed}"]
+    return f"{training.folder}: {', '.join(facts)}"
 
 
 def heading(name: str, better: Better) -> str:

@@ -81,9 +81,9 @@ def check(
     check_level(level)
     max_drops = max_drops or {}
     drops = (max_drop, *max_drops.values())
-    for name, each in (("max_cut", max_cut), *(("max_drop", one) for one in drops)):
-        if not each >= 0:
-            raise UsageError(name, expected="a number from 0 on", found=str(each))
+    for name, value in (("max_cut", max_cut), *(("max_drop", drop) for drop in drops)):
+        if not value >= 0:
+            raise UsageError(name, expected="a number from 0 on", found=str(value))
     baseline, candidate = (
         [side] if isinstance(side, Path) else list(side) for side in (baseline, candidate)
     )
@@ -199,7 +199,7 @@ def _with_losses(verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
         yield replace(
             verdict,
             adjusted_p=p,
-            tests=max(1, sum(each is not None for each in scores)),
+            tests=max(1, sum(p_value is not None for p_value in scores)),
             adjusted_answers_p=answers_p,
             failures=(
                 *([score] if score else []),
@@ -234,7 +234,9 @@ def _fault(
 
 def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
     """The p values, each adjusted for all of them."""
-    p_values = holm({i: one.p_value if one else None for i, one in enumerate(comparisons)})
+    p_values = holm(
+        {i: comparison.p_value if comparison else None for i, comparison in enumerate(comparisons)}
+    )
     return [p_values[place] for place in range(len(comparisons))]
 
 
@@ -269,7 +271,7 @@ def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
 
 
 def _unknown_cuts(before: Row, after: Row) -> list[str]:
-    known = [one.cut for one in (before, after) if one.cut is not None]
+    known = [run_row.cut for run_row in (before, after) if run_row.cut is not None]
     if len(known) != 1:
         return []
     side = "candidate" if before.cut is None else "baseline"
@@ -299,40 +301,40 @@ def changed_answers(verdict: TaskVerdict) -> str | None:
 
 
 def _by_task(folders: Path | Iterable[Path], side: str) -> dict[Key, Run]:
-    found: dict[Key, Run] = {}
+    runs: dict[Key, Run] = {}
     for run in open_runs(folders):
         key = _key(row(run))
-        if key in found:
+        if key in runs:
             raise UsageError(
                 f"the {side}",
                 expected=f"one run of {_name(key)}",
-                found=f"{found[key].folder} and {run.folder}",
+                found=f"{runs[key].folder} and {run.folder}",
                 fix="Name the run folders themselves.",
             )
-        found[key] = run
-    return found
+        runs[key] = run
+    return runs
 
 
 def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
     """The folders of runs that were begun and have no results."""
-    found = {}
+    unfinished = {}
     for folder in folders:
         for path in unfinished_below(folder):
-            found[task_key(Run.open(path))] = path
-    return found
+            unfinished[task_key(Run.open(path))] = path
+    return unfinished
 
 
 def _counterpart(key: Key, runs: Mapping[Key, Run], half: Mapping[Key, Path]) -> Run | str:
     """The candidate's run of a task, or why there is none.
 
-    A run of the same task that is not finished, or of another split or subset, is no counterpart,
-    but worth naming.
+    A run of the same task that is not finished, or of another split or subset, is not a
+    counterpart, but worth naming.
     """
     if key in runs:
         return runs[key]
     if key in half:
         return f"not finished in the candidate: {half[key]} has no results.json"
-    near: Sequence[str] = [_name(other) for other in runs if other[0] == key[0]]
+    near: Sequence[str] = [_name(run_key) for run_key in runs if run_key[0] == key[0]]
     return "missing in the candidate" + (f", which has {', '.join(near)}" if near else "")
 
 

@@ -29,8 +29,14 @@ def markdown(report: GateReport) -> str:
     """Return the report as Markdown, for pull requests and job summaries."""
     title = "✅ Gate passed" if report.is_passed else "❌ Gate failed"
     rows = [
-        [mark(one), escape(one.task), escape(one.headline), numbers(one), "; ".join(evidence(one))]
-        for one in report.verdicts
+        [
+            mark(verdict),
+            escape(verdict.task),
+            escape(verdict.headline),
+            numbers(verdict),
+            "; ".join(evidence(verdict)),
+        ]
+        for verdict in report.verdicts
     ]
     lines = [
         f"### {title}: {escape(sentence(report))}",
@@ -56,14 +62,14 @@ def _worst(report: GateReport) -> Iterator[str]:
     rows = [
         [
             escape(verdict.task),
-            _linked(one.sample, report.link(verdict, one.sample)),
-            f"{one.before:.3f}",
-            f"{one.after:.3f}",
+            _linked(change.sample, report.link(verdict, change.sample)),
+            f"{change.before:.3f}",
+            f"{change.after:.3f}",
             f"<code>{escape(look(verdict, place))}</code>",
         ]
         for verdict in report.verdicts
         if not verdict.is_passed and verdict.changes is not None
-        for place, one in enumerate(verdict.changes.worst)
+        for place, change in enumerate(verdict.changes.worst)
     ]
     if rows:
         yield from ("<details><summary>Worst samples</summary>", "")
@@ -77,7 +83,7 @@ def _linked(sample: str, link: str) -> str:
 
 def junit(report: GateReport) -> str:
     """Return the report as JUnit XML: a test case for each task."""
-    failed = sum(not one.is_passed for one in report.verdicts)
+    failed = sum(not verdict.is_passed for verdict in report.verdicts)
     counts = {
         "name": "harness gate",
         "tests": str(len(report.verdicts)),
@@ -110,7 +116,7 @@ def badge(report: GateReport) -> tuple[str, str, str]:
     tasks = f"{count} task{'s' * (count != 1)}"
     if report.is_passed:
         return "gate", f"passed, {tasks}", badges.GOOD
-    failed = sum(not one.is_passed for one in report.verdicts)
+    failed = sum(not verdict.is_passed for verdict in report.verdicts)
     return "gate", f"failed, {failed} of {tasks}", badges.BAD
 
 
@@ -121,11 +127,11 @@ def _xml(text: str) -> str:
 
 def annotations(report: GateReport) -> str:
     """Return a GitHub workflow command for each task that fails: `::error title=…::…`."""
-    lines = [
-        f"::error title={_property(f'{one.task} {one.headline}')}::{_data(_message(one, report))}\n"
-        for one in report.verdicts
-        if not one.is_passed
-    ]
+    lines = []
+    for verdict in report.verdicts:
+        if not verdict.is_passed:
+            title = _property(f"{verdict.task} {verdict.headline}")
+            lines.append(f"::error title={title}::{_data(_message(verdict, report))}\n")
     return "".join(lines)
 
 

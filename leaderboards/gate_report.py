@@ -43,7 +43,7 @@ class TaskVerdict:
     change: float | None = None
     """Candidate minus baseline; None if they cannot be compared, or one has no number."""
     changed: tuple[str, ...] = ()
-    """What the records of the two runs differ in, each as `name: before → after`."""
+    """Differences between the records of the two runs, each as `name: before → after`."""
     tests: int = 1
     """Number of tasks whose p values are corrected together."""
     adjusted_p: float | None = None
@@ -73,11 +73,11 @@ class TaskVerdict:
     @property
     def is_better(self) -> bool:
         """True if the candidate is shown to be better, with the corrected p value."""
-        made = self.comparison
-        shown = self.adjusted_p is None or (
-            made is not None and self.adjusted_p <= 1 - made.level + 1e-9
-        )
-        return self.is_passed and made is not None and made.is_better and shown
+        comparison = self.comparison
+        if comparison is None or not comparison.is_better:
+            return False
+        shown = self.adjusted_p is None or self.adjusted_p <= 1 - comparison.level + 1e-9
+        return self.is_passed and shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,11 @@ class GateReport:
         """
         if not self.site or verdict.candidate is None:
             return ""
-        sides = [[one.baseline, one.candidate or one.baseline] for one in self.verdicts]
-        rows = [made for side in sides for made in side]
+        sides = [
+            [task_verdict.baseline, task_verdict.candidate or task_verdict.baseline]
+            for task_verdict in self.verdicts
+        ]
+        rows = [row for side in sides for row in side]
         tables = list(map(key, rows))
         unique = dict(zip(tables, rows, strict=True))
         table = dict(zip(unique, keys([*unique.values()]), strict=True))[key(verdict.candidate)]
@@ -122,9 +125,10 @@ class GateReport:
         """
         kinds = [
             [
-                (made, one.max_drop)
-                for one in self.verdicts
-                if (made := getattr(one, kind)) is not None and made.interval is not None
+                (comparison, verdict.max_drop)
+                for verdict in self.verdicts
+                if (comparison := getattr(verdict, kind)) is not None
+                and comparison.interval is not None
             ]
             for kind in ("comparison", "answers")
         ]
@@ -146,8 +150,8 @@ class GateReport:
                     "notes": list(verdict.notes),
                     "max_drop": verdict.max_drop,
                     "models": [
-                        None if one is None else model(one)
-                        for one in (verdict.baseline, verdict.candidate)
+                        None if row is None else model(row)
+                        for row in (verdict.baseline, verdict.candidate)
                     ],
                     "baseline": verdict.baseline.value,
                     "candidate": verdict.candidate.value if verdict.candidate else None,
@@ -156,8 +160,10 @@ class GateReport:
                     "changed": list(verdict.changed),
                     "samples": asdict(verdict.changes) if verdict.changes else None,
                     "links": [
-                        self.link(verdict, one.sample)
-                        for one in (verdict.changes.worst if verdict.changes and self.site else ())
+                        self.link(verdict, change.sample)
+                        for change in (
+                            verdict.changes.worst if verdict.changes and self.site else ()
+                        )
                     ],
                     "adjusted_p": verdict.adjusted_p,
                     "comparison": verdict.comparison.to_json() if verdict.comparison else None,
@@ -176,7 +182,7 @@ class GateReport:
         ]
         widths = [
             max((len(cell(verdict)) for verdict in self.verdicts), default=0)
-            for cell in (lambda one: one.task, lambda one: one.headline, numbers)
+            for cell in (lambda verdict: verdict.task, lambda verdict: verdict.headline, numbers)
         ]
         for verdict in self.verdicts:
             cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
@@ -190,12 +196,12 @@ class GateReport:
 
 
 def sentence(report: GateReport) -> str:
-    """Return the verdict in words, and of a pass the drops that few samples cannot show."""
-    failed = [one for one in report.verdicts if not one.is_passed]
+    """Return the verdict as a sentence; if the gate passed, add the drops too small to detect."""
+    failed = [verdict for verdict in report.verdicts if not verdict.is_passed]
     counts = {
-        "got worse": sum(one.change is not None for one in failed),
-        "cannot be compared": sum(one.change is None for one in failed),
-        "got better": sum(one.is_better for one in report.verdicts),
+        "got worse": sum(verdict.change is not None for verdict in failed),
+        "cannot be compared": sum(verdict.change is None for verdict in failed),
+        "got better": sum(verdict.is_better for verdict in report.verdicts),
     }
     shown = [(words, count) for words, count in counts.items() if count]
     if not failed:
@@ -205,12 +211,12 @@ def sentence(report: GateReport) -> str:
     n_tasks = f"{count or 'none'} of {len(report.verdicts)} tasks"
     subject = ("the task" if count else "no task") if single else n_tasks
     first = f"{subject} {words}"
-    told = ", ".join([first, *(f"{count} {words}" for words, count in others)])
-    limits = {one.task: one.max_drop for one in report.verdicts}
+    summary = ", ".join([first, *(f"{count} {words}" for words, count in others)])
+    limits = {verdict.task: verdict.max_drop for verdict in report.verdicts}
     unseen = [size for task, size in detected(report).items() if size > limits[task]]
     if failed or not unseen:
-        return told
-    return f"{told}; drops of less than {formatting.number(max(unseen))} may pass"
+        return summary
+    return f"{summary}; drops of less than {formatting.number(max(unseen))} may pass"
 
 
 def models(report: GateReport) -> str:
@@ -278,18 +284,26 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     """Yield the reasons of a failure, notes, and of a drop the worst samples."""
     yield from verdict.failures
     yield from (f"note: {note}" for note in verdict.notes)
-    changes, made = verdict.changes, verdict.comparison
+    changes, comparison = verdict.changes, verdict.comparison
     least = groups_to_show(report.level, tests=verdict.tests)
-    if made is not None and made.swaps is not None and made.by_formula and made.n_groups < least:
+    if (
+        comparison is not None
+        and comparison.swaps is not None
+        and comparison.by_formula
+        and comparison.n_groups < least
+    ):
         yield "note: with so few groups, a drop that is nearly the same in all of them fails"
-    elif verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
+    elif verdict.is_passed and comparison is not None and (comparison.loss or 0) > verdict.max_drop:
         yield (
             "note: the drop is larger than --max-drop, but chance can explain it "
-            f"({made.n_groups} groups)"
+            f"({comparison.n_groups} groups)"
         )
     if verdict.is_passed or changes is None or not changes.worst:
         return
-    shown = [f"{one.sample} {one.before:.2f} → {one.after:.2f}" for one in changes.worst[:WORST]]
+    shown = [
+        f"{change.sample} {change.before:.2f} → {change.after:.2f}"
+        for change in changes.worst[:WORST]
+    ]
     yield f"worst: {', '.join(shown)}{', …' if changes.worse > WORST else ''}"
     yield f"look:  {look(verdict)}"
     if report.site:
@@ -306,20 +320,20 @@ def look(verdict: TaskVerdict, place: int = 0) -> str:
 def detected(report: GateReport) -> dict[str, float]:
     """Return the drops that this gate detects with 80 % power, by task."""
     sizes = {
-        one.task: one.comparison.smallest_shown(one.tests)
-        for one in report.verdicts
-        if one.comparison is not None
+        verdict.task: verdict.comparison.smallest_shown(verdict.tests)
+        for verdict in report.verdicts
+        if verdict.comparison is not None
     }
     return {task: size for task, size in sizes.items() if size is not None}
 
 
 def power(report: GateReport) -> str:
     """Describe in one line the drops that this gate detects, its limits and its false alarms."""
-    found = [(task, formatting.number(size)) for task, size in detected(report).items()]
-    if len(found) > 1:
-        sizes = "Detects drops of " + ", ".join(f"{size} ({task})" for task, size in found)
+    drops = [(task, formatting.number(size)) for task, size in detected(report).items()]
+    if len(drops) > 1:
+        sizes = "Detects drops of " + ", ".join(f"{size} ({task})" for task, size in drops)
     else:
-        sizes = "".join(f"Detects drops of {size}" for _, size in found)
+        sizes = "".join(f"Detects drops of {size}" for _, size in drops)
     limits = _limits(report.verdicts)
     rate = report.false_alarms
     return (
@@ -332,12 +346,16 @@ def power(report: GateReport) -> str:
 def _power(report: GateReport) -> str:
     """Return the power with which the drops are detected: that of the fewest groups."""
     named = detected(report)
-    made = [one.comparison for one in report.verdicts if one.task in named]
-    return min((one for one in made if one), key=lambda one: one.n_groups).power
+    comparisons = [
+        verdict.comparison
+        for verdict in report.verdicts
+        if verdict.task in named and verdict.comparison
+    ]
+    return min(comparisons, key=lambda comparison: comparison.n_groups).power
 
 
 def _limits(verdicts: Sequence[TaskVerdict]) -> str:
-    limits = {one.task: one.max_drop for one in verdicts}
+    limits = {verdict.task: verdict.max_drop for verdict in verdicts}
     if len(set(limits.values())) == 1:
         return f"{verdicts[0].max_drop:g}"
     return ", ".join(f"{most:g} ({task})" for task, most in limits.items())

@@ -72,13 +72,13 @@ class LeftOff:
     reason: str
 
     @classmethod
-    def of(cls, definition: Definition, made: Row) -> "LeftOff | None":
+    def of(cls, definition: Definition, row: Row) -> "LeftOff | None":
         """Return why a measured row stands in no cell; None if it stands in one."""
         methods = methods_of(definition)
-        if any(_find(methods, column, [made]) for column in definition.columns):
+        if any(_find(methods, column, [row]) for column in definition.columns):
             return None
-        columns = [one for one in definition.columns if _is_of(one, made)]
-        protocols = {one.protocol for one in columns}
+        columns = [column for column in definition.columns if _is_of(column, row)]
+        protocols = {column.protocol for column in columns}
         if not columns:
             places = [
                 (column.name, column.split, column.subset)
@@ -87,22 +87,20 @@ class LeftOff:
             ]
             named = dict.fromkeys(" ".join(filter(None, place)) for place in places)
             reason = f"no column has this task, split and subset; columns: {', '.join(named)}"
-        elif not protocols & {"", made.protocol}:
-            reason = (
-                f"protocol {made.protocol}, where a column has {' or '.join(sorted(protocols))}"
-            )
+        elif not protocols & {"", row.protocol}:
+            reason = f"protocol {row.protocol}, where a column has {' or '.join(sorted(protocols))}"
         else:
-            reason = f"no row is of {made.model_spec}"
-        task = " ".join(filter(None, (made.task, made.split, made.subset)))
-        return cls(model=made.name, task=task, reason=reason)
+            reason = f"no row is of {row.model_spec}"
+        task = " ".join(filter(None, (row.task, row.split, row.subset)))
+        return cls(model=row.name, task=task, reason=reason)
 
 
 def left_off_text(left_off: Sequence[LeftOff]) -> str:
     """Name the runs that stand in no cell of a board's table, by the reason."""
     runs: dict[str, list[str]] = {}
-    for one in left_off:
-        runs.setdefault(one.reason, []).append(f"{one.model} ({one.task})")
-    return "Left off: " + "; ".join(f"{', '.join(some)}: {why}" for why, some in runs.items())
+    for run in left_off:
+        runs.setdefault(run.reason, []).append(f"{run.model} ({run.task})")
+    return "Left off: " + "; ".join(f"{', '.join(models)}: {why}" for why, models in runs.items())
 
 
 def grid(
@@ -126,23 +124,27 @@ def _cells(
     definition: Definition, row: BoardRow, measured: Sequence[Row], numbers: "Numbers"
 ) -> Iterator[Cell]:
     place = (row.row, row.backbone)
-    methods = [one for one in methods_of(definition) if (one.row.row, one.row.backbone) == place]
+    methods = [
+        method
+        for method in methods_of(definition)
+        if (method.row.row, method.row.backbone) == place
+    ]
     for column in definition.columns:
-        method, made = _find(methods, column, measured) or (None, None)
+        method, ours = _find(methods, column, measured) or (None, None)
         for part, metric, word in column.heads:
             result = next(iter(definition.printed(row, column, part, word)), None)
-            value = None if made is None else numbers.value(made, part, metric)
+            value = None if ours is None else numbers.value(ours, part, metric)
             reproduction = None
-            if method and made and result and made.of_benchmark and not part and result.is_score:
-                trained = training_differences(made, method)
-                reproduction = compare_with_paper(made, result, metric=metric, trained=trained)
+            if method and ours and result and ours.of_benchmark and not part and result.is_score:
+                trained = training_differences(ours, method)
+                reproduction = compare_with_paper(ours, result, metric=metric, trained=trained)
             yield Cell(
                 column=" ".join(filter(None, (column.name, column.split, part, metric))),
                 printed=result.printed if result else None,
                 unit=result.unit if result else "",
                 defect=result.defect if result else "",
                 value=value,
-                model=made.name if made and value is not None else None,
+                model=ours.name if ours and value is not None else None,
                 reproduction=reproduction,
             )
 
@@ -152,17 +154,19 @@ def _find(
 ) -> tuple[Method, Row] | None:
     """Return the first measured row in a column which is of one of the methods."""
     wanted = [method for method in methods if column.task and method.row.is_of(column)]
-    for made in measured if wanted else ():
-        if _is_of(column, made):
+    for candidate in measured if wanted else ():
+        if _is_of(column, candidate):
             for method in wanted:
-                if column.protocol in ("", made.protocol) and method.is_of(made.model_spec):
-                    return method, made
+                if column.protocol in ("", candidate.protocol) and method.is_of(
+                    candidate.model_spec
+                ):
+                    return method, candidate
     return None
 
 
-def _is_of(column: Column, made: Row) -> bool:
+def _is_of(column: Column, row: Row) -> bool:
     place = (column.name, column.split, column.subset)
-    return bool(column.task) and place == (made.task, made.split, made.subset)
+    return bool(column.task) and place == (row.task, row.split, row.subset)
 
 
 @dataclass(frozen=True)
@@ -172,49 +176,49 @@ class Numbers:
     rows: Sequence[tuple[Row, UnitValues]]
     """Rows, each with its headline on each unit."""
 
-    def value(self, made: Row, part: str, metric: str) -> float | None:
+    def value(self, row: Row, part: str, metric: str) -> float | None:
         """Return a cell's number; None where it is not known."""
         if metric == SECONDS:
-            return None if made.seconds is None else made.seconds / made.n_total
+            return None if row.seconds is None else row.seconds / row.n_total
         if metric == SUCCESS:
-            return _success_rate(made)
+            return _success_rate(row)
         category, _, value = part.partition("=")
         if metric == DEGRADED:
-            return self._degraded(made, float(value.removesuffix("%")) / 100)
+            return self._degraded(row, float(value.removesuffix("%")) / 100)
         if not part:
-            return made.metrics.get(metric)
-        cell = made.breakdowns.get(category, {}).get(value)
+            return row.metrics.get(metric)
+        cell = row.breakdowns.get(category, {}).get(value)
         return cell["metrics"].get(metric) if cell else None
 
-    def _degraded(self, made: Row, limit: float) -> float | None:
+    def _degraded(self, measured_row: Row, limit: float) -> float | None:
         """Return the share of units that lost more than `limit` against the model's `base`."""
-        base = _spec(made).arguments.get("base")
+        base = _spec(measured_row).arguments.get("base")
         if not isinstance(base, Spec):
             return None
-        after = next(values for row, values in self.rows if row is made)
-        sign = 1 if made.better[made.headline] == "higher" else -1
+        after = next(values for row, values in self.rows if row is measured_row)
+        sign = 1 if measured_row.better[measured_row.headline] == "higher" else -1
         for row, before in self.rows:
-            if _benchmark(row) != _benchmark(made) or not is_same(_spec(row), base):
+            if _benchmark(row) != _benchmark(measured_row) or not is_same(_spec(row), base):
                 continue
             pairs = [(before.get(unit), value) for unit, value in after.items()]
             losses = [sign * (b - a) for b, a in pairs if a is not None and b is not None]
-            return fmean(one > limit for one in losses) if losses else None
+            return fmean(loss > limit for loss in losses) if losses else None
         return None
 
 
-def _spec(made: Row) -> Spec:
+def _spec(row: Row) -> Spec:
     """Return a row's model; one without a name where a ready model has none that can be read."""
     with suppress(UsageError):
-        return parse(made.model_spec)
+        return parse(row.model_spec)
     return Spec("")
 
 
-def _benchmark(made: Row) -> tuple[object, ...]:
-    return made.task, made.split, made.subset, made.protocol, made.data
+def _benchmark(row: Row) -> tuple[object, ...]:
+    return row.task, row.split, row.subset, row.protocol, row.data
 
 
-def _success_rate(made: Row) -> float | None:
-    place = None if made.training is None else made.training.place
+def _success_rate(measured_row: Row) -> float | None:
+    place = None if measured_row.training is None else measured_row.training.place
     if place is None:
         return None
     rates = [row[LOGGED] for row in Curve(place / CURVE).read() if LOGGED in row]

@@ -115,7 +115,7 @@ def describe_answer(answer: Answer) -> str:
 def answer_words(answer: Answer) -> str:
     """The choice, count, number or text of an answer as a log has it; empty for places."""
     words = (answer.choice, answer.count, answer.number, answer.text)
-    return next((str(one) for one in words if one is not None), "")
+    return next((str(word) for word in words if word is not None), "")
 
 
 def _say_masks(masks: Sequence[Rle]) -> str:
@@ -126,5 +126,5 @@ def _say_masks(masks: Sequence[Rle]) -> str:
     return f"masks in {seen} of {len(masks)} frames"
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"

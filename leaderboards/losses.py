@@ -20,7 +20,7 @@ def compare_answers(
     a: Sequence[UnitScore], b: Sequence[UnitScore], *, resamples: int, level: float, seed: int
 ) -> Comparison | None:
     """Compare the shares of samples that two runs answered; None where no unit's differs."""
-    if {one.unit: one.failed for one in a} == {one.unit: one.failed for one in b}:
+    if {unit.unit: unit.failed for unit in a} == {unit.unit: unit.failed for unit in b}:
         return None
     return compare(
         (ANSWERED,),
@@ -37,10 +37,10 @@ def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:
     """Return the units, with the number of answered samples as their only score."""
     return [
         replace(
-            one,
-            scores={ANSWERED.name: Ratio(len(one.samples) - one.failed, len(one.samples))},
+            unit,
+            scores={ANSWERED.name: Ratio(len(unit.samples) - unit.failed, len(unit.samples))},
         )
-        for one in units
+        for unit in units
     ]
 
 
@@ -78,7 +78,7 @@ def false_alarms(limited: Sequence[tuple[Comparison, float]]) -> float:
     swaps with a loss that fails is counted for each task, a comparison with its `max_drop`; the
     tasks are taken for independent.
     """
-    return 1 - prod(1 - _share(*one, tasks=len(limited)) for one in limited)
+    return 1 - prod(1 - _share(*pair, tasks=len(limited)) for pair in limited)
 
 
 def _share(comparison: Comparison, max_drop: float, *, tasks: int) -> float:

@@ -50,10 +50,10 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
 
 
 def _indices_by_name(named: Sequence[str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     for index, name in enumerate(named):
-        found.setdefault(name, []).append(index)
-    return found
+        indices.setdefault(name, []).append(index)
+    return indices
 
 
 def _ambiguous_names(named: Sequence[str], tables: Sequence[object]) -> list[str]:
@@ -69,7 +69,7 @@ def _name_with_labels(model: str, labels: Sequence[str]) -> str:
 def stored_method(row: Row) -> str | None:
     """Return what a row of stored predictions is beside its name, as a SPEC; None for other rows.
 
-    Where the predictions lie, and how many are read at once, is no part of it.
+    It leaves out where the predictions lie and how many are read at once.
     """
     if row.model_spec.startswith(f"{PREDICTIONS}("):
         return PREDICTIONS
@@ -121,16 +121,16 @@ def told_apart(members: Sequence[Settings]) -> list[str]:
     """
     keys = [
         key
-        for key in dict.fromkeys(key for one in members for key in one)
-        if len({one.get(key) for one in members}) > 1
+        for key in dict.fromkeys(key for member in members for key in member)
+        if len({member.get(key) for member in members}) > 1
     ]
-    wanted = len({_values_of(one, keys) for one in members})
+    wanted = len({_values_of(member, keys) for member in members})
     choices: list[tuple[str, ...]] = []
     for count in range(min(MAX_SETTINGS, len(keys)) + 1):
         choices = [
             chosen
             for chosen in combinations(keys, count)
-            if len({_values_of(one, chosen) for one in members}) == wanted
+            if len({_values_of(member, chosen) for member in members}) == wanted
         ]
         if choices:
             break
@@ -138,15 +138,17 @@ def told_apart(members: Sequence[Settings]) -> list[str]:
     return min(text, key=lambda labels: (labels.count(""), sum(map(len, labels))))
 
 
-def _values_of(one: Settings, keys: Sequence[str]) -> tuple[str | None, ...]:
-    return tuple(one.get(key) for key in keys)
+def _values_of(member: Settings, keys: Sequence[str]) -> tuple[str | None, ...]:
+    return tuple(member.get(key) for key in keys)
 
 
 def _labels_of(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
-    short = {key: _shorten_paths([one[key] for one in members if key in one]) for key in keys}
+    short = {
+        key: _shorten_paths([member[key] for member in members if key in member]) for key in keys
+    }
     return [
-        ",".join(f"{key}={short[key][one[key]]}".lstrip("=") for key in keys if key in one)
-        for one in members
+        ",".join(f"{key}={short[key][member[key]]}".lstrip("=") for key in keys if key in member)
+        for member in members
     ]
 
 

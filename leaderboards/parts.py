@@ -47,7 +47,7 @@ def badges(
     """
     card = None if asked else plugins.find_card(task)
     forms = frozenset(asked) or (None if card is None else frozenset(card.forms))
-    found = []
+    decisive = []
     for place, part in _parts(description):
         decided = DECIDED.get(place.rpartition(".")[2])
         if decided is not None and forms is not None and not decided & forms:
@@ -56,8 +56,8 @@ def badges(
         method = str(trained.get("method", "")).partition("(")[0]  # `pocket`: from random weights
         own = (part.get("checkpoint"), part.get("name"), part.get("model"))
         names = (*own, trained.get("checkpoint"), method)
-        found.extend([name for name in names if name in TOYS or name in CLASSICAL][:1])
-    return tuple(dict.fromkeys(found))
+        decisive.extend([name for name in names if name in TOYS or name in CLASSICAL][:1])
+    return tuple(dict.fromkeys(decisive))
 
 
 def _parts(part: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -51,14 +51,14 @@ def _chain(folder: Path) -> list[tuple[str, str]]:
     """Return each file of a publication with the link after its last line, in a fixed order."""
     first = [name for name in (MANIFEST, SCORES, RESULTS, CHECKSUMS) if (folder / name).exists()]
     others = {path.name for path in folder.iterdir() if path.name != PUBLICATION}
-    link, found = START.encode(), []
+    link, links = START.encode(), []
     for name in (*first, *sorted(others - set(first))):
         link = _hash(link, name.encode())
         with open_regular(folder / name) as lines:
             for line in lines:
                 link = _hash(link, line)
-        found.append((name, link.hex()))
-    return found
+        links.append((name, link.hex()))
+    return links
 
 
 def _hash(link: bytes, part: bytes) -> bytes:
@@ -79,20 +79,20 @@ def check_chain(folder: Path) -> str:
         raise StoreError(
             f"file {folder / PUBLICATION}", expected="a hash chain", found=type(error).__name__
         ) from error
-    found = _chain(folder)
-    before, now = dict(kept), dict(found)
+    links = _chain(folder)
+    before, now = dict(kept), dict(links)
     faults = {name: "none" for name in before if name not in now}
     faults |= {name: "added" for name in now if name not in before}
     faults |= {name: "edited" for name in now if name in before and now[name] != before[name]}
     for name, fault in faults.items():
         raise StoreError(f"file {folder / name}", expected="what was published", found=fault)
-    if version != VERSION or head != found[-1][1] or kept != found:
+    if version != VERSION or head != links[-1][1] or kept != links:
         raise StoreError(
             f"file {folder / PUBLICATION}",
-            expected=f"version {VERSION} and head {found[-1][1][:16]}…",
+            expected=f"version {VERSION} and head {links[-1][1][:16]}…",
             found=f"version {version!r} and head {str(head)[:16]}…",
         )
-    return found[-1][1]
+    return links[-1][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def check(folders: Sequence[Path], data_root: Path, *, heads: Sequence[str] = ()
     Raises:
         StoreError: there is no publication.
     """
-    places = sorted({path.parent for one in folders for path in one.rglob(PUBLICATION)})
+    places = sorted({path.parent for folder in folders for path in folder.rglob(PUBLICATION)})
     if not places:
         raise StoreError(
             f"folder {', '.join(map(str, folders))}", expected=PUBLICATION, found="none"

@@ -32,7 +32,7 @@ COLUMNS = ("table", "row", "task", "split", "metric", "protocol", "printed")
 KNOWN = ("stated", "assumed", "unknown")
 """Ways in which the protocol of a number is known."""
 SCALES = {"percent": 0.01, "fraction": 1.0}
-"""Factors of the units of scores; a number in another unit is no score."""
+"""Factors of the units of scores; a number in another unit is not a score."""
 GENERATED = "shapes.json"
 """File at the root of a generated world, which published numbers are not of."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z")
@@ -115,15 +115,15 @@ class PublishedRow:
             "kind": "published",
             "rank": None,
             "name": self.name,
-            "metrics": {one.metric: one.value for one in self.results},
+            "metrics": {result.metric: result.value for result in self.results},
             "comparable": self.is_comparable,
             "source": {
                 **{key: getattr(first, key) for key in copied},
                 "title": title_of(first.paper),
                 "defect": "; ".join(
-                    dict.fromkeys(one.defect for one in self.results if one.defect)
+                    dict.fromkeys(result.defect for result in self.results if result.defect)
                 ),
-                "printed": {one.metric: one.printed for one in self.results},
+                "printed": {result.metric: result.printed for result in self.results},
             },
         }
 
@@ -160,10 +160,12 @@ def _files_of_packages() -> Mapping[str, Path]:
         DataError: two files have one name.
     """
     files: dict[str, Path] = {}
-    for path in (path for each in plugins.data_folders("boards") for path in each.glob("*.csv")):
-        other = PAPERS.get(path.stem) or files.setdefault(path.stem, path)
-        if other != path:
-            raise DataError(f"published numbers {path}", expected="a unique name", found=str(other))
+    for path in (
+        path for folder in plugins.data_folders("boards") for path in folder.glob("*.csv")
+    ):
+        known = PAPERS.get(path.stem) or files.setdefault(path.stem, path)
+        if known != path:
+            raise DataError(f"published numbers {path}", expected="a unique name", found=str(known))
     return dict(sorted(files.items()))
 
 
@@ -210,26 +212,28 @@ def _fault(path: Path, number: int, expected: str, found: str) -> DataError:
     )
 
 
-def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
+def published_rows(table_row: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
     """Return the published rows of a table of a board, the best first.
 
     Variants of ablations stand on the boards of their papers alone. A row that a paper prints by
     one protocol in several of its tables is taken from the first; by two protocols it is two rows.
 
-    `made` is any row of the table; of `metrics` the headline is the first.
+    `table_row` is any row of the table; of `metrics` the headline is the first.
     """
-    found: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
-    for one in (one for paper in papers() for one in published_results(paper)):
-        is_here = (one.task, one.split, one.part) == (made.task, made.split, "") and one.is_score
-        if is_here and one.metric in metrics and not one.subset and "[" not in one.row:
-            found.setdefault((one.paper, one.name, one.protocol), {}).setdefault(one.metric, one)
-    sign = -1.0 if made.better[metrics[0]] == "higher" else 1.0
+    results: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
+    for result in (result for paper in papers() for result in published_results(paper)):
+        place = (result.task, result.split, result.part)
+        is_here = place == (table_row.task, table_row.split, "") and result.is_score
+        if is_here and result.metric in metrics and not result.subset and "[" not in result.row:
+            numbers = results.setdefault((result.paper, result.name, result.protocol), {})
+            numbers.setdefault(result.metric, result)
+    sign = -1.0 if table_row.better[metrics[0]] == "higher" else 1.0
     rows = [
         PublishedRow(
             results=tuple(numbers[name] for name in metrics if name in numbers),
-            is_comparable=numbers[metrics[0]].is_by(made.protocol),
+            is_comparable=numbers[metrics[0]].is_by(table_row.protocol),
         )
-        for numbers in found.values()
+        for numbers in results.values()
         if metrics[0] in numbers
     ]
     names = Counter(row.name for row in rows)
@@ -239,18 +243,18 @@ def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...
     )
 
 
-def is_benchmark(run: Run, made: Row) -> bool:
+def is_benchmark(run: Run, row: Row) -> bool:
     """Return False if a run's data is not known to be the benchmark that papers print numbers of.
 
     It is if there are as many samples as are published. Where their number is not, or a subset was
-    evaluated, it is if there are at least MIN_SAMPLES, in a folder that is still there and is no
-    generated world.
+    evaluated, it is if there are at least MIN_SAMPLES, in a folder that is still there and is not
+    a generated world.
     """
     root = Path(run.manifest["data"]["root"] or "/nowhere")
     if (root / GENERATED).is_file():
         return False
-    card, arguments = plugins.find_card(made.task), run.manifest["task"].get("arguments", {})
-    known = 0 if card is None else card.published_counts(made.split, arguments)[0]
-    if known and made.subset is None:
-        return bool(made.n_total == known - int(arguments.get("without_image") or 0))
-    return root.is_dir() and made.n_total >= MIN_SAMPLES
+    card, arguments = plugins.find_card(row.task), run.manifest["task"].get("arguments", {})
+    known = 0 if card is None else card.published_counts(row.split, arguments)[0]
+    if known and row.subset is None:
+        return bool(row.n_total == known - int(arguments.get("without_image") or 0))
+    return root.is_dir() and row.n_total >= MIN_SAMPLES

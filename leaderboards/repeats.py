@@ -72,34 +72,35 @@ def repeats(
             with the same seed, or there is no such metric.
         StoreError: a folder holds no finished run.
     """
-    found = open_runs(runs)
-    _check_alike([row(run) for run in found])
-    trainings = _runs_by_training(found)
+    all_runs = open_runs(runs)
+    _check_alike([row(run) for run in all_runs])
+    trainings = _runs_by_training(all_runs)
     _check_balanced(trainings)
     every = [run for members in trainings.values() for run in members]
     rows = [row(run) for run in every]
     units = [tuple(run.units()) for run in every]
-    for other in units[1:]:
-        check_same_units(units[0], other)
+    for run_units in units[1:]:
+        check_same_units(units[0], run_units)
     name = rows[0].headline if metric is None else metric
     if name not in rows[0].metrics:
         raise UsageError(f"metric {name!r}", expected=" or ".join(rows[0].metrics), found="none")
     shape = len(trainings), len(every) // len(trainings)
     metrics = metrics_for(every[0], units[0], name=name, data_root=data_root)
-    for run, one in zip(every, units, strict=True):
-        check_numbers(run, one, metrics)
+    for run, run_units in zip(every, units, strict=True):
+        check_numbers(run, run_units, metrics)
     table = _table(metrics, units, name)
     split = components(table.reshape(-1, *shape))
-    numbers = np.array([made.metrics[name] for made in rows], dtype=np.float64).reshape(shape)
+    numbers = np.array([run_row.metrics[name] for run_row in rows], dtype=np.float64).reshape(shape)
     scores = _unit_scores(units, name, shape)
     best = {}
     if scores is not None:
         values, weights, groups = scores
         for k in _up_to(shape[1]):
-            each = [
-                best_of_k(one, k=k, better=rows[0].better[name]) for one in values.swapaxes(0, 1)
+            per_training = [
+                best_of_k(training_values, k=k, better=rows[0].better[name])
+                for training_values in values.swapaxes(0, 1)
             ]
-            mean = np.mean(each, axis=0)  # over trainings
+            mean = np.mean(per_training, axis=0)  # over trainings
             best[k] = clustered_mean(mean, groups, weights=weights)
     return Repeats(
         task=f"{rows[0].task} {rows[0].split}",
@@ -166,12 +167,14 @@ def _model_text(model: Mapping[str, object], without: frozenset[str]) -> str:
 
 def _check_alike(rows: Sequence[Row]) -> None:
     names = ("task", "version", "split", "protocol", "judge", "subset", "data")
-    for other in rows[1:]:
-        pairs = zip(names, key(rows[0]), key(other), strict=True)
-        unlike = [f"{name}: {one!r} → {two!r}" for name, one, two in pairs if one != two]
+    for run_row in rows[1:]:
+        pairs = zip(names, key(rows[0]), key(run_row), strict=True)
+        unlike = [
+            f"{name}: {first!r} → {second!r}" for name, first, second in pairs if first != second
+        ]
         if unlike:
             raise DataError(
-                f"runs {rows[0].run} and {other.run}",
+                f"runs {rows[0].run} and {run_row.run}",
                 expected="one task by one protocol on the same data",
                 found="; ".join(unlike),
             )
@@ -190,8 +193,8 @@ def _check_balanced(trainings: Mapping[str, Sequence[Run]]) -> None:
 def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> FloatArray:
     """Return pseudo-values, groups × runs, whose means are the runs' numbers."""
     columns: list[FloatArray] = []
-    for number, one in enumerate(units):
-        values = pseudo_values(metrics, one, name=name)
+    for number, run_units in enumerate(units):
+        values = pseudo_values(metrics, run_units, name=name)
         if values is None or len(values) < 2:
             raise DataError(
                 f"{name} of run {number + 1}",

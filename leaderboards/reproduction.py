@@ -20,38 +20,38 @@ OPTIONS = frozenset({"model", "train_tasks", "eval_model", "eval_tasks", "eval_m
 """Keys of a configuration which are options of `harness train`, and no settings of the trainer."""
 
 
-def of_paper(made: Row) -> Reproduction | None:
+def of_paper(row: Row) -> Reproduction | None:
     """Compare a measured row with its paper's number; None where no board has such a row.
 
     Of several numbers for the same method the one of the row's protocol comes first, then that of
     a main table.
     """
-    found = [
+    candidates = [
         (method, result)
         for method in methods()
-        if method.is_of(made.model_spec)
+        if method.is_of(row.model_spec)
         for column in method.definition.columns
-        if column.task and (column.name, column.split) == (made.task, made.split)
+        if column.task and (column.name, column.split) == (row.task, row.split)
         if method.row.is_of(column)
         for part, metric, word in column.heads
-        if (part, metric) == ("", made.headline)
+        if (part, metric) == ("", row.headline)
         for result in method.definition.printed(method.row, column, part, word)
         if result.is_score
     ]
-    if not found:
+    if not candidates:
         return None
-    method, result = min(found, key=lambda pair: pair[1].protocol != made.protocol)
-    return compare_with_paper(made, result, trained=training_differences(made, method))
+    method, result = min(candidates, key=lambda pair: pair[1].protocol != row.protocol)
+    return compare_with_paper(row, result, trained=training_differences(row, method))
 
 
-def training_differences(made: Row, method: Method) -> Iterator[str]:
+def training_differences(row: Row, method: Method) -> Iterator[str]:
     """Yield how the training of a row's checkpoint differs from the method's configuration."""
     for name in SLOT.findall(method.row.model):
         step = method.definition.trainings[name]
-        if made.training is None:
+        if row.training is None:
             yield f"training: not recorded (paper: {step.method}, {step.config})"
             continue
-        used = parse(made.training.method)
+        used = parse(row.training.method)
         wanted = {key: value for key, value in step.read().items() if key not in OPTIONS}
         if used.name != step.method:
             yield f"training {used.name} (paper: {step.method})"
@@ -61,23 +61,23 @@ def training_differences(made: Row, method: Method) -> Iterator[str]:
 
 
 def compare_with_paper(
-    made: Row, result: PublishedResult, *, metric: str = "", trained: Iterable[str] = ()
+    row: Row, result: PublishedResult, *, metric: str = "", trained: Iterable[str] = ()
 ) -> Reproduction:
     """Compare a measured row with the paper's number for the same method."""
-    metric = metric or made.headline
-    is_same = result.is_by(made.protocol)
-    differences = [*map(str, made.deviations), *trained]
-    if result.protocol != made.protocol or result.protocol_is != "stated":
+    metric = metric or row.headline
+    is_same = result.is_by(row.protocol)
+    differences = [*map(str, row.deviations), *trained]
+    if result.protocol != row.protocol or result.protocol_is != "stated":
         paper = f"{result.protocol or 'not said'}, {result.protocol_is}"
-        differences.append(f"protocol {made.protocol} (paper: {paper})")
-    if result.subset or made.subset:
-        differences.append(f"samples {made.subset or 'all'} (paper: {result.subset or 'all'})")
+        differences.append(f"protocol {row.protocol} (paper: {paper})")
+    if result.subset or row.subset:
+        differences.append(f"samples {row.subset or 'all'} (paper: {result.subset or 'all'})")
         is_same = False
-    if made.trained_on_some:
-        differences.append(f"contamination: {made.trained_on}")
+    if row.trained_on_some:
+        differences.append(f"contamination: {row.trained_on}")
     if result.defect:
         differences.append(f"the paper's number: {result.defect}")
-    value, interval = made.metrics.get(metric), made.intervals.get(metric)
+    value, interval = row.metrics.get(metric), row.intervals.get(metric)
     verdict: Verdict = "cannot tell"
     if is_same and interval is not None:
         low, high = interval[0] - result.rounding, interval[1] + result.rounding

@@ -21,13 +21,13 @@ def request_log(query: Query | None, calls: Sequence[Call]) -> dict[str, str]:
         first = last + 1
         if request.system is not None:
             log[f"system {number}"] = request.system
-        for turn, one in enumerate(request.earlier, start=1):
-            log[f"turn {turn} before {number}"] = f"{one.text}\n{one.response}"
+        for turn, exchange in enumerate(request.earlier, start=1):
+            log[f"turn {turn} before {number}"] = f"{exchange.text}\n{exchange.response}"
         log[f"prompt {number}"] = request.text
         if request.prefix:
             log[f"prefix {number}"] = request.prefix
         if request.shown:
-            log[f"shown {number}"] = "; ".join(_shown_text(query, one) for one in request.shown)
+            log[f"shown {number}"] = "; ".join(_shown_text(query, shown) for shown in request.shown)
     return log
 
 
@@ -51,12 +51,12 @@ def _shown_text(query: Query | None, shown: Shown) -> str:
                 + ("" if shown.resize else ", before the processor's own rule")
             )
         )
-    made = (
+    resized = (
         ""
         if before in (None, shown.canvas)
         else (f", which the processor makes of {_pixels(before)}")
     )
-    return f"{text} at {_pixels(shown.canvas)}{made}"
+    return f"{text} at {_pixels(shown.canvas)}{resized}"
 
 
 def _pixels(size: tuple[int, int]) -> str:

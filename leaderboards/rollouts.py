@@ -50,7 +50,7 @@ class Rollout:
     @property
     def terms(self) -> list[tuple[str, float]]:
         """Terms of the reward, the total last."""
-        return sorted(self.components.items(), key=lambda one: one[0] == "total")
+        return sorted(self.components.items(), key=lambda term: term[0] == "total")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +75,12 @@ def groups_of(path: Path) -> list[Group]:
     Raises:
         StoreError: it is no such file.
     """
-    made: list[list[dict[str, object]]] = []
+    groups: list[list[dict[str, object]]] = []
     for row in Curve(path).read():
-        if row.get("rollout") == 0 or not made:
-            made.append([])
-        made[-1].append(row)
-    return [_group(rows, path) for rows in made]
+        if row.get("rollout") == 0 or not groups:
+            groups.append([])
+        groups[-1].append(row)
+    return [_group(rows, path) for rows in groups]
 
 
 def _group(rows: Sequence[Mapping[str, Any]], path: Path) -> Group:
@@ -106,7 +106,7 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
     points = [Point(*map(_number, point)) for point in row.get("points", ())[:MARKS]]
     facts = row.get("facts") or {}
     answer = Answer(boxes=tuple(boxes), points=tuple(points))
-    frame, found = _resolved(facts.get("answer"))
+    frame, resolved = _resolved(facts.get("answer"))
     return Rollout(
         text=str(row["text"]),
         second=None if second is None else str(second),
@@ -115,8 +115,8 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
         tokens=int(row["tokens"]),
         cut=bool(row["cut"]),
         unread=str(row.get("unread") or facts.get("fault") or facts.get("answer_error") or ""),
-        answer=answer if found is None else found,
-        frame=int(row.get("frame", 0)) if found is None else frame,
+        answer=answer if resolved is None else resolved,
+        frame=int(row.get("frame", 0)) if resolved is None else frame,
         blocks=tuple(blocks_of(str(row["text"]), facts["spans"])) if "spans" in facts else (),
     )
 
@@ -127,7 +127,7 @@ def _resolved(answer: Any) -> tuple[int, Answer | None]:
     None where it found none; of masks by frame, and of boxes with their frames.
     """
     given = answer if isinstance(answer, dict) else {}
-    masks = [Rle.from_json(one) for one in given.get("masks") or ()]
+    masks = [Rle.from_json(rle) for rle in given.get("masks") or ()]
     if masks:
         frame = max(range(len(masks)), key=lambda index: masks[index].area)
         return frame, Answer(masks=(masks[frame],))
@@ -135,7 +135,7 @@ def _resolved(answer: Any) -> tuple[int, Answer | None]:
     if not named:
         return 0, None
     frame = int(named[0]["frame"])
-    boxes = (one["bbox"] for one in named if int(one["frame"]) == frame)
+    boxes = (entry["bbox"] for entry in named if int(entry["frame"]) == frame)
     return frame, Answer(boxes=tuple(Box(*map(_number, box)) for box in boxes))
 
 
@@ -151,14 +151,14 @@ def choose_groups(groups: Sequence[Group], *, limit: int, sample: str | None = N
     Raises:
         StoreError: there is none.
     """
-    kept = [one for one in groups if sample is None or one.sample == sample]
+    kept = [group for group in groups if sample is None or group.sample == sample]
     if not kept:
-        some = ", ".join(dict.fromkeys(one.sample for one in groups[:5]))
+        examples = ", ".join(dict.fromkeys(group.sample for group in groups[:5]))
         raise StoreError(
             "rollouts to show",
             expected="one that was kept"
             if sample is None
-            else f"a sample whose rollouts were kept, such as {some}",
+            else f"a sample whose rollouts were kept, such as {examples}",
             found="none" if sample is None else repr(sample),
         )
     return [kept[index] for index in uniform(range(len(kept)), limit)]
@@ -182,8 +182,8 @@ def with_images(
     try:
         with plugin_errors(f"the image of {sample.id}"):
             shown = tuple(
-                _with_image(one, sample.query.media[0], ground_truth)
-                for one in known.rollouts[:MAX_ROLLOUTS]
+                _with_image(rollout, sample.query.media[0], ground_truth)
+                for rollout in known.rollouts[:MAX_ROLLOUTS]
             )
     except HarnessError as error:
         return replace(known, note=f"The image cannot be read here. {error}")

@@ -190,7 +190,7 @@ def row(run: Run) -> Row:
     provenance = manifest.get("provenance", {})
     try:
         description, seconds = manifest["model"]["description"], run.timing.get("wall_seconds")
-        made = Row(
+        run_row = Row(
             **{key: _typed(key, results[key]) for key in COPIED} | _without_values(results),
             name=results["model"],
             run=run.folder.resolve().name,
@@ -206,15 +206,19 @@ def row(run: Run) -> Row:
             **{key: _typed(key, provenance.get(key)) for key in ("commit", "dirty", "device")},
             trained_on=read_contamination(run.folder),
             training=_training(run),
-            deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
+            deviations=tuple(
+                Deviation(**deviation) for deviation in manifest.get("deviations", ())
+            ),
             weights=weights(description),
             badges=badges(description, results["task"], _forms(results)),
             **_adaptation(manifest),
             process_peak_bytes=_peak(run, "process_peak_bytes"),
             process_gpu_peak_bytes=_peak(run, "process_gpu_peak_bytes"),
         )
-        counts = (made.n_scored, made.n_failed, sum(made.failures.values()))
-        known = made.headline in made.metrics and made.metrics.keys() <= made.better.keys()
+        counts = (run_row.n_scored, run_row.n_failed, sum(run_row.failures.values()))
+        known = (
+            run_row.headline in run_row.metrics and run_row.metrics.keys() <= run_row.better.keys()
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
             f"run {run.folder}",
@@ -222,14 +226,19 @@ def row(run: Run) -> Row:
             found=f"{type(error).__name__}: {error}",
             fix="Score the run again: harness score RUN.",
         ) from error
-    if made.n_total < 1 or sum(counts[:2]) != made.n_total or counts[1] != counts[2] or not known:
+    if (
+        run_row.n_total < 1
+        or sum(counts[:2]) != run_row.n_total
+        or counts[1] != counts[2]
+        or not known
+    ):
         raise StoreError(
             f"run {run.folder}",
             expected="n_scored + n_failed = n_total > 0, failures by kind that add up to "
             "n_failed, a number for the headline, and a direction for each metric",
-            found=f"{counts[0]} + {counts[1]} of {made.n_total}, {counts[2]} by kind",
+            found=f"{counts[0]} + {counts[1]} of {run_row.n_total}, {counts[2]} by kind",
         )
-    return made
+    return run_row
 
 
 def _typed(name: str, plain: object) -> Any:
@@ -283,7 +292,7 @@ def _without_values(results: Mapping[str, Any]) -> dict[str, object]:
         return {}
     nothing = dict.fromkeys(results["metrics"])
     parts = {
-        category: {value: {**one, "metrics": nothing} for value, one in values.items()}
+        category: {value: {**cell, "metrics": nothing} for value, cell in values.items()}
         for category, values in results["breakdowns"].items()
     }
     return {"metrics": nothing, "breakdowns": parts}
@@ -313,9 +322,9 @@ def _training(run: Run) -> TrainingInfo | None:
     description = run.manifest.get("model", {}).get("description", {})
     network = description.get("chat", description)
     text = network.get("trained") if isinstance(network, Mapping) else None
-    for one in read_origins(run.folder):
-        if text is None or one.config_hash == text["config_hash"]:
-            return _trained_by(one, run.folder)
+    for origin in read_origins(run.folder):
+        if text is None or origin.config_hash == text["config_hash"]:
+            return _trained_by(origin, run.folder)
     if text is None:
         return None
     return TrainingInfo(
@@ -328,32 +337,34 @@ def _training(run: Run) -> TrainingInfo | None:
 
 def _adaptation(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a row that say how a model adapts to samples, if it does."""
-    found = manifest.get("model", {}).get("description", {}).get("adaptation")
-    if found is None:
+    adaptation = manifest.get("model", {}).get("description", {}).get("adaptation")
+    if adaptation is None:
         return {}
-    text = f"{found['method']}: {found['budget']}"
-    return {"adaptation": text, "transductive": bool(found["transductive"])}
+    text = f"{adaptation['method']}: {adaptation['budget']}"
+    return {"adaptation": text, "transductive": bool(adaptation["transductive"])}
 
 
-def _trained_by(made: CheckpointProvenance, run: Path) -> TrainingInfo:
-    place = run.resolve() / made.folder if made.folder else None
+def _trained_by(provenance: CheckpointProvenance, run: Path) -> TrainingInfo:
+    place = run.resolve() / provenance.folder if provenance.folder else None
     there = origin_of(place, run=run) if place is not None else None
-    found = there is not None and there.config_hash == made.config_hash
+    is_there = there is not None and there.config_hash == provenance.config_hash
     return TrainingInfo(
-        method=made.method,
-        tasks=made.tasks,
-        seed=made.seed,
-        config_hash=made.config_hash,
-        steps=made.steps,
-        folder=made.name,
-        place=place if found else None,
+        method=provenance.method,
+        tasks=provenance.tasks,
+        seed=provenance.seed,
+        config_hash=provenance.config_hash,
+        steps=provenance.steps,
+        folder=provenance.name,
+        place=place if is_there else None,
     )
 
 
 def _peak(run: Run, name: str) -> int | None:
     """Return the highest peak of all attempts and processes; earlier versions recorded none."""
     with suppress(TypeError, ValueError, AttributeError):  # no score hangs on what it cost
-        kept = [one.get("memory", {}).get(name, []) for one in run.timing.get("attempts", [])]
+        kept = [
+            attempt.get("memory", {}).get(name, []) for attempt in run.timing.get("attempts", [])
+        ]
         return max((int(peak) for peaks in kept for peak in peaks), default=None)
     return None
 

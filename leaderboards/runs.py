@@ -34,7 +34,7 @@ def open_runs(
     Raises:
         StoreError: a folder holds no finished run, or files of one were changed since.
     """
-    found: dict[Path, Run | None] = {}
+    runs: dict[Path, Run | None] = {}
     for folder in [folders] if isinstance(folders, Path) else folders:
         below = runs_below(folder)
         if skips_unfinished:
@@ -42,14 +42,14 @@ def open_runs(
         if not below:
             raise no_run(folder)
         for path in below:
-            if path.resolve() not in found:
-                found[path.resolve()] = None
+            if path.resolve() not in runs:
+                runs[path.resolve()] = None
                 with refusals(path, refused):
                     run = Run.open(path)
                     run.check_files()
                     refuse_rehearsal(run)
-                    found[path.resolve()] = run
-    return [run for run in found.values() if run is not None]
+                    runs[path.resolve()] = run
+    return [run for run in runs.values() if run is not None]
 
 
 def refuse_rehearsal(run: Run) -> None:
@@ -205,16 +205,16 @@ def _reproduces(
     corpora = {metric.name for metric in metrics if metric.corpus is not None}
     names = {metric.name for metric in metrics}
     for unit in units:
-        scores = ((key, one) for key, one in unit.scores.items() if key in names)
-        if any(isinstance(one, Corpus) != (key in corpora) for key, one in scores):
+        scores = ((key, score) for key, score in unit.scores.items() if key in names)
+        if any(isinstance(score, Corpus) != (key in corpora) for key, score in scores):
             return False
     return _close(value_of(metrics, units, name), recorded)
 
 
-def _close(one: float | None, other: object) -> bool:
-    if one is None or not isinstance(other, (int, float)):
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
+def _close(computed: float | None, recorded: object) -> bool:
+    if computed is None or not isinstance(recorded, (int, float)):
+        return computed is recorded
+    return math.isclose(computed, recorded, rel_tol=1e-12, abs_tol=1e-12)
 
 
 def _join_words(parts: Sequence[object]) -> str:

@@ -43,11 +43,13 @@ def sample_changes(
     after = {unit.unit: unit for unit in b}
     drops: list[tuple[float, SampleChange]] = []
     for unit in a:
-        old, new = (value_of(metrics, [one], name) for one in (unit, after[unit.unit]))
+        old, new = (
+            value_of(metrics, [unit_score], name) for unit_score in (unit, after[unit.unit])
+        )
         if old is not None and new is not None and abs(new - old) > SAME:
             change = SampleChange(sample=unit.samples[0], before=old, after=new)
             drops.append((sign * (old - new), change))
-    drops.sort(key=lambda each: -each[0])
+    drops.sort(key=lambda drop: -drop[0])
     worse = [change for drop, change in drops if drop > 0]
     return SampleChanges(
         worse=len(worse),

@@ -42,12 +42,12 @@ def _groups(
     rows: Sequence[Row], members: Mapping[int, Mapping[str, str]], setting: str
 ) -> list[list[int]]:
     """Rows with a number that differ in one setting alone, worst first, where there are several."""
-    found: dict[frozenset[tuple[str, str]], list[int]] = {}
+    groups: dict[frozenset[tuple[str, str]], list[int]] = {}
     for index in sorted(members, key=lambda index: rows[index].quality):
         if rows[index].value is not None:
             others = {key: value for key, value in members[index].items() if key != setting}
-            found.setdefault(frozenset(others.items()), []).append(index)
-    return [group for group in found.values() if len(group) > 1]
+            groups.setdefault(frozenset(others.items()), []).append(index)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _setting_note(

@@ -35,18 +35,18 @@ def blocks_of(text: str, spans: Sequence[tuple[int, bool]]) -> list[Block]:
         spans: (length in characters, True if injected) of its stretches, in order; what is left of
             the text was written by the network.
     """
-    found: list[Block] = []
+    blocks: list[Block] = []
     start = 0
     for length, injected in (*spans, (len(text), False)):
         part = text[start : start + length]
         start += length
         place = 0
         for tag in TAGGED.finditer(part):
-            found += _plain(part[place : tag.start()], injected)
-            found.append(Block(tag[1], tag[2].strip(), injected))
+            blocks += _plain(part[place : tag.start()], injected)
+            blocks.append(Block(tag[1], tag[2].strip(), injected))
             place = tag.end()
-        found += _plain(part[place:], injected)
-    return found[:MAX_BLOCKS]
+        blocks += _plain(part[place:], injected)
+    return blocks[:MAX_BLOCKS]
 
 
 def _plain(text: str, injected: bool) -> list[Block]:
@@ -73,12 +73,12 @@ def spans_of(prediction: Prediction) -> tuple[str, list[tuple[int, bool]]]:
 
 
 def plan_of(block: Block) -> dict[str, list[str]] | None:
-    """Return the nodes of a plan with those before each; None where it is no plan."""
+    """Return the nodes of a plan with those before each; None where it is not a plan."""
     value = _json(block.text) if block.tag in PLAN else None
     if not isinstance(value, dict) or not value or len(value) > ROWS:
         return None
     whole = all(
-        isinstance(needed, list) and all(isinstance(one, str) for one in needed)
+        isinstance(needed, list) and all(isinstance(node, str) for node in needed)
         for needed in value.values()
     )
     return {str(name): list(needed) for name, needed in value.items()} if whole else None
@@ -90,16 +90,16 @@ def layers_of(plan: Mapping[str, Sequence[str]]) -> list[list[str]]:
     >>> layers_of({"c": ["a", "b"], "a": [], "b": ["a"]})
     [['a'], ['b'], ['c']]
     """
-    names = list(dict.fromkeys([*plan, *(one for needed in plan.values() for one in needed)]))
+    names = list(dict.fromkeys([*plan, *(node for needed in plan.values() for node in needed)]))
     placed: dict[str, int] = {}
     layer = 0
     while len(placed) < len(names):
         free = [
             name
             for name in names
-            if name not in placed and all(one in placed for one in plan.get(name, ()))
+            if name not in placed and all(node in placed for node in plan.get(name, ()))
         ]
-        placed.update(dict.fromkeys(free or [one for one in names if one not in placed], layer))
+        placed.update(dict.fromkeys(free or [name for name in names if name not in placed], layer))
         layer += 1
     return [[name for name in names if placed[name] == number] for number in range(layer)]
 
@@ -130,7 +130,7 @@ def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
     instances = value.get("instances") if isinstance(value, dict) else None
     if not isinstance(instances, list):
         return None
-    entries = [_flat(one) for one in instances[:ROWS] if isinstance(one, dict)]
+    entries = [_flat(instance) for instance in instances[:ROWS] if isinstance(instance, dict)]
     names = list(dict.fromkeys(key for entry in entries for key in entry))[:COLUMNS]
     header, *rows = (
         [cell[:WIDE] for cell in row]
@@ -141,7 +141,7 @@ def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
 
 def _flat(instance: Mapping[str, Any]) -> dict[str, str]:
     """Return one object's values by column: its own, and those of its first frame."""
-    first = next((one for one in instance.get("frames") or () if isinstance(one, dict)), {})
+    first = next((frame for frame in instance.get("frames") or () if isinstance(frame, dict)), {})
     own = {key: value for key, value in instance.items() if key != "frames"}
     seen = {key: value for key, value in first.items() if key != "frame"}
     return {str(key): _short(value) for key, value in {**own, **seen}.items()}

@@ -42,27 +42,29 @@ def draw_frame(
     scale = _scale(image.shape[1])
     drawn = _resized(image, scale)
     seen = [
-        (int(one["id"]), one, frame["box"])
-        for one in data["instances"]
-        for frame in [each for each in one["frames"] if each["frame"] == index and each["box"]][:1]
+        (int(instance["id"]), instance, frame["box"])
+        for instance in data["instances"]
+        for frame in [
+            entry for entry in instance["frames"] if entry["frame"] == index and entry["box"]
+        ][:1]
     ]
     tops: dict[int, tuple[str, float, float]] = {}
-    for number, one, _ in seen:
-        if one["mask"] is None:
+    for number, instance, _ in seen:
+        if instance["mask"] is None:
             continue
-        mask = masks[one["mask"]]
+        mask = masks[instance["mask"]]
         size = (drawn.shape[1], drawn.shape[0])
         grown = cv2.resize(mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) != 0
         drawn = tint(drawn, grown, colour=_colour(number), alpha=0.3)
         drawn = outline(drawn, grown, colour=_colour(number))
         if mask.any():
             rows, columns = np.nonzero(mask)
-            tops[number] = str(one["name"]), float(columns.mean()), float(rows.min())
-    for number, one, (left, top, right, bottom) in seen:
-        if one["mask"] is None:
+            tops[number] = str(instance["name"]), float(columns.mean()), float(rows.min())
+    for number, instance, (left, top, right, bottom) in seen:
+        if instance["mask"] is None:
             edges = (left * scale, top * scale, right * scale, bottom * scale)
             drawn = rectangle(drawn, edges, colour=_colour(number))
-            tops[number] = str(one["name"]), (left + right) / 2, top
+            tops[number] = str(instance["name"]), (left + right) / 2, top
     ordered = {number: tops[number] for number, *_ in seen if number in tops}
     drawn = _labelled(drawn, ordered, scale)
     if depth is None:
@@ -95,7 +97,7 @@ def _labelled(image: Frame, tops: Mapping[int, tuple[str, float, float]], scale:
         width = pen.textlength(text, font=font) + 6
         left = min(max(x * scale - width / 2, 0), max(image.shape[1] - width, 0))
         top = max(y * scale - LABEL - 6, 0)
-        while any(_touch((left, top, left + width, top + LABEL + 5), other) for other in taken):
+        while any(_touch((left, top, left + width, top + LABEL + 5), label) for label in taken):
             top += LABEL + 5
             if top > image.shape[0] - LABEL - 5:
                 break
@@ -106,8 +108,13 @@ def _labelled(image: Frame, tops: Mapping[int, tuple[str, float, float]], scale:
     return np.asarray(drawn, dtype=np.uint8)
 
 
-def _touch(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _touch(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+    return (
+        first[0] < second[2]
+        and second[0] < first[2]
+        and first[1] < second[3]
+        and second[1] < first[3]
+    )
 
 
 def _colour(number: int) -> Colour:

@@ -11,18 +11,18 @@ def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
 
     It is the last of `metrics`, after those that it is derived from.
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for metric in metrics:
         statistic = unit.scores.get(metric.name)
         if metric.derived is not None:
-            value = metric.of_parts([found.get(name) for name in metric.inputs])
+            value = metric.of_parts([numbers.get(name) for name in metric.inputs])
             if value is not None:
-                found[metric.name] = value
+                numbers[metric.name] = value
         elif statistic is not None and not isinstance(statistic, Corpus):
             above, below = quotient(statistic)
             if below:
-                found[metric.name] = above / (below + metric.epsilon)
-    return found.get(metrics[-1].name)
+                numbers[metric.name] = above / (below + metric.epsilon)
+    return numbers.get(metrics[-1].name)
 
 
 def unit_values(

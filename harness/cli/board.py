@@ -63,7 +63,7 @@ def site(arguments: Namespace) -> int:
         data_root=arguments.data,
         images=not arguments.no_images,
         trained=trained,
-        told=lambda line: say(line, to=sys.stderr),
+        note=lambda line: say(line, to=sys.stderr),
     )
     return _report(arguments, [str(start)], board)
 

@@ -99,18 +99,23 @@ class Audit:
     def best_blind(self) -> Control | None:
         """The control without the question's own images that keeps most of the score."""
         losses = {
-            one.name: (one.comparison.loss, one)
-            for one in self.controls
-            if one.name in BLIND and one.comparison is not None and one.comparison.loss is not None
+            control.name: (control.comparison.loss, control)
+            for control in self.controls
+            if control.name in BLIND
+            and control.comparison is not None
+            and control.comparison.loss is not None
         }
         return min(losses.values(), key=itemgetter(0), default=(0.0, None))[1]
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
         controls = [
-            {**asdict(replace(one, comparison=None)), "comparison": made and made.to_json()}
-            for one in self.controls
-            for made in [one.comparison]
+            {
+                **asdict(replace(control, comparison=None)),
+                "comparison": comparison and comparison.to_json(),
+            }
+            for control in self.controls
+            for comparison in [control.comparison]
         ]
         return {**asdict(replace(self, controls=())), "controls": controls, "seeing": self.seeing}
 
@@ -133,14 +138,14 @@ class _Auditor:
 
     @cached_property
     def samples(self) -> list[Sample]:
-        return [one for unit in samples_by_unit(self.task, self.run) for one in unit]
+        return [sample for unit in samples_by_unit(self.task, self.run) for sample in unit]
 
     def evaluate(self, name: str, spec: Spec, task: Task, folder: Path) -> Run:
         manifest = self.run.manifest
         chosen = manifest["subset"]
         if chosen is not None and chosen.startswith("ids-"):
             path = self.out / "ids.txt"
-            path.write_text("".join(f"{one.id}\n" for one in self.samples), "utf-8")
+            path.write_text("".join(f"{sample.id}\n" for sample in self.samples), "utf-8")
             chosen = str(path)
         options = Options(
             subset=chosen,
@@ -158,13 +163,13 @@ class _Auditor:
         """Compare the run of a control with the model as it is."""
         headline = self.run.results["headline"]
         metrics = dependencies_of(self.task.protocol.metrics, headline)
-        made = compare(metrics, tuple(self.run.units()), tuple(run.units()), name=headline)
-        verdict, passed = judge(made)
+        comparison = compare(metrics, tuple(self.run.units()), tuple(run.units()), name=headline)
+        verdict, passed = judge(comparison)
         return Control(
             name=name,
             about=about or MEANS.get(name, ""),
             value=run.results["metrics"][headline],
-            comparison=made,
+            comparison=comparison,
             verdict=verdict,
             passed=passed,
         )
@@ -203,14 +208,14 @@ class _Auditor:
         return self.control(name, with_argument(self.spec, "backend", ablated), judge)
 
     def _reasoning(self) -> Iterator[Control]:
-        said = (self.run.prediction(one.id).responses for one in self.samples)
+        said = (self.run.prediction(sample.id).responses for sample in self.samples)
         if any("<think>" in text for texts in said for text in texts):
             yield self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
         else:
             yield _skipped("reasoning", "no response reasons in <think> tags")
 
     def _options(self) -> Iterator[Control]:
-        turned = {one.id: (one, _shuffled(one)) for one in self.samples}
+        turned = {sample.id: (sample, _shuffled(sample)) for sample in self.samples}
         turned = {name: both for name, both in turned.items() if both[0] is not both[1]}
         task = shuffled_options(self.task)
         if not turned:
@@ -228,7 +233,7 @@ class _Auditor:
                 _same_option(*both, self.run.prediction(name), run.prediction(name))
                 for name, both in turned.items()
             ]
-            known = [one for one in kept if one is not None]
+            known = [is_same for is_same in kept if is_same is not None]
             groups = len({both[0].group for both in turned.values()})
             about = (
                 f"{MEANS['options']}, of {len(turned)} questions; "
@@ -238,7 +243,7 @@ class _Auditor:
             return self.judged("options", run, judge, about)
 
     def _frames(self) -> Iterator[Control]:
-        if not any(len(media) > 1 for one in self.samples for media in one.query.media):
+        if not any(len(media) > 1 for sample in self.samples for media in sample.query.media):
             yield _skipped("frames", "no question shows a video")
             return
         if not plugins.accepts("models", self.spec.name, "frames"):
@@ -246,19 +251,19 @@ class _Auditor:
             return
         usual = self.run.manifest["model"]["description"].get("frames")
         counts = (1, usual // 2, 2 * usual) if isinstance(usual, int) else (1, 4)
-        for count in sorted({one for one in counts if one >= 1 and one != usual}):
+        for count in sorted({count for count in counts if count >= 1 and count != usual}):
             about = f"{count} frames instead of {usual}"
             spec = with_argument(self.spec, "frames", count)
             yield self.control(f"frames={count}", spec, judge_frames, about)
 
     def _contamination(self) -> Iterator[Control]:
-        found = read_contamination(self.run.folder)
-        if found is None:
+        contamination = read_contamination(self.run.folder)
+        if contamination is None:
             verdict, passed, reason = "not known", None, "the checkpoint does not say"
-        elif found.is_any:
-            verdict, passed, reason = "trained on some", False, str(found)
+        elif contamination.is_any:
+            verdict, passed, reason = "trained on some", False, str(contamination)
         else:
-            verdict, passed, reason = "none found", True, f"of {found.n_total} samples"
+            verdict, passed, reason = "none found", True, f"of {contamination.n_total} samples"
         yield Control(
             name="contamination",
             about="samples that the checkpoint was trained on",
@@ -273,52 +278,54 @@ def _skipped(name: str, reason: str, about: str = "") -> Control:
     return Control(name=name, about=about, verdict="not applicable", reason=reason)
 
 
-def judge_blind(made: Comparison) -> tuple[str, bool | None]:
+def judge_blind(comparison: Comparison) -> tuple[str, bool | None]:
     """Judge a control without the right images: a model that sees loses at least half its score.
 
     It does not see if no loss is shown and the interval leaves out a loss of half.
     """
-    return _judge_loss(made, "sees", "does not see")
+    return _judge_loss(comparison, "sees", "does not see")
 
 
-def judge_order(made: Comparison) -> tuple[str, bool | None]:
+def judge_order(comparison: Comparison) -> tuple[str, bool | None]:
     """Judge images or frames in another order by the same rule; order may rightly not matter."""
-    verdict, passed = _judge_loss(made, "sees the order", "does not need the order")
+    verdict, passed = _judge_loss(comparison, "sees the order", "does not need the order")
     return verdict, passed or None
 
 
-def _judge_loss(made: Comparison, seeing: str, blind: str) -> tuple[str, bool | None]:
-    whole = abs(made.a or 0.0)
-    if made.is_worse:
-        large = made.better == "lower" or (made.loss or 0.0) >= (1 - SAME) * whole
+def _judge_loss(comparison: Comparison, seeing: str, blind: str) -> tuple[str, bool | None]:
+    whole = abs(comparison.a or 0.0)
+    if comparison.is_worse:
+        large = comparison.better == "lower" or (comparison.loss or 0.0) >= (1 - SAME) * whole
         return (seeing, True) if large else ("partly", None)
     bound = None
-    if made.interval is not None:
-        bound = -made.interval[0] if made.better == "higher" else made.interval[1]
+    if comparison.interval is not None:
+        bound = -comparison.interval[0] if comparison.better == "higher" else comparison.interval[1]
     known = bound is not None and whole > 0 and bound < SAME * whole
     return (blind, False) if known else ("cannot tell", None)
 
 
-def judge_reasoning(made: Comparison) -> tuple[str, bool | None]:
+def judge_reasoning(comparison: Comparison) -> tuple[str, bool | None]:
     """Judge answers on other reasoning: they get worse if the answer follows from the reasoning."""
-    return ("answers follow it", True) if made.is_worse else ("not shown to matter", None)
+    return ("answers follow it", True) if comparison.is_worse else ("not shown to matter", None)
 
 
-def judge_options(made: Comparison, kept: Sequence[bool], groups: int) -> tuple[str, bool | None]:
+def judge_options(
+    comparison: Comparison, kept: Sequence[bool], groups: int
+) -> tuple[str, bool | None]:
     """Judge another order of options, which a sound model does not notice.
 
     The score alone does not tell: who always says A is as often right in any order.
 
     Args:
-        made: The control against the model as it is.
+        comparison: The control against the model as it is.
         kept: Whether each answer is the same option as before.
         groups: From how many groups of samples these are.
     """
-    if made.is_worse or made.is_better:
+    if comparison.is_worse or comparison.is_better:
         return "prefers positions", False
     if kept and groups > 1:
         share = sum(kept) / len(kept)
-        low, high = exact(share, size=len(kept), groups=groups, level=made.level)
+        low, high = exact(share, size=len(kept), groups=groups, level=comparison.level)
         if low > SAME:
             return "stable", True
         if high < SAME:
@@ -326,11 +333,11 @@ def judge_options(made: Comparison, kept: Sequence[bool], groups: int) -> tuple[
     return "cannot tell", None
 
 
-def judge_frames(made: Comparison) -> tuple[str, bool | None]:
+def judge_frames(comparison: Comparison) -> tuple[str, bool | None]:
     """Judge another number of frames."""
-    if made.is_worse:
+    if comparison.is_worse:
         return "worse", None
-    return ("better", None) if made.is_better else ("no difference shown", None)
+    return ("better", None) if comparison.is_better else ("no difference shown", None)
 
 
 def shuffled_options(task: Task) -> Task:
@@ -348,10 +355,10 @@ def _shuffled(sample: Sample) -> Sample:
     number = len(query.options)
     if target is None or letter is None or number < 2 or LISTED.search(query.text):
         return sample
-    seed = int(query.id[:8], 16) if all(one in "0123456789abcdef" for one in query.id[:8]) else 0
+    seed = int(query.id[:8], 16) if set(query.id[:8]) <= set("0123456789abcdef") else 0
     turn = int(np.random.default_rng(seed).integers(1, number))
     place = ascii_uppercase.index(letter)
-    options = tuple(query.options[(one + turn) % number] for one in range(number))
+    options = tuple(query.options[(index + turn) % number] for index in range(number))
     turned = ascii_uppercase[(place - turn) % number]
     extra = target.extra
     if extra.get("letter") == letter:  # the scorers of questions compare with this one
@@ -360,15 +367,17 @@ def _shuffled(sample: Sample) -> Sample:
     return replace(sample, query=replace(query, options=options), target=target)
 
 
-def _same_option(one: Sample, other: Sample, before: Prediction, after: Prediction) -> bool | None:
+def _same_option(
+    original: Sample, shuffled: Sample, before: Prediction, after: Prediction
+) -> bool | None:
     """Return whether two answers to a question are the same option; None: neither is one."""
     chosen = [
         sample.query.options[place]
         if said.answer is not None
         and (place := ascii_uppercase.find(said.answer.choice or " "))
-        in range(len(one.query.options))
+        in range(len(original.query.options))
         else None
-        for sample, said in ((one, before), (other, after))
+        for sample, said in ((original, before), (shuffled, after))
     ]
     return None if chosen == [None, None] else chosen[0] == chosen[1]
 
@@ -376,7 +385,7 @@ def _same_option(one: Sample, other: Sample, before: Prediction, after: Predicti
 def _ceiling(task: Task, run: Run) -> float | None:
     """The headline of perfect answers to the samples of a run."""
     done = [
-        score_unit(task, unit, [perfect(one) for one in unit])
+        score_unit(task, unit, [perfect(sample) for sample in unit])
         for unit in samples_by_unit(task, run)
     ]
     return values(task, done)[task.protocol.headline]

@@ -73,7 +73,7 @@ def bracket(
 def _bracketed(
     run: Run, card: Card, name: str, data_root: Path | None, judge: Judge | None
 ) -> Bracketed:
-    made = Bracketed(
+    bracketed = Bracketed(
         protocol=name,
         about=card.protocols.get(name, ""),
         papers=tuple(papers_of(card.name, name)),
@@ -83,10 +83,10 @@ def _bracketed(
     except HarnessError as error:
         if name == run.manifest["task"]["protocol"]:
             raise
-        return replace(made, reason=str(error))
+        return replace(bracketed, reason=str(error))
     headline = results["headline"]
     return replace(
-        made,
+        bracketed,
         headline=headline,
         value=results["metrics"][headline],
         interval=_pair(results["intervals"][headline]),
@@ -103,17 +103,22 @@ def papers_of(task: str, protocol: str) -> Iterator[str]:
     """Yield the papers on file with a number of a task by a protocol, and their tables."""
     for paper, title in papers().items():
         rows = [
-            one for one in published_results(paper) if (one.task, one.protocol) == (task, protocol)
+            result
+            for result in published_results(paper)
+            if (result.task, result.protocol) == (task, protocol)
         ]
         if rows:
-            tables = ", ".join(dict.fromkeys(one.table for one in rows))
-            stated = any(one.protocol_is == "stated" for one in rows)
+            tables = ", ".join(dict.fromkeys(result.table for result in rows))
+            stated = any(result.protocol_is == "stated" for result in rows)
             yield f"{title}, Table {tables}" + ("" if stated else " (assumed)")
 
 
-def write(run: Run, found: Sequence[Bracketed]) -> None:
+def write(run: Run, protocols: Sequence[Bracketed]) -> None:
     """Write a bracket of all protocols to a run's folder, where boards find it."""
-    plain = {"journal": journal_of(run.folder), "protocols": [asdict(one) for one in found]}
+    plain = {
+        "journal": journal_of(run.folder),
+        "protocols": [asdict(bracketed) for bracketed in protocols],
+    }
     write_later(run.folder, PROTOCOLS, json_bytes(plain))
 
 
@@ -132,10 +137,10 @@ def read(folder: Path) -> tuple[Bracketed, ...]:
             return ()
         return tuple(
             Bracketed(
-                **{**one, "papers": tuple(one["papers"]), "interval": _pair(one["interval"])}
-                | {"metrics": dict(one["metrics"])}
+                **{**entry, "papers": tuple(entry["papers"]), "interval": _pair(entry["interval"])}
+                | {"metrics": dict(entry["metrics"])}
             )
-            for one in plain["protocols"]
+            for entry in plain["protocols"]
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(

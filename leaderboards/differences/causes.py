@@ -33,7 +33,7 @@ FOLLOWING = ("template", "processor", "backend")
 
 def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     """Return what differs between the settings of two runs' networks, by cause; a line each."""
-    found: dict[str, list[str]] = {}
+    by_cause: dict[str, list[str]] = {}
     old, new = (run.manifest["model"]["description"] for run in (a, b))
     chats = [_chat(old), _chat(new)]
     if not all(chats):
@@ -41,19 +41,20 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     for line in differences(chats[0], chats[1]):
         keys = line.partition(":")[0].split(".")
         keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
-        cause = next((one for one in SETTINGS if set(SETTINGS[one].split()) & set(keys)), "backend")
-        found.setdefault(cause, []).append(line)
+        matching = (known for known, names in SETTINGS.items() if set(names.split()) & set(keys))
+        cause = next(matching, "backend")
+        by_cause.setdefault(cause, []).append(line)
     pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in OF_MODEL.items()]
     pairs.append(("sampling", "seed", a.manifest["seed"], b.manifest["seed"]))
     data = a.manifest["data"], b.manifest["data"]
     if data[0].get("ids") == data[1].get("ids"):
-        images = (one.get("images") for one in data)
+        images = (record.get("images") for record in data)
         pairs.append(("images", "content of the images", *images))
     for cause, name, before, after in pairs:
         if before != after:
             line = f"{name}: {str(before)[:60]} → {str(after)[:60]}"
-            found.setdefault(cause, []).append(line)
-    return {cause: found[cause] for cause in CAUSES if cause in found}
+            by_cause.setdefault(cause, []).append(line)
+    return {cause: by_cause[cause] for cause in CAUSES if cause in by_cause}
 
 
 def _chat(described: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -67,45 +68,47 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
     Request by request what was shown and asked is compared; of the settings, those that can have
     decided these two responses. `chance` where nothing that is recorded differs.
     """
-    found = set(_request_causes(a, b))
+    causes = set(_request_causes(a, b))
     known = bool(a.calls and b.calls)
     per_request = {"frames", "canvas", "prompt"}
-    found |= {one for one in settings if not known or one not in per_request}
-    cut = any(one.cut for one in (*a.parsed, *b.parsed)) or _begins_the_other(a, b)
+    causes |= {cause for cause in settings if not known or cause not in per_request}
+    cut = any(response.cut for response in (*a.parsed, *b.parsed)) or _begins_the_other(a, b)
     if not cut:
-        found -= {"limit"}
+        causes -= {"limit"}
     if len(a.calls) == len(b.calls):
-        found -= {"retry"}
-    if "frames" in found and "prompt" not in settings:
-        found -= {"prompt"}  # its words are the same, but for the numbers of the frames
-    if "network" in found:
-        found -= set(FOLLOWING)
-    if len(found) > 1:
-        found -= {"backend"}  # alone it changes last bits, beside another cause nothing more
-    return " + ".join(one for one in (*CAUSES, "not on record") if one in found) or "chance"
+        causes -= {"retry"}
+    if "frames" in causes and "prompt" not in settings:
+        causes -= {"prompt"}  # its words are the same, but for the numbers of the frames
+    if "network" in causes:
+        causes -= set(FOLLOWING)
+    if len(causes) > 1:
+        causes -= {"backend"}  # alone it changes last bits, beside another cause nothing more
+    return " + ".join(cause for cause in (*CAUSES, "not on record") if cause in causes) or "chance"
 
 
 def _begins_the_other(a: Prediction, b: Prediction) -> bool:
     """Return True if a response begins the other run's: it was cut off, and asked again."""
-    ours, theirs = ({call.key: call.response for call in one.calls} for one in (a, b))
+    ours, theirs = ({call.key: call.response for call in prediction.calls} for prediction in (a, b))
     pairs = [(ours[key] or "", theirs[key] or "") for key in ours.keys() & theirs.keys()]
     return any(x != y and (x.startswith(y) or y.startswith(x)) for x, y in pairs if x and y)
 
 
 def _request_causes(a: Prediction, b: Prediction) -> Iterator[str]:
-    ours, theirs = ({call.key: call.request for call in one.calls} for one in (a, b))
+    ours, theirs = ({call.key: call.request for call in prediction.calls} for prediction in (a, b))
     for key in ours.keys() & theirs.keys():
-        one, other = ours[key], theirs[key]
-        if (one.text, one.system, one.prefix) != (other.text, other.system, other.prefix):
+        left, right = ours[key], theirs[key]
+        if (left.text, left.system, left.prefix) != (right.text, right.system, right.prefix):
             yield "prompt"
-        shown = [[(s.medium, s.frames, s.times) for s in each.shown] for each in (one, other)]
+        shown = [
+            [(s.medium, s.frames, s.times) for s in request.shown] for request in (left, right)
+        ]
         if shown[0] != shown[1]:
             yield "frames"
-        sizes = [[(s.resize, s.canvas) for s in each.shown] for each in (one, other)]
+        sizes = [[(s.resize, s.canvas) for s in request.shown] for request in (left, right)]
         if sizes[0] != sizes[1] and len(sizes[0]) == len(sizes[1]):
             yield "canvas"
-        given = [each.generation or GenerationSettings() for each in (one, other)]
+        given = [request.generation or GenerationSettings() for request in (left, right)]
         if given[0].max_new_tokens != given[1].max_new_tokens:
             yield "limit"
-        if (one.temperature, given[0].top_p) != (other.temperature, given[1].top_p):
+        if (left.temperature, given[0].top_p) != (right.temperature, given[1].top_p):
             yield "sampling"

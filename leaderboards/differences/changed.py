@@ -1,4 +1,4 @@
-"""What changed between two runs of a task, by their records: model, settings, weights, code."""
+"""Differences between the records of two runs of a task: model, settings, weights, code."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -101,9 +101,9 @@ def cases_for(name: str) -> tuple[Protocol, list[tuple[Case, dict[str, float | N
 
 def _numbers(protocol: Protocol, case: Case) -> dict[str, float | None]:
     totals = Totals(protocol.metrics)
-    said = dict(zip((one.id for one in case.samples), case.predictions, strict=True))
+    said = dict(zip((sample.id for sample in case.samples), case.predictions, strict=True))
     for unit in units(case.samples):
-        totals.add(protocol.score(unit, [said[one.id] for one in unit]))
+        totals.add(protocol.score(unit, [said[sample.id] for sample in unit]))
     return totals.values()
 
 
@@ -125,23 +125,23 @@ def conform(
         UsageError: there is no such protocol, or the command cannot be run.
     """
     protocol, cases = cases_for(name)
-    found: list[Deviation] = []
+    deviations: list[Deviation] = []
     headline = protocol.headline
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outputs = list(pool.map(lambda one: _run(command, one[0], headline), cases))
+        outputs = list(pool.map(lambda pair: _run(command, pair[0], headline), cases))
     for (case, expected), (numbers, error) in zip(cases, outputs, strict=True):
         if not error and not expected.keys() & numbers.keys():
             error = f"none of {', '.join(expected)} among {', '.join(numbers)}"[:200]
         deviates = partial(Deviation, case=case.name, size=case.size, example=tuple(_text(case)))
         if error:
             ours = expected[headline]
-            found.append(deviates(metric=headline, expected=ours, found=None, error=error))
+            deviations.append(deviates(metric=headline, expected=ours, found=None, error=error))
         for metric in filter(numbers.__contains__, expected):
             ours, theirs = expected[metric], numbers[metric]
             theirs = None if theirs is None else theirs / scale
             if not _same(ours, theirs, tolerance):
-                found.append(deviates(metric=metric, expected=ours, found=theirs))
-    return len(cases), found
+                deviations.append(deviates(metric=metric, expected=ours, found=theirs))
+    return len(cases), deviations
 
 
 def _same(ours: float | None, theirs: float | None, tolerance: float) -> bool:
@@ -171,9 +171,9 @@ def _run(command: str, case: Case, headline: str) -> tuple[Mapping[str, float | 
     try:
         plain = json.loads((done.stdout.strip().splitlines() or [""])[-1])
         given = plain if isinstance(plain, dict) else {headline: plain}
-        return {key: None if one is None else float(one) for key, one in given.items()}, ""
+        return {key: None if value is None else float(value) for key, value in given.items()}, ""
     except (ValueError, TypeError) as error:
-        return {}, f"its last line is no number and no JSON object: {error}"
+        return {}, f"its last line is neither a number nor a JSON object: {error}"
 
 
 def _write(folder: Path, case: Case) -> dict[str, str]:
@@ -219,13 +219,15 @@ def _text(case: Case) -> Iterator[str]:
     for sample, prediction in zip(case.samples, case.predictions, strict=True):
         assert sample.target is not None, "every case has ground truth"
         truth, said = sample.target.answer, prediction.answer
-        told = "no answer" if said is None else "" if truth.masks else str(_answer(prediction))
+        answer_text = (
+            "no answer" if said is None else "" if truth.masks else str(_answer(prediction))
+        )
         if truth.masks is None:
-            yield f"{sample.id}: ground truth {answer_to_json(truth)}, {told}"
+            yield f"{sample.id}: ground truth {answer_to_json(truth)}, {answer_text}"
             continue
         last = truth.masks[-1]
         size = f"{len(truth.masks)} of {last.height} × {last.width} pixels"
-        yield ", ".join(filter(None, (f"{sample.id}: {size}", told)))
+        yield ", ".join(filter(None, (f"{sample.id}: {size}", answer_text)))
         if last.height * last.width <= ASCII:
             drawn = last.to_array().astype(int)
             if said is not None and said.masks is not None:

@@ -47,15 +47,19 @@ class Case:
     @property
     def size(self) -> int:
         """Number of pixels of all ground truths, and of samples."""
-        masks = (one.target.answer.masks or () for one in self.samples if one.target is not None)
-        return len(self.samples) + sum(mask.height * mask.width for each in masks for mask in each)
+        masks = (
+            sample.target.answer.masks or () for sample in self.samples if sample.target is not None
+        )
+        return len(self.samples) + sum(
+            mask.height * mask.width for track in masks for mask in track
+        )
 
-    def and_other(self, other: "Case") -> "Case":
+    def beside(self, case: "Case") -> "Case":
         """Return both cases as one evaluation."""
         return Case(
-            name=f"{self.name}, beside {other.name}",
-            samples=(*self.samples, *other.samples),
-            predictions=(*self.predictions, *other.predictions),
+            name=f"{self.name}, beside {case.name}",
+            samples=(*self.samples, *case.samples),
+            predictions=(*self.predictions, *case.predictions),
         )
 
 
@@ -72,13 +76,15 @@ def corpus(form: AnswerForm) -> list[Case]:
         AnswerForm.CHOICE: _choices,
     }
     single = list(makers[form]())
-    perfect = next(one for one in single if one.name.startswith("right"))
+    perfect = next(case for case in single if case.name.startswith("right"))
     perfect = replace(
         perfect,
         samples=tuple(map(_renamed, perfect.samples)),
-        predictions=tuple(replace(one, query_id=BESIDE) for one in perfect.predictions),
+        predictions=tuple(
+            replace(prediction, query_id=BESIDE) for prediction in perfect.predictions
+        ),
     )
-    both = [one.and_other(perfect) for one in single]
+    both = [case.beside(perfect) for case in single]
     return sorted([*single, *both], key=lambda case: case.size)
 
 

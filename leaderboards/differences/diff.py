@@ -89,7 +89,7 @@ class Difference:
         """Plain data, for programs."""
         return {
             **asdict(replace(self, comparison=None)),
-            "steps": [{**asdict(one), "points": one.points} for one in self.steps],
+            "steps": [{**asdict(step), "points": step.points} for step in self.steps],
             "comparison": self.comparison.to_json() if self.comparison else None,
             "verdict": self.verdict,
         }
@@ -104,10 +104,10 @@ def reader_of(run: Run) -> PartedReader | None:
             return None
         meaning = described.get("coordinates")
         stored = Spec("stored", {} if meaning is None else {"coordinates": meaning})
-        made = plugins.build("models", with_argument(spec, "backend", stored))
+        reader = plugins.build("models", with_argument(spec, "backend", stored))
     except HarnessError:
         return None
-    return made if isinstance(made, PartedReader) else None
+    return reader if isinstance(reader, PartedReader) else None
 
 
 def _reader_spec(run: Run) -> Spec:
@@ -130,7 +130,7 @@ def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
 def _without_device(settings: object) -> object:
     if not isinstance(settings, Mapping):
         return settings
-    return {key: one for key, one in settings.items() if key not in ("device", "compiled")}
+    return {key: value for key, value in settings.items() if key not in ("device", "compiled")}
 
 
 @dataclass
@@ -163,7 +163,8 @@ class _Chain:
         answers = {
             name: ANSWERS
             for name, pair in self.pairs.items()
-            if not any(one.responses for one in pair) and pair[0].answer != pair[1].answer
+            if not any(prediction.responses for prediction in pair)
+            and pair[0].answer != pair[1].answer
         }
         if answers:
             self.causes |= answers
@@ -174,7 +175,7 @@ class _Chain:
         if first is not None and second is not None:
             old, new = self.stages = _stages(self.a, first), _stages(self.b, second)
             self.differing = [name for name in READING if old[name] != new[name]]
-        causes = {one for text in self.causes.values() for one in text.split(" + ")}
+        causes = {cause for text in self.causes.values() for cause in text.split(" + ")}
         with_response = {"grammar": "prompt", "coordinates": "network"}
         self.joined = {name for name in self.differing if with_response.get(name) in causes}
 
@@ -186,18 +187,18 @@ class _Chain:
             stage: moved if stage in self.joined else stage in self.taken
             for stage in self.differing
         }
-        if not source.responses or all(one == moved for one in owners.values()):
+        if not source.responses or all(owner == moved for owner in owners.values()):
             return source
         return self._composed(owners).read(sample.query, source.responses, source.calls)
 
     def _composed(self, owners: Mapping[str, bool]) -> PartedReader:
         a, b = self.readers
         assert a is not None and b is not None, "stages differ only between readers"
-        made, base = (b, True) if owners.get("grammar") else (a, False)
+        reader, base = (b, True) if owners.get("grammar") else (a, False)
         for part in READING[1:]:
             if owners.get(part, base) != base:
-                made = made.with_part(part, a if base else b)  # type: ignore[arg-type]
-        return made
+                reader = reader.with_part(part, a if base else b)  # type: ignore[arg-type]
+        return reader
 
     def score(self, task: Task) -> list[UnitScore]:
         """Score all samples as they are now predicted."""
@@ -235,14 +236,14 @@ def diff_runs(
         )
     judge, common = _with_verdicts_of_both(a, b), _common_units(a, b)
     task = task_for(a, data_root, judge=judge)
-    other = task_for(b, data_root, protocol=task.protocol.name, judge=judge)
-    own, scored = ([one for one in run.units() if one.unit in common] for run in (a, b))
+    task_of_b = task_for(b, data_root, protocol=task.protocol.name, judge=judge)
+    own, scored = ([unit for unit in run.units() if unit.unit in common] for run in (a, b))
     walk = Walk(task, level, own)
     begin = walk.value
     first, second = (run.results["metrics"][run.results["headline"]] for run in (a, b))
-    same_data = _same_data(a, b, other)
+    same_data = _same_data(a, b, task_of_b)
     if not same_data:
-        walk.task = other
+        walk.task = task_of_b
     units = samples_by_unit(walk.task, a if same_data else b)
     chain = _Chain(a, b, [unit for unit in units if unit[0].unit in common])
     try:
@@ -262,7 +263,7 @@ def diff_runs(
     for stage in chain.differing:
         if stage not in chain.joined:
             chain.taken.add(stage)
-            changes = _changes(*(one[stage] for one in chain.stages))
+            changes = _changes(*(stages[stage] for stages in chain.stages))
             walk.step(stage, chain.score(walk.task), changes)
     differing = Counter(chain.causes.values())
     for cause in sorted(differing, key=_in_order):
@@ -270,19 +271,22 @@ def diff_runs(
         with_it = [name for name in READING if name in chain.joined]
         what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
         name = " + ".join([named, *with_it])
-        lines = [line for one in cause.split(" + ") for line in chain.settings.get(one, ())]
-        told = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
-        walk.step(name, chain.score(walk.task), [told, *lines])
+        lines = [line for part in cause.split(" + ") for line in chain.settings.get(part, ())]
+        counted = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
+        walk.step(name, chain.score(walk.task), [counted, *lines])
     judged = task_for(b, data_root)
     if judged.protocol.name == walk.task.protocol.name:
         walk.step("not explained", scored, _code(a, b), always=False)
     else:
         theirs = [
-            score_unit(walk.task, unit, [chain.pairs[one.id][1] for one in unit])
+            score_unit(walk.task, unit, [chain.pairs[sample.id][1] for sample in unit])
             for unit in chain.units
         ]
         walk.step("not explained", theirs, _code(a, b), always=False)
-        lines = [f"{one.name}, {one.headline}" for one in (walk.task.protocol, judged.protocol)]
+        lines = [
+            f"{protocol.name}, {protocol.headline}"
+            for protocol in (walk.task.protocol, judged.protocol)
+        ]
         walk.task = judged
         walk.step("protocol", scored, [" → ".join(lines)])
     steps, end = walk.steps, walk.value
@@ -295,7 +299,7 @@ def diff_runs(
             found=f"none at {at[numbers.index(None)]}",
         )
     assert begin is not None and second is not None and end is not None, "checked"
-    counts, shared = [sum(len(one.samples) for one in run.units()) for run in (a, b)], chain.pairs
+    counts, shared = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)], chain.pairs
     if counts != [len(shared)] * 2:
         left_out = Step(
             name="subset",
@@ -306,7 +310,7 @@ def diff_runs(
         )
         steps.insert(0, left_out)
     if logged is not None:
-        missing = sum(one.samples[0] not in logged for one in walk.units)
+        missing = sum(unit.samples[0] not in logged for unit in walk.units)
         details = [f"mean of {len(logged)} scores in the log"]
         details += [f"{missing} samples have none there"] if missing else []
         mean = sum(logged.values()) / len(logged)
@@ -341,19 +345,19 @@ def _are_scored_alike(a: Run, b: Run) -> bool:
 
 def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
     """Return the first run's judge with what it said of the second run's answers as well."""
-    judge, other = verdicts_of(a), verdicts_of(b)
-    if judge is not None and other is not None and judge.name == other.name:
-        judge.ledger.records = {**other.ledger.records, **judge.ledger.records}
+    judge, second_judge = verdicts_of(a), verdicts_of(b)
+    if judge is not None and second_judge is not None and judge.name == second_judge.name:
+        judge.ledger.records = {**second_judge.ledger.records, **judge.ledger.records}
     return judge
 
 
 def _in_order(cause: str) -> list[int]:
     known = (*CAUSES, "not on record", "chance", ANSWERS)
-    return [known.index(one) for one in cause.split(" + ")]
+    return [known.index(part) for part in cause.split(" + ")]
 
 
 def _common_units(a: Run, b: Run) -> frozenset[str]:
-    ours, theirs = ({one.unit: one.samples for one in run.units()} for run in (a, b))
+    ours, theirs = ({unit.unit: unit.samples for unit in run.units()} for run in (a, b))
     common = frozenset(name for name, samples in ours.items() if theirs.get(name) == samples)
     if not common:
         raise DataError(
@@ -384,7 +388,9 @@ def _changes(old: object, new: object) -> list[str]:
             return differences(old, new)
         old, new = old.get("name"), new.get("name")
     if isinstance(old, tuple) and isinstance(new, tuple):
-        return [f"{one} → {other}" for one, other in zip(old, new, strict=True) if one != other]
+        return [
+            f"{before} → {after}" for before, after in zip(old, new, strict=True) if before != after
+        ]
     return [f"{old} → {new}"]
 
 
@@ -419,25 +425,25 @@ class Walk:
 
         A step that changes nothing is left out unless `always`.
         """
-        before = {one.unit: one.scores for one in self.units}
-        changed = [one for one in units if one.scores != before[one.unit]]
+        before = {unit.unit: unit.scores for unit in self.units}
+        changed = [unit for unit in units if unit.scores != before[unit.unit]]
         old, value, interval = self.metrics[-1].name, self.value, None
         self.metrics, headline = _metrics(self.task), self.task.protocol.headline
         if headline == old:
-            made = compare(self.metrics, self.units, units, name=old, level=self.level)
-            if made.a is not None and value is not None and abs(made.a - value) < 1e-9:
-                interval = made.interval
+            comparison = compare(self.metrics, self.units, units, name=old, level=self.level)
+            if comparison.a is not None and value is not None and abs(comparison.a - value) < 1e-9:
+                interval = comparison.interval
         self.units = units
-        made_step = Step(
+        step = Step(
             name=name,
             before=value,
             after=self.value,
             interval=interval,
-            samples=sum(len(one.samples) for one in changed),
+            samples=sum(len(unit.samples) for unit in changed),
             details=tuple(details),
         )
         if always or changed:
-            self.steps.append(made_step)
+            self.steps.append(step)
 
 
 def _metrics(task: Task) -> list[Metric]:

@@ -74,11 +74,11 @@ class Ladder:
     @property
     def by_part(self) -> dict[str, float]:
         """Loss of each part of the model; they add up to the loss of the run."""
-        found = dict.fromkeys(("network", "segmenter", "propagator"), 0.0)
+        losses = dict.fromkeys(("network", "segmenter", "propagator"), 0.0)
         for step in self.way.steps:
             if step.name in RUNGS:
-                found[PARTS.get(step.name, "network")] += step.points
-        return found
+                losses[PARTS.get(step.name, "network")] += step.points
+        return losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class _Climber:
         recorded = self.run.prediction(sample.id)
         (parsed,) = recorded.parsed or (None,)
         if recorded.answer is None or parsed is None or parsed.error:
-            cut = any(one.cut for one in recorded.parsed)
+            cut = any(response.cut for response in recorded.parsed)
             fault = "truncated" if cut else "unreadable"
             return perfect(sample) if fault in made_good else recorded
         now = self._prompts(sample, parsed, made_good)
@@ -152,33 +152,33 @@ class _Climber:
         given = [ParsedObject()] if words else list(parsed.objects)
         if any(areas) and not areas[start] and given:
             if "wrong time" not in made_good:
-                return start, [_Prompt(one) for one in given]
+                return start, [_Prompt(thing) for thing in given]
             start = int(np.argmax(areas))
             if not words:
                 seen = _truths(answer, start, len(given))
-                prompts = [_Prompt(one.prompt(self.like), one) for one in seen]
-                return start, [_mended(one, made_good) for one in prompts]
+                prompts = [_Prompt(truth.prompt(self.like), truth) for truth in seen]
+                return start, [_mended(prompt, made_good) for prompt in prompts]
         if words:  # there is nothing to match: the words name all that is meant
             whole = _truths(replace(answer, instances=None), start, 1)
             if "wrong mask" in made_good:
-                return start, [_Prompt(ParsedObject(), one, fed=True) for one in whole]
+                return start, [_Prompt(ParsedObject(), truth, fed=True) for truth in whole]
             return start, [_Prompt(ParsedObject())]
         seen = _truths(answer, start, len(given))
         matched, left, missed = _match(given, seen)
-        prompts = [_Prompt(one, matched.get(place)) for place, one in enumerate(given)]
+        prompts = [_Prompt(thing, matched.get(place)) for place, thing in enumerate(given)]
         wrong = min(len(left), len(missed))
         for place, truth in zip(left[:wrong], missed[:wrong], strict=True):
             if "wrong thing" in made_good:
                 prompts[place] = _Prompt(truth.prompt(given[place]), truth)
         if "extra" in made_good:
             gone = set(left[wrong:])
-            prompts = [one for place, one in enumerate(prompts) if place not in gone]
+            prompts = [prompt for place, prompt in enumerate(prompts) if place not in gone]
         if "missed" in made_good:
             if any(areas) and not seen:  # it said that nothing is meant, in another frame
                 start = int(np.argmax(areas))
                 missed = _truths(answer, start, 0)
-            prompts += [_Prompt(one.prompt(self.like), one) for one in missed[wrong:]]
-        return start, [_mended(one, made_good) for one in prompts]
+            prompts += [_Prompt(truth.prompt(self.like), truth) for truth in missed[wrong:]]
+        return start, [_mended(prompt, made_good) for prompt in prompts]
 
     def _located(
         self,
@@ -192,30 +192,33 @@ class _Climber:
         media = sample.query.media[0]
         asked = [
             ObjectPrompt(
-                box=one.given.box,
-                positive=one.given.positive,
-                negative=one.given.negative,
-                phrase=one.given.phrase or parsed.phrase,
+                box=prompt.given.box,
+                positive=prompt.given.positive,
+                negative=prompt.given.negative,
+                phrase=prompt.given.phrase or parsed.phrase,
             )
-            for one in prompts
-            if not one.fed
+            for prompt in prompts
+            if not prompt.fed
         ]
-        made = iter(self.reader.segmenter.segment(media.frame(start), asked) if asked else ())
-        masks = [one.truth.mask if one.fed and one.truth else next(made) for one in prompts]
-        tracks: Sequence[Sequence[BoolArray]] = [[one] for one in masks]
+        segmented = iter(self.reader.segmenter.segment(media.frame(start), asked) if asked else ())
+        masks = [
+            prompt.truth.mask if prompt.fed and prompt.truth else next(segmented)
+            for prompt in prompts
+        ]
+        tracks: Sequence[Sequence[BoolArray]] = [[mask] for mask in masks]
         if masks and len(media) > 1:
             tracks = self.reader.propagator.propagate(media, start, masks)
         joint = Track(len(media), media.size[1], media.size[0])
         for index, frame in enumerate(zip(*tracks, strict=True)):
             joint[index] = np.logical_or.reduce(frame)
-        boxes = tuple(one.given.box for one in prompts if one.given.box is not None)
+        boxes = tuple(prompt.given.box for prompt in prompts if prompt.given.box is not None)
         still = len(media) == 1 and len(boxes) == len(prompts)
         answer = Answer(masks=joint.rles, boxes=boxes if still else None, no_target=not prompts)
         return replace(recorded, answer=answer)
 
 
 def _key(start: int, prompts: Sequence[_Prompt]) -> object:
-    return start, tuple((one.given, one.fed) for one in prompts)
+    return start, tuple((prompt.given, prompt.fed) for prompt in prompts)
 
 
 def _mended(prompt: _Prompt, made_good: frozenset[str]) -> _Prompt:
@@ -238,10 +241,14 @@ def _truths(answer: Answer, start: int, named: int) -> list[_Truth]:
     if answer.masks is None or not answer.masks[start].area:
         return []
     if answer.instances is not None:
-        return [_Truth(*mask_with_box(one[start])) for one in answer.instances if one[start].area]
+        return [
+            _Truth(*mask_with_box(instance[start]))
+            for instance in answer.instances
+            if instance[start].area
+        ]
     if named <= 1:
         return [_Truth(*mask_with_box(answer.masks[start]))]
-    return [_Truth(*one) for one in components(answer.masks[start].to_array())]
+    return [_Truth(*component) for component in components(answer.masks[start].to_array())]
 
 
 def _match(
@@ -253,22 +260,22 @@ def _match(
         The object of each prompt by its place, the places of prompts without one, and the objects
         without a prompt.
     """
-    overlap = np.array([[_overlap(one, truth) for truth in truths] for one in given])
-    found: dict[int, int] = {}
+    overlap = np.array([[_overlap(thing, truth) for truth in truths] for thing in given])
+    matches: dict[int, int] = {}
     if overlap.size:
         rows, columns = linear_sum_assignment(-overlap)
         pairs = zip(rows.tolist(), columns.tolist(), strict=True)
-        found = {row: column for row, column in pairs if overlap[row, column] >= OVERLAP}
-    left = [place for place in range(len(given)) if place not in found]
-    missed = [truth for place, truth in enumerate(truths) if place not in found.values()]
-    return {row: truths[column] for row, column in found.items()}, left, missed
+        matches = {row: column for row, column in pairs if overlap[row, column] >= OVERLAP}
+    left = [place for place in range(len(given)) if place not in matches]
+    missed = [truth for place, truth in enumerate(truths) if place not in matches.values()]
+    return {row: truths[column] for row, column in matches.items()}, left, missed
 
 
 def _overlap(given: ParsedObject, truth: _Truth) -> float:
     """IoU of the boxes; of a prompt without one, the share of its points that lie on the object."""
     if given.box is not None:
         return float(box_iou([truth.box], [given.box])[0, 0])
-    on = [bool(truth.mask[int(one.y), int(one.x)]) for one in given.positive]
+    on = [bool(truth.mask[int(point.y), int(point.x)]) for point in given.positive]
     return sum(on) / len(on) if on else 0.0
 
 
@@ -281,7 +288,7 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
     task, reader = task_for(run, data_root), reader_of(run)
     units = list(samples_by_unit(task, run))
     masked = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
-    forms = {form for unit in units for one in unit for form in one.query.forms}
+    forms = {form for unit in units for sample in unit for form in sample.query.forms}
     if not forms <= set(masked):
         raise UsageError(
             f"a ladder of {task.name}", expected="a task of masks", found=", ".join(sorted(forms))
@@ -297,7 +304,8 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
     def scored(*made_good: str) -> list[UnitScore]:
         good = frozenset(made_good)
         return [
-            score_unit(task, unit, [climber.predict(one, good) for one in unit]) for unit in units
+            score_unit(task, unit, [climber.predict(sample, good) for sample in unit])
+            for unit in units
         ]
 
     walk = Walk(task, level, tuple(run.units()))
@@ -322,9 +330,14 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
 
 def _usual_prompt(run: Run, units: Sequence[Sequence[Sample]]) -> ParsedObject:
     """Return a prompt with the parts that the run's responses give their objects."""
-    parsed = [one for unit in units for each in unit for one in run.prediction(each.id).parsed]
-    objects = [one for several in parsed for one in several.objects]
+    parsed = [
+        response
+        for unit in units
+        for sample in unit
+        for response in run.prediction(sample.id).parsed
+    ]
+    objects = [thing for response in parsed for thing in response.objects]
     return ParsedObject(
-        box=next((one.box for one in objects if one.box), None),
-        positive=next((one.positive for one in objects if one.positive), ()),
+        box=next((thing.box for thing in objects if thing.box), None),
+        positive=next((thing.positive for thing in objects if thing.positive), ()),
     )

@@ -64,13 +64,13 @@ def samples_by_unit(task: Task, run: Run) -> Iterator[Sequence[Sample]]:
         yield from selected(task, run)
         return
     known = {name for unit in run.units() for name in unit.samples}
-    found = 0
+    n_found = 0
     for unit in units(sample for sample in samples_of(task) if sample.id in known):
-        found += len(unit)
+        n_found += len(unit)
         yield unit
-    if found != len(known):
+    if n_found != len(known):
         raise DataError(
             f"{task.name} by {task.protocol.name}",
             expected=f"the run's {len(known)} samples",
-            found=f"{found} of them",
+            found=f"{n_found} of them",
         )

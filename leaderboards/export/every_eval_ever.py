@@ -35,26 +35,26 @@ def every_eval_ever(
         note: Receives why a run has no instances: no responses, no data, or no score a sample.
     """
     for run in runs:
-        made = row(run)
-        model = model_id(made)
+        run_row = row(run)
+        model = model_id(run_row)
         moment = time_of(run)
-        name = f"{made.task}/{model}/{moment.timestamp():.0f}"
-        data: dict[str, object] = {"dataset_name": made.task, "source_type": "other"}
+        name = f"{run_row.task}/{model}/{moment.timestamp():.0f}"
+        data: dict[str, object] = {"dataset_name": run_row.task, "source_type": "other"}
         results = [
             {
-                "evaluation_name": f"{made.task} {made.split}, {metric}",
+                "evaluation_name": f"{run_row.task} {run_row.split}, {metric}",
                 "evaluation_result_id": f"{name}/{metric}",
                 "source_data": data,
                 "metric_config": {
-                    "metric_id": f"{made.task}.{metric}",
+                    "metric_id": f"{run_row.task}.{metric}",
                     "metric_name": metric,
-                    "evaluation_description": made.about.get(metric, ""),
-                    "lower_is_better": made.better[metric] == "lower",
-                    "additional_details": {"protocol": made.protocol},
+                    "evaluation_description": run_row.about.get(metric, ""),
+                    "lower_is_better": run_row.better[metric] == "lower",
+                    "additional_details": {"protocol": run_row.protocol},
                 },
-                "score_details": {"score": value, **_uncertainty(made, metric)},
+                "score_details": {"score": value, **_uncertainty(run_row, metric)},
             }
-            for metric, value in made.metrics.items()
+            for metric, value in run_row.metrics.items()
             if value is not None
         ]
         plain = {
@@ -70,26 +70,27 @@ def every_eval_ever(
             },
             "eval_library": {"name": "visual-reasoning-harness", "version": __version__},
             "model_info": {
-                "name": made.name,
+                "name": run_row.name,
                 "id": model,
                 "additional_details": {
                     "deployment_type": "unknown",
                     "model_availability": "unknown",
-                    "spec": made.model_spec,
+                    "spec": run_row.model_spec,
                 },
             },
             "evaluation_results": results,
         }
-        path = Path("data") / made.task / model / f"{UUID(made.config_hash, version=4)}.json"
+        path = Path("data") / run_row.task / model / f"{UUID(run_row.config_hash, version=4)}.json"
         try:
-            found = _scored(run, data_root)
+            scored = _scored(run, data_root)
         except HarnessError as error:
             note(f"{run.folder}: without instances: {error}")
         else:
             lines = [
-                _instance(one, score, made, evaluation=name, model=model) for one, score in found
+                _instance(instance, score, run_row, evaluation=name, model=model)
+                for instance, score in scored
             ]
-            text = "".join(f"{one}\n" for one in lines)
+            text = "".join(f"{line}\n" for line in lines)
             sidecar = path.with_name(f"{path.stem}_samples.jsonl")
             plain["detailed_evaluation_results"] = {
                 "format": "jsonl",
@@ -102,12 +103,12 @@ def every_eval_ever(
         yield path, json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _uncertainty(made: Row, metric: str) -> dict[str, object]:
-    pair = made.intervals.get(metric)
+def _uncertainty(run_row: Row, metric: str) -> dict[str, object]:
+    pair = run_row.intervals.get(metric)
     if pair is None:
         return {}
     interval = {"lower": pair[0], "upper": pair[1], "confidence_level": 0.95}
-    return {"uncertainty": {"confidence_interval": interval, "num_samples": made.n_total}}
+    return {"uncertainty": {"confidence_interval": interval, "num_samples": run_row.n_total}}
 
 
 def _scored(run: Run, data_root: Path | None) -> list[tuple[Instance, float]]:
@@ -117,32 +118,36 @@ def _scored(run: Run, data_root: Path | None) -> list[tuple[Instance, float]]:
         UsageError: the headline has none for a sample, such as one of all samples together; and as
             `instances` does.
     """
-    found = instances(run, data_root)
-    scored = [(one, one.score) for one in found if one.score is not None]
-    if len(scored) < len(found):
+    all_instances = instances(run, data_root)
+    scored = [
+        (instance, instance.score) for instance in all_instances if instance.score is not None
+    ]
+    if len(scored) < len(all_instances):
         raise UsageError(
             f"{run.results['headline']} of run {run.folder}",
             expected="a score a sample, which each instance has",
-            found=f"{len(scored)} scores of {len(found)} samples",
+            found=f"{len(scored)} scores of {len(all_instances)} samples",
         )
     return scored
 
 
-def _instance(one: Instance, score: float, made: Row, *, evaluation: str, model: str) -> str:
-    best = score >= 1 if made.better[made.headline] == "higher" else score <= 0
-    responses = list(one.prediction.responses)
+def _instance(
+    instance: Instance, score: float, run_row: Row, *, evaluation: str, model: str
+) -> str:
+    best = score >= 1 if run_row.better[run_row.headline] == "higher" else score <= 0
+    responses = list(instance.prediction.responses)
     plain = {
         "schema_version": EEE_VERSION,
         "evaluation_id": evaluation,
         "model_id": model,
-        "evaluation_name": f"{made.task} {made.split}, {made.headline}",
-        "evaluation_result_id": f"{evaluation}/{made.headline}",
-        "sample_id": one.sample.id,
+        "evaluation_name": f"{run_row.task} {run_row.split}, {run_row.headline}",
+        "evaluation_result_id": f"{evaluation}/{run_row.headline}",
+        "sample_id": instance.sample.id,
         "interaction_type": "single_turn",
         "input": {
-            "raw": one.question,
-            "reference": [one.ground_truth] if one.ground_truth else [],
-            "choices": list(one.sample.query.options) or None,
+            "raw": instance.question,
+            "reference": [instance.ground_truth] if instance.ground_truth else [],
+            "choices": list(instance.sample.query.options) or None,
         },
         "output": {"raw": responses},
         "answer_attribution": [
@@ -150,12 +155,12 @@ def _instance(one: Instance, score: float, made: Row, *, evaluation: str, model:
                 "turn_idx": 0,
                 "source": "output.raw",
                 "extracted_value": responses[-1] if responses else "",
-                "extraction_method": made.protocol,
+                "extraction_method": run_row.protocol,
                 "is_terminal": True,
             }
         ],
         "evaluation": {"score": score, "is_correct": best},
-        "error": one.error or None,
-        "metadata": {name: str(value) for name, value in one.sample.categories.items()},
+        "error": instance.error or None,
+        "metadata": {name: str(value) for name, value in instance.sample.categories.items()},
     }
     return json.dumps(plain, ensure_ascii=False, allow_nan=False)

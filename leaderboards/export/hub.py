@@ -37,17 +37,17 @@ def eval_results(
     """
     _one_model(runs)
     files: dict[str, list[dict[str, object]]] = {}
-    for run, made, (name, task_id) in _on_boards(runs, datasets):
-        if made.value is None:
+    for run, run_row, (name, task_id) in _on_boards(runs, datasets):
+        if run_row.value is None:
             continue
         entry = {
             "dataset": {"id": name, "task_id": task_id},
-            "value": round(made.value, 4),
+            "value": round(run_row.value, 4),
             "date": time_of(run).isoformat(timespec="seconds"),
             **({"source": {"url": source, "name": "harness runs"}} if source else {}),
-            "notes": _notes(made),
+            "notes": _notes(run_row),
         }
-        files.setdefault(f"{made.task}.yaml", []).append(entry)
+        files.setdefault(f"{run_row.task}.yaml", []).append(entry)
     return {name: json.dumps(entries, indent=2) + "\n" for name, entries in files.items()}
 
 
@@ -59,15 +59,15 @@ def benchmarks(runs: Sequence[Run], datasets: Mapping[str, str]) -> dict[Path, s
     are those of all tasks, one after the other.
     """
     files: dict[str, dict[str, dict[Any, Any]]] = {}
-    for _, made, (name, task_id) in _on_boards(runs, datasets):
-        card = find_card(made.task)
-        title = made.task if card is None else card.title
-        about = made.about.get(made.headline) or made.headline
+    for _, run_row, (name, task_id) in _on_boards(runs, datasets):
+        card = find_card(run_row.task)
+        title = run_row.task if card is None else card.title
+        about = run_row.about.get(run_row.headline) or run_row.headline
         known = files.setdefault(name, {"titles": {}, "descriptions": {}, "tasks": {}})
         known["titles"][title] = None
-        told = f"{title}, by {made.headline} ({about}), protocol {made.protocol}."
-        known["descriptions"][told] = None
-        known["tasks"][task_id, made.split] = {"id": task_id, "split": made.split}
+        description = f"{title}, by {run_row.headline} ({about}), protocol {run_row.protocol}."
+        known["descriptions"][description] = None
+        known["tasks"][task_id, run_row.split] = {"id": task_id, "split": run_row.split}
     return {
         Path(name, "eval.yaml"): json.dumps(
             {
@@ -90,22 +90,22 @@ def model_index(
     """Return every metric of some runs as the `model-index` of a model's card."""
     results = [
         {
-            "task": {"type": "image-text-to-text", "name": made.task},
+            "task": {"type": "image-text-to-text", "name": run_row.task},
             "dataset": {
-                "type": _dataset(made, datasets)[0],
-                "name": made.task,
-                "split": made.split,
+                "type": _dataset(run_row, datasets)[0],
+                "name": run_row.task,
+                "split": run_row.split,
             },
             "metrics": [
-                {"type": one, "value": round(value, 4), "name": f"{one} ({made.protocol})"}
-                for one, value in made.metrics.items()
+                {"type": metric, "value": round(value, 4), "name": f"{metric} ({run_row.protocol})"}
+                for metric, value in run_row.metrics.items()
                 if value is not None
             ],
             "source": {"url": PROJECT, "name": f"harness {__version__}"},
         }
-        for made in map(row, runs)
+        for run_row in map(row, runs)
     ]
-    return [{"name": name, "results": [one for one in results if one["metrics"]]}]
+    return [{"name": name, "results": [result for result in results if result["metrics"]]}]
 
 
 def model_card(runs: Sequence[Run], datasets: Mapping[str, str]) -> str:
@@ -123,10 +123,10 @@ def metadata(fields: Mapping[str, object]) -> str:
     return "\n".join(["---", *lines, "---", ""])
 
 
-def _notes(made: Row) -> str:
-    facts = [made.split, made.headline, made.protocol, made.subset or "all samples"]
-    failed = [f"{made.n_failed} of {made.n_total} failed"] if made.n_failed else []
-    return ", ".join([*facts, *failed, f"harness {__version__} @{(made.commit or '?')[:12]}"])
+def _notes(run_row: Row) -> str:
+    facts = [run_row.split, run_row.headline, run_row.protocol, run_row.subset or "all samples"]
+    failed = [f"{run_row.n_failed} of {run_row.n_total} failed"] if run_row.n_failed else []
+    return ", ".join([*facts, *failed, f"harness {__version__} @{(run_row.commit or '?')[:12]}"])
 
 
 def time_of(run: Run) -> datetime:
@@ -141,17 +141,21 @@ def _one_model(runs: Sequence[Run]) -> str:
     return names[0]
 
 
-def model_id(made: Row) -> str:
+def model_id(run_row: Row) -> str:
     """Return `ORG/NAME`, as the hub names a checkpoint; of other models `unknown/NAME`."""
     try:
-        found = parse(made.model_spec).arguments.get("checkpoint")
+        checkpoint = parse(run_row.model_spec).arguments.get("checkpoint")
     except HarnessError:
-        found = None
-    if isinstance(found, Spec) or str(found).count("/") != 1 or Path(str(found)).exists():
-        found = f"unknown/{made.name}"
+        checkpoint = None
+    if (
+        isinstance(checkpoint, Spec)
+        or str(checkpoint).count("/") != 1
+        or Path(str(checkpoint)).exists()
+    ):
+        checkpoint = f"unknown/{run_row.name}"
     return "/".join(
         "".join(c if c.isalnum() or c in "-_." else "-" for c in part).strip(".") or "-"
-        for part in str(found).split("/", 1)
+        for part in str(checkpoint).split("/", 1)
     )
 
 
@@ -161,13 +165,13 @@ def _on_boards(
     """Return the runs with their rows, and (repository, task id) of the hub's leaderboards.
 
     Raises:
-        UsageError: a task has no dataset, one that is no name, or the leaderboard of another task,
-            split or protocol.
+        UsageError: a task has no dataset, one that is not a name, or the leaderboard of another
+            task, split or protocol.
     """
-    found = [(run, made := row(run), _dataset(made, datasets)) for run in runs]
+    placed = [(run, run_row := row(run), _dataset(run_row, datasets)) for run in runs]
     owners: dict[tuple[str, str], tuple[str, ...]] = {}
-    for _, made, board in found:
-        ranked = (made.task, made.split, made.protocol, made.subset or "")
+    for _, run_row, board in placed:
+        ranked = (run_row.task, run_row.split, run_row.protocol, run_row.subset or "")
         if owners.setdefault(board, ranked) != ranked:
             raise UsageError(
                 f"leaderboard {':'.join(board)}",
@@ -175,17 +179,17 @@ def _on_boards(
                 found=f"{' '.join(owners[board])} and {' '.join(ranked)}",
                 fix="Give each its own TASK_ID, or export them one by one.",
             )
-    return found
+    return placed
 
 
-def _dataset(made: Row, datasets: Mapping[str, str]) -> tuple[str, str]:
+def _dataset(run_row: Row, datasets: Mapping[str, str]) -> tuple[str, str]:
     """Return repository and task id of a task's leaderboard; `default` where no id was given."""
-    text = datasets.get(made.task, "")
+    text = datasets.get(run_row.task, "")
     named = BOARD.fullmatch(text)
     if named is None:
         raise UsageError(
-            f"dataset of {made.task} on the hub",
-            expected=f"--dataset {made.task}=ORG/NAME or ORG/NAME:TASK_ID",
+            f"dataset of {run_row.task} on the hub",
+            expected=f"--dataset {run_row.task}=ORG/NAME or ORG/NAME:TASK_ID",
             found=text or "none",
         )
     return named[1], named[2] or "default"

@@ -49,16 +49,16 @@ def instances(run: Run, data_root: Path | None = None) -> list[Instance]:
     units = list(run.units())
     metrics = metrics_for(run, units, name=run.results["headline"], data_root=data_root)
     task = task_for(run, data_root)
-    found = [
+    all_instances = [
         Instance(sample, run.prediction(sample.id), unit_value(metrics, unit))
         for unit, samples in zip(units, samples_by_unit(task, run), strict=True)
         for sample in samples
     ]
-    if not any(one.prediction.responses for one in found):
+    if not any(instance.prediction.responses for instance in all_instances):
         raise UsageError(
             f"run {run.folder}",
             expected="a model that responds in words, which is all that such a log holds",
             found="no response",
             fix="`--to parquet` has its scores, `harness publish` its answers.",
         )
-    return found
+    return all_instances

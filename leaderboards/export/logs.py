@@ -27,67 +27,71 @@ def inspect_log(run: Run, data_root: Path | None = None) -> tuple[str, str]:
     Raises:
         UsageError, HarnessError: as `instances` does.
     """
-    made, found = row(run), instances(run, data_root)
-    model, moment = model_id(made), time_of(run).isoformat(timespec="seconds")
+    run_row, all_instances = row(run), instances(run, data_root)
+    model, moment = model_id(run_row), time_of(run).isoformat(timespec="seconds")
     metrics = {
         name: {"name": name, "value": value}
-        for name, value in made.metrics.items()
+        for name, value in run_row.metrics.items()
         if value is not None
     }
     log = {
         "version": 2,
         "status": "success",
         "eval": {
-            "run_id": made.config_hash,
+            "run_id": run_row.config_hash,
             "created": moment,
-            "task": made.task,
-            "task_id": made.config_hash,
-            "task_version": made.task_version,
+            "task": run_row.task,
+            "task_id": run_row.config_hash,
+            "task_version": run_row.task_version,
             "dataset": {
-                "name": f"{made.task} {made.split}",
-                "samples": len(found),
+                "name": f"{run_row.task} {run_row.split}",
+                "samples": len(all_instances),
             },
             "model": model,
             "config": {},
-            "metadata": {"model": made.model_spec, "subset": made.subset, "commit": made.commit},
+            "metadata": {
+                "model": run_row.model_spec,
+                "subset": run_row.subset,
+                "commit": run_row.commit,
+            },
         },
         "results": {
-            "total_samples": len(found),
-            "completed_samples": sum(not one.error for one in found),
+            "total_samples": len(all_instances),
+            "completed_samples": sum(not instance.error for instance in all_instances),
             "scores": [
                 {
-                    "name": made.protocol,
-                    "scorer": made.protocol,
+                    "name": run_row.protocol,
+                    "scorer": run_row.protocol,
                     "metrics": metrics,
                 }
             ],
         },
-        "samples": [_inspect_sample(one, made, model) for one in found],
+        "samples": [_inspect_sample(instance, run_row, model) for instance in all_instances],
     }
-    name = f"{moment.replace(':', '-')}_{made.task}_{made.config_hash}.json"
+    name = f"{moment.replace(':', '-')}_{run_row.task}_{run_row.config_hash}.json"
     return name, json.dumps(log, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _inspect_sample(one: Instance, made: Row, model: str) -> dict[str, object]:
-    responses = one.prediction.responses
+def _inspect_sample(instance: Instance, run_row: Row, model: str) -> dict[str, object]:
+    responses = instance.prediction.responses
     said = [{"role": "assistant", "content": text, "source": "generate"} for text in responses]
     sample: dict[str, object] = {
-        "id": one.sample.id,
+        "id": instance.sample.id,
         "epoch": 1,
-        "input": one.question,
-        "choices": list(one.sample.query.options) or None,
-        "target": one.ground_truth,
-        "messages": [{"role": "user", "content": one.question, "source": "input"}, *said],
+        "input": instance.question,
+        "choices": list(instance.sample.query.options) or None,
+        "target": instance.ground_truth,
+        "messages": [{"role": "user", "content": instance.question, "source": "input"}, *said],
         "output": {
             "model": model,
             "choices": [{"message": message, "stop_reason": "stop"} for message in said[-1:]],
         },
-        "metadata": {"group": one.sample.group, **one.sample.categories},
+        "metadata": {"group": instance.sample.group, **instance.sample.categories},
     }
-    if one.score is not None:
-        sample["scores"] = {made.protocol: {"value": one.score}}
-    if one.error:
-        sample["error"] = {"message": one.error, "traceback": "", "traceback_ansi": ""}
+    if instance.score is not None:
+        sample["scores"] = {run_row.protocol: {"value": instance.score}}
+    if instance.error:
+        sample["error"] = {"message": instance.error, "traceback": "", "traceback_ansi": ""}
     return sample
 
 
@@ -99,34 +103,34 @@ def vlmevalkit_tables(run: Run, data_root: Path | None = None) -> Iterator[tuple
     Raises:
         UsageError, HarnessError: as `instances` does.
     """
-    made = row(run)
+    run_row = row(run)
     rows: list[dict[str, object]] = []
     scores: list[float | None] = []
-    for one in instances(run, data_root):
-        responses = one.prediction.responses
-        options = one.sample.query.options
-        scores.append(one.score)
+    for instance in instances(run, data_root):
+        responses = instance.prediction.responses
+        options = instance.sample.query.options
+        scores.append(instance.score)
         rows.append(
             {
-                **one.sample.categories,
+                **instance.sample.categories,
                 "index": len(rows),
-                "id": one.sample.id,
-                "question": one.question,
+                "id": instance.sample.id,
+                "question": instance.question,
                 **{chr(65 + place): text for place, text in enumerate(options)},
-                "answer": one.ground_truth,
-                "prediction": responses[-1] if responses else f"{FAILED}: {one.error}",
+                "answer": instance.ground_truth,
+                "prediction": responses[-1] if responses else f"{FAILED}: {instance.error}",
                 RECORDS: json.dumps(responses) if len(responses) > 1 else "",
             }
         )
-    name = model_id(made).removeprefix("unknown/").replace("/", "-")
-    stem = f"{name}_{made.run}"  # a run's folder names its split, subset and protocol
+    name = model_id(run_row).removeprefix("unknown/").replace("/", "-")
+    stem = f"{name}_{run_row.run}"  # a run's folder names its split, subset and protocol
     yield Path(name) / f"{stem}.tsv", rows
-    scored = [{**one, "hit": score} for one, score in zip(rows, scores, strict=True)]
+    scored = [{**line, "hit": score} for line, score in zip(rows, scores, strict=True)]
     yield Path(name) / f"{stem}_result.tsv", scored
-    accuracies: dict[str, object] = {"split": made.split, "Overall": made.value}
-    uses = Counter([*accuracies, *chain.from_iterable(made.breakdowns.values())])
-    for breakdown, cells in made.breakdowns.items():
+    accuracies: dict[str, object] = {"split": run_row.split, "Overall": run_row.value}
+    uses = Counter([*accuracies, *chain.from_iterable(run_row.breakdowns.values())])
+    for breakdown, cells in run_row.breakdowns.items():
         for value, cell in cells.items():
             key = value if uses[value] == 1 else f"{breakdown}/{value}"
-            accuracies[key] = cell["metrics"].get(made.headline)
+            accuracies[key] = cell["metrics"].get(run_row.headline)
     yield Path(name) / f"{stem}_acc.csv", [accuracies]

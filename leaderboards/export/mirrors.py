@@ -17,7 +17,7 @@ def to_wandb(runs: Sequence[Run], folder: Path) -> None:
     wandb = _import("wandb")
     folder.mkdir(parents=True, exist_ok=True)
     for run in runs:
-        made = row(run)
+        run_row = row(run)
         settings = wandb.Settings(
             silent=True,
             console="off",
@@ -28,13 +28,13 @@ def to_wandb(runs: Sequence[Run], folder: Path) -> None:
         )
         there = wandb.init(
             project=PROJECT,
-            name=f"{made.name} {made.task} {made.split}",
-            config=plain(made),
+            name=f"{run_row.name} {run_row.task} {run_row.split}",
+            config=plain(run_row),
             dir=str(folder),
             mode="offline",
             settings=settings,
         )
-        there.summary.update({k: v for k, v in made.metrics.items() if v is not None})
+        there.summary.update({k: v for k, v in run_row.metrics.items() if v is not None})
         there.finish()
 
 
@@ -43,15 +43,15 @@ def to_mlflow(runs: Sequence[Run], uri: str) -> None:
     mlflow = _import("mlflow")
     try:
         client = mlflow.MlflowClient(tracking_uri=uri)
-        found = client.get_experiment_by_name(PROJECT)
-        experiment = found.experiment_id if found else client.create_experiment(PROJECT)
+        existing = client.get_experiment_by_name(PROJECT)
+        experiment = existing.experiment_id if existing else client.create_experiment(PROJECT)
         for run in runs:
-            made = row(run)
-            name = f"{made.name} {made.task} {made.split}"
+            run_row = row(run)
+            name = f"{run_row.name} {run_row.task} {run_row.split}"
             there = client.create_run(experiment, run_name=name).info.run_id
-            for key, value in plain(made).items():
+            for key, value in plain(run_row).items():
                 client.log_param(there, key, str(value)[:500])
-            for metric, value in made.metrics.items():
+            for metric, value in run_row.metrics.items():
                 if value is not None:
                     client.log_metric(there, _name(metric), value)
             client.set_terminated(there)

@@ -35,18 +35,18 @@ SCHEMA = pa.schema(
 the denominator of a ratio; a headline that is derived from others has weight 1."""
 
 
-def plain(made: Row) -> dict[str, Any]:
+def plain(run_row: Row) -> dict[str, Any]:
     """Return a row as plain data: what was run, the headline, its interval, the counts."""
-    low, high = made.interval or (None, None)
+    low, high = run_row.interval or (None, None)
     names = ("run", "model", "model_spec", "task", "task_version", "split", "protocol", "subset")
     rest = ("n_total", "n_failed", "seconds", "seed", "commit", "device", "data", "config_hash")
     return {
-        **{name: getattr(made, name) for name in names},
-        "headline": made.headline,
-        "value": made.value,
+        **{name: getattr(run_row, name) for name in names},
+        "headline": run_row.headline,
+        "value": run_row.value,
         "low": low,
         "high": high,
-        **{name: getattr(made, name) for name in rest},
+        **{name: getattr(run_row, name) for name in rest},
     }
 
 
@@ -54,12 +54,12 @@ def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return rows as plain data, with all metrics, intervals and failures."""
     return [
         {
-            **plain(one),
-            "metrics": dict(one.metrics),
-            "intervals": {name: pair and list(pair) for name, pair in one.intervals.items()},
-            "failures": dict(one.failures),
+            **plain(run_row),
+            "metrics": dict(run_row.metrics),
+            "intervals": {name: pair and list(pair) for name, pair in run_row.intervals.items()},
+            "failures": dict(run_row.failures),
         }
-        for one in rows
+        for run_row in rows
     ]
 
 
@@ -80,14 +80,14 @@ def write_samples(runs: Sequence[Run], path: Path, *, names: Mapping[Path, str] 
 
 
 def _lines(run: Run, name: str | None) -> Iterator[dict[str, object]]:
-    made = row(run)
-    same = {key: getattr(made, key) for key in ("run", "task", "split", "protocol")}
-    same["model"] = name or made.model
+    run_row = row(run)
+    same = {key: getattr(run_row, key) for key in ("run", "task", "split", "protocol")}
+    same["model"] = name or run_row.model
     units = list(run.units())
     derived: Sequence[Metric] = ()
-    if any(made.headline not in unit.scores for unit in units):
+    if any(run_row.headline not in unit.scores for unit in units):
         with suppress(HarnessError):  # neither the task's module nor its data is here
-            derived = metrics_for(run, units, name=made.headline)
+            derived = metrics_for(run, units, name=run_row.headline)
     for unit in units:
         line = {
             **same,
@@ -104,6 +104,6 @@ def _lines(run: Run, name: str | None) -> Iterator[dict[str, object]]:
                 part, whole = score.numerator, score.denominator
                 share = part / whole if whole else None
                 yield {**line, "metric": name, "score": share, "weight": whole}
-        if derived and made.headline not in unit.scores:
-            value = value_of(derived, [unit], made.headline)
-            yield {**line, "metric": made.headline, "score": value, "weight": 1.0}
+        if derived and run_row.headline not in unit.scores:
+            value = value_of(derived, [unit], run_row.headline)
+            yield {**line, "metric": run_row.headline, "score": value, "weight": 1.0}

@@ -92,18 +92,19 @@ class Database:
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         config.attributes["connection"] = connection
         script = ScriptDirectory.from_config(config)
-        known = {one.revision for one in script.walk_revisions()}
-        found = MigrationContext.configure(connection).get_current_revision()
+        known = {migration.revision for migration in script.walk_revisions()}
+        current = MigrationContext.configure(connection).get_current_revision()
         there = bool(sa.inspect(connection).get_table_names())
-        if found == script.get_current_head():
+        if current == script.get_current_head():
             return
-        if write and (found in known or not there):
+        if write and (current in known or not there):
             command.upgrade(config, "head")
             return
+        state = f"migration {current}" if current else "other tables" if there else "an empty one"
         raise StoreError(
             f"database {self._url.render_as_string()}",
             expected=f"an index of runs, migration {script.get_current_head()}",
-            found=f"migration {found}" if found else "other tables" if there else "an empty one",
+            found=state,
             fix="`harness runs index` makes a new one in an empty database, or another --db.",
         )
 
@@ -128,20 +129,20 @@ class Database:
 
     def _write(self, records: list[dict[str, Any]]) -> int:
         # In the order of their keys, so that two writers never wait for each other in a circle.
-        unique = sorted({one["run"]["key"]: one for one in records}.items())
+        unique = sorted({record["run"]["key"]: record for record in records}.items())
         with self._connection() as connection:
             insert = INSERTS[connection.dialect.name]
-            for key, one in unique:
-                there = (RUNS.c.host == one["run"]["host"]) & (
-                    RUNS.c.folder == one["run"]["folder"]
+            for key, record in unique:
+                there = (RUNS.c.host == record["run"]["host"]) & (
+                    RUNS.c.folder == record["run"]["folder"]
                 )
                 connection.execute(RUNS.delete().where(there & (RUNS.c.key != key)))
-                made = insert(RUNS).values(one["run"])
+                statement = insert(RUNS).values(record["run"])
                 connection.execute(
-                    made.on_conflict_do_update(index_elements=["key"], set_=one["run"])
+                    statement.on_conflict_do_update(index_elements=["key"], set_=record["run"])
                 )
                 connection.execute(NUMBERS.delete().where(NUMBERS.c.run == key))
-                connection.execute(NUMBERS.insert(), one["numbers"])
+                connection.execute(NUMBERS.insert(), record["numbers"])
         return len(unique)
 
     def query(
@@ -169,7 +170,8 @@ class Database:
             chosen = chosen.where(RUNS.c.task == task)
         if model is not None:
             is_part = [
-                one.contains(model, autoescape=True) for one in (RUNS.c.model, RUNS.c.model_spec)
+                column.contains(model, autoescape=True)
+                for column in (RUNS.c.model, RUNS.c.model_spec)
             ]
             chosen = chosen.where(sa.or_(*is_part))
         if commit is not None:
@@ -177,7 +179,7 @@ class Database:
         if since is not None:
             chosen = chosen.where(RUNS.c.finished_at >= since)
         with self._connection() as connection:
-            return [dict(one) for one in connection.execute(chosen).mappings()]
+            return [dict(record) for record in connection.execute(chosen).mappings()]
 
     def lost(self, *, delete: bool) -> list[str]:
         """Return the folders of this machine's runs that are no longer there; delete their rows."""
@@ -211,18 +213,18 @@ def record_of(run: Run) -> dict[str, Any]:
         StoreError: the run is not finished, or files of it were changed since.
     """
     run.check_files()
-    made = row(run)
+    run_row = row(run)
     path = run.folder / RESULTS
     key = hashlib.blake2b((run.folder / CHECKSUMS).read_bytes(), digest_size=16).hexdigest()
     copied = {
-        column.name: getattr(made, column.name)
+        column.name: getattr(run_row, column.name)
         for column in RUNS.columns
         if column.name not in ("key", "host", "folder", "finished_at")
     }
     numbers = [
         {"run": key, "metric": name, "value": value, "low": low, "high": high}
-        for name, value in made.metrics.items()
-        for low, high in [made.intervals.get(name) or (None, None)]
+        for name, value in run_row.metrics.items()
+        for low, high in [run_row.intervals.get(name) or (None, None)]
     ]
     return {
         "run": {

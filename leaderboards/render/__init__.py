@@ -50,11 +50,11 @@ def write_tables(
     """
     if not (formats := list(formats)):
         return ()
-    found = summary(board, style, data_root=data_root)
+    table = summary(board, style, data_root=data_root)
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for name in formats:
         file, render = FORMATS[name]
-        write_bytes(out / file, render(found).encode("utf-8", "replace"))
+        write_bytes(out / file, render(table).encode("utf-8", "replace"))
         paths.append(out / file)
     return tuple(paths)

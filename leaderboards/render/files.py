@@ -12,16 +12,17 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet takes for a formula."""
 
 
-def markdown(found: Summary) -> str:
+def markdown(summary: Summary) -> str:
     """The table with its footnotes below; columns name task and metric."""
-    head = ["Model", *(_heading(column) for column in found.columns)]
+    head = ["Model", *(_heading(column) for column in summary.columns)]
     rows = [
-        [escape(name), *(_cell(cell, found.spread) for cell in cells)] for name, cells in found.rows
+        [escape(name), *(_cell(cell, summary.spread) for cell in cells)]
+        for name, cells in summary.rows
     ]
     notes = [
-        (f"<sup>{mark}</sup> " if mark else "") + escape(text) for mark, text in found.footnotes
+        (f"<sup>{mark}</sup> " if mark else "") + escape(text) for mark, text in summary.footnotes
     ]
-    parts = [f"# {escape(found.title)}", "\n".join(grid(head, rows, left=1)), *notes]
+    parts = [f"# {escape(summary.title)}", "\n".join(grid(head, rows, left=1)), *notes]
     return "\n\n".join(parts) + "\n"
 
 
@@ -40,7 +41,7 @@ def _cell(cell: Cell, spread: str) -> str:
     return f"{text} [{cell.low}, {cell.high}]" if spread == "interval" and cell.low else text
 
 
-def table_csv(found: Summary) -> str:
+def table_csv(summary: Summary) -> str:
     """A row a model: each metric's number, and the ends of its interval; columns name the protocol.
 
     Empty cells are missing numbers. A name that a spreadsheet would take for a formula begins with
@@ -48,14 +49,14 @@ def table_csv(found: Summary) -> str:
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    ends = () if found.spread == "none" else ("low", "high")
+    ends = () if summary.spread == "none" else ("low", "high")
     head = ["model"]
-    for column in found.columns:
+    for column in summary.columns:
         unit = " (%)" if column.is_percent else ""
         name = f"{column.task} [{column.protocol}] {column.metric}{unit}"
         head += [name, *(f"{name} {end}" for end in ends)]
     writer.writerow(map(_plain, head))
-    for name, cells in found.rows:
+    for name, cells in summary.rows:
         row = [_plain(name)]
         for cell in cells:
             row += [cell.value, *((cell.low, cell.high) if ends else ())]

@@ -23,9 +23,9 @@ def to_json(board: Board) -> dict[str, object]:
         "title": board.title,
         "level": board.level,
         "tables": [_table(table) for table in board.tables],
-        "refused": [asdict(one) for one in board.refused],
+        "refused": [asdict(run) for run in board.refused],
         **({} if board.grid is None else {"grid": asdict(board.grid)}),
-        **({"left_off": [asdict(one) for one in board.left_off]} if board.left_off else {}),
+        **({"left_off": [asdict(run) for run in board.left_off]} if board.left_off else {}),
     }
 
 
@@ -47,7 +47,7 @@ def _entry(entry: Entry) -> dict[str, object]:
         "to_best": None if entry.to_best is None else entry.to_best.to_json(),
         **_row(entry.row),
         "answered": entry.row.answered_share,
-        "protocols": [asdict(one) for one in entry.protocols],
+        "protocols": [asdict(bracketed) for bracketed in entry.protocols],
     }
 
 

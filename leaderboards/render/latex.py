@@ -56,31 +56,31 @@ def escape(text: str) -> str:
     return "".join(ESCAPES.get(char, char) for char in line)
 
 
-def render(found: Summary) -> str:
+def render(summary: Summary) -> str:
     """The table as a float of its own, with its footnotes below.
 
     A number and its interval are two columns, so that numbers stand below each other.
     """
-    wide = 1 if found.spread == "none" else 2
+    wide = 1 if summary.spread == "none" else 2
     groups, rules, place = [], [], 2
-    for column, count in grouped(found.columns):
+    for column, count in grouped(summary.columns):
         end = place + wide * count - 1
         rules.append(rf"\cmidrule(lr){{{place}-{end}}}")
         text = rf"{escape(column.task)}\textsuperscript{{{column.mark}}}"
         groups.append(_across(wide * count, text))
         place = end + 1
-    metrics = [_across(wide, _metric(column)) for column in found.columns]
+    metrics = [_across(wide, _metric(column)) for column in summary.columns]
     body = [
-        " & ".join([escape(name), *(_cell(cell, found.spread) for cell in cells)]) + r" \\"
-        for name, cells in found.rows
+        " & ".join([escape(name), *(_cell(cell, summary.spread) for cell in cells)]) + r" \\"
+        for name, cells in summary.rows
     ]
     lines = [
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{escape(found.title)}.}}",
-        rf"\label{{tab:{label(found.title)}}}",
+        rf"\caption{{{escape(summary.title)}.}}",
+        rf"\label{{tab:{label(summary.title)}}}",
         r"\smallskip",
-        rf"\begin{{tabular}}{{l{('r' if wide == 1 else 'r@{}l') * len(found.columns)}}}",
+        rf"\begin{{tabular}}{{l{('r' if wide == 1 else 'r@{}l') * len(summary.columns)}}}",
         r"\toprule",
         " & ".join(["", *groups]) + r" \\",
         "".join(rules),
@@ -91,7 +91,7 @@ def render(found: Summary) -> str:
         r"\end{tabular}",
         r"\par\smallskip",
         r"\begin{minipage}{\linewidth}\footnotesize\raggedright",
-        *(_note(mark, text) for mark, text in found.footnotes),
+        *(_note(mark, text) for mark, text in summary.footnotes),
         r"\end{minipage}",
         r"\end{table}",
     ]

@@ -24,10 +24,10 @@ def with_relative_links(board: Board, out: Path) -> Board:
 
 
 def _link_entry(entry: Entry, out: Path) -> Entry:
-    made = entry.row.training
-    if made is None or made.place is None:
+    training = entry.row.training
+    if training is None or training.place is None:
         return entry
-    row = replace(entry.row, training=replace(made, link=link(made.place, out)))
+    row = replace(entry.row, training=replace(training, link=link(training.place, out)))
     return replace(entry, row=row)
 
 

@@ -35,7 +35,7 @@ def fill(name: str, *styles: str, **given: object) -> str:
 @cache
 def templates() -> Environment:
     """Return the templates of this package."""
-    made = Environment(
+    environment = Environment(
         loader=FunctionLoader(_file),
         autoescape=True,
         finalize=escape,
@@ -43,12 +43,12 @@ def templates() -> Environment:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    made.globals |= {"plan_of": plan_of, "plan_places": plan_places, "table_of": table_of}
+    environment.globals |= {"plan_of": plan_of, "plan_places": plan_places, "table_of": table_of}
     names = ("cut", "number", "signed_number", "span", "change")
-    made.filters |= {name: getattr(formatting, name) for name in names}
-    made.filters["data_uri"] = data_uri
-    made.tests["plain"] = lambda value: type(value) is str
-    return made
+    environment.filters |= {name: getattr(formatting, name) for name in names}
+    environment.filters["data_uri"] = data_uri
+    environment.tests["plain"] = lambda value: type(value) is str
+    return environment
 
 
 def escape(value: object) -> Markup:

@@ -81,7 +81,7 @@ def blocks(board: Board, *, whole: bool = True) -> Iterator[Block]:
         yield Paragraph(text=REFUSED, is_note=True)
         yield Cells(
             head=("Run", "Model", "Task", "Reason"),
-            rows=[(one.run, one.model, one.task, one.reason) for one in board.refused],
+            rows=[(run.run, run.model, run.task, run.reason) for run in board.refused],
             left=4,
         )
     if len(board.tables) > 1:
@@ -114,8 +114,8 @@ def _overview(board: Board) -> Iterator[Cells]:
             [
                 f"{HOLLOW} {name}",
                 *(
-                    _printed(found.get(name), table.headline)
-                    for found, table in zip(printed, board.tables, strict=True)
+                    _printed(rows_by_name.get(name), table.headline)
+                    for rows_by_name, table in zip(printed, board.tables, strict=True)
                 ),
             ]
             for name in names
@@ -134,23 +134,23 @@ def _headline(entry: Entry | None) -> Cell:
 
 
 def _printed(row: PublishedRow | None, metric: str) -> Cell:
-    values = {one.metric: one.value for one in row.results} if row else {}
+    values = {result.metric: result.value for result in row.results} if row else {}
     text = formatting.number(values.get(metric))
     return Printed(text) if metric in values else text
 
 
-def _grid(made: Grid) -> Iterator[Block]:
+def _grid(grid: Grid) -> Iterator[Block]:
     """A paper's table: the printed number → ours."""
-    yield Heading(text=made.heading)
-    if any(cell.printed for _, cells in made.rows for cell in cells):
+    yield Heading(text=grid.heading)
+    if any(cell.printed for _, cells in grid.rows for cell in cells):
         yield Paragraph(text="Before the arrow: as the paper prints it; after it: measured here.")
     rows = []
-    for name, cells in made.rows:
-        ours = [formatting.beside(one.value, one.printed, one.unit) for one in cells]
-        rows.append([name, *map(_beside, (one.printed for one in cells), ours)])
-    head = ["Row", *(cell.column for cell in made.rows[0][1])]
+    for name, cells in grid.rows:
+        ours = [formatting.beside(cell.value, cell.printed, cell.unit) for cell in cells]
+        rows.append([name, *map(_beside, (cell.printed for cell in cells), ours)])
+    head = ["Row", *(cell.column for cell in grid.rows[0][1])]
     yield Cells(head=head, rows=rows, left=1)
-    for name, cells in made.rows:
+    for name, cells in grid.rows:
         for cell in cells:
             if cell.reproduction is not None:
                 text = formatting.comparison_text(cell.reproduction)
@@ -210,11 +210,11 @@ def _ranked(table: Table, entry: Entry) -> list[Cell]:
 
 def _training(row: Row) -> tuple[Part, ...]:
     """The recorded training behind a row, in brackets behind its model's name."""
-    made = row.training
-    if made is None or made.folder is None:
+    training = row.training
+    if training is None or training.folder is None:
         return ()
-    name = formatting.training_name(made)
-    return " (training ", Link(name, made.link) if made.link else name, ")"
+    name = formatting.training_name(training)
+    return " (training ", Link(name, training.link) if training.link else name, ")"
 
 
 def _published(table: Table) -> Cells:
@@ -222,7 +222,7 @@ def _published(table: Table) -> Cells:
     for row in table.published:
         first = row.results[0]
         known = "" if row.is_comparable else "protocol not known to match"
-        remarks = (known, first.subset, first.note, *(one.defect for one in row.results))
+        remarks = (known, first.subset, first.note, *(result.defect for result in row.results))
         rows.append(
             [
                 HOLLOW,
@@ -230,7 +230,7 @@ def _published(table: Table) -> Cells:
                 *(_printed(row, name) for name in table.metrics),
                 f"{title_of(first.paper)}, Table {first.table}",
                 f"{first.protocol}, {first.protocol_is}" if first.protocol else "unknown",
-                ", ".join(one.printed for one in row.results),
+                ", ".join(result.printed for result in row.results),
                 "; ".join(dict.fromkeys(filter(None, remarks))),
             ]
         )
@@ -240,26 +240,28 @@ def _published(table: Table) -> Cells:
 
 def _protocols(table: Table) -> Iterator[Block]:
     """The rows' predictions by every protocol of the benchmark, where they were scored."""
-    names = dict.fromkeys(one.protocol for entry in table.entries for one in entry.protocols)
+    names = dict.fromkeys(
+        bracketed.protocol for entry in table.entries for bracketed in entry.protocols
+    )
     if not names:
         return
     rows = []
     for entry in table.entries:
-        found = {one.protocol: one for one in entry.protocols}
-        cells = (found.get(name) for name in names)
+        by_protocol = {bracketed.protocol: bracketed for bracketed in entry.protocols}
+        cells = (by_protocol.get(name) for name in names)
         texts = (
-            f"{one.headline} {formatting.number(one.value)}"
-            if one and one.headline
+            f"{bracketed.headline} {formatting.number(bracketed.value)}"
+            if bracketed and bracketed.headline
             else formatting.NOTHING
-            for one in cells
+            for bracketed in cells
         )
         rows.append([entry.row.name, *texts])
     head = [f"{name} (this table)" * (name == table.protocol) or name for name in names]
     yield Paragraph(text="The same predictions by every protocol:")
     yield Cells(head=["Model", *head], rows=rows, left=1)
-    for one in next(entry.protocols for entry in table.entries if entry.protocols):
-        papers = f" Papers: {'; '.join(one.papers)}." if one.papers else ""
-        yield Paragraph(text=f"{one.protocol}: {one.reason or one.about}{papers}")
+    for bracketed in next(entry.protocols for entry in table.entries if entry.protocols):
+        papers = f" Papers: {'; '.join(bracketed.papers)}." if bracketed.papers else ""
+        yield Paragraph(text=f"{bracketed.protocol}: {bracketed.reason or bracketed.about}{papers}")
 
 
 def _records(table: Table) -> Cells:
@@ -280,10 +282,10 @@ def _records(table: Table) -> Cells:
 
 
 def _breakdown(table: Table, category: str) -> Cells:
-    found = [entry.row.breakdowns.get(category, {}) for entry in table.entries]
+    breakdowns = [entry.row.breakdowns.get(category, {}) for entry in table.entries]
     rows = []
-    for value in dict.fromkeys(value for cells in found for value in cells):
-        cells = [one.get(value) for one in found]
+    for value in dict.fromkeys(value for cells in breakdowns for value in cells):
+        cells = [breakdown.get(value) for breakdown in breakdowns]
         count = next(cell["n"] for cell in cells if cell)
         numbers = (
             formatting.number(cell["metrics"].get(table.headline) if cell else None)

@@ -23,7 +23,7 @@ PERCENT, FRACTION = 1, 3  # digits behind the point, unless they are chosen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How the numbers of a summary are written."""
+    """Format of the numbers in a summary."""
 
     metrics: str = HEADLINE
     """`headline`, `all`, or names with commas."""
@@ -116,7 +116,10 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
         spread=style.spread,
         columns=tuple(columns),
         rows=tuple(
-            (formatting.marked_names(every), tuple(found.get(name, Cell()) for found in cells))
+            (
+                formatting.marked_names(every),
+                tuple(column_cells.get(name, Cell()) for column_cells in cells),
+            )
             for name, every in rows.items()
         ),
         footnotes=tuple(_footnotes(board, marks, cells, style)),
@@ -129,8 +132,8 @@ def _names(table: Table, asked: str) -> Sequence[str]:
         return [table.headline]
     wanted = None if asked == ALL else [name.strip() for name in asked.split(",")]
     rows = [entry.row.metrics for entry in table.entries]
-    some = [name for name in table.metrics if any(row.get(name) is not None for row in rows)]
-    return some if wanted is None else [name for name in wanted if name in some]
+    available = [name for name in table.metrics if any(row.get(name) is not None for row in rows)]
+    return available if wanted is None else [name for name in wanted if name in available]
 
 
 def _letter(place: int) -> str:
@@ -182,20 +185,20 @@ def shown_best(table: Table, metric: str, data_root: Path | None = None) -> Entr
     """
     better = table.entries[0].row.better[metric]
     sign = 1 if better == "higher" else -1
-    known = [one for one in table.entries if one.row.metrics.get(metric) is not None]
+    known = [entry for entry in table.entries if entry.row.metrics.get(metric) is not None]
     if len(known) < 2:
         return None
-    first, *others = sorted(known, key=lambda one: -sign * (one.row.metrics[metric] or 0.0))
+    first, *others = sorted(known, key=lambda entry: -sign * (entry.row.metrics[metric] or 0.0))
     if metric == table.headline:
-        return first if all(one.rank != 1 for one in others) else None
+        return first if all(entry.rank != 1 for entry in others) else None
     try:
-        runs = {one.folder: Run.open(one.folder) for one in known}
+        runs = {entry.folder: Run.open(entry.folder) for entry in known}
         units = {folder: tuple(run.units()) for folder, run in runs.items()}
         metrics = metrics_for(
             runs[first.folder], units[first.folder], name=metric, data_root=data_root
         )
         against = partial(compare, metrics, units[first.folder], name=metric)
-        worse = all(against(units[one.folder]).is_worse for one in others)
+        worse = all(against(units[entry.folder]).is_worse for entry in others)
     except HarnessError:  # the metric cannot be computed again, or rows cannot be paired
         return None
     return first if worse else None
@@ -205,7 +208,7 @@ def _footnotes(
     board: Board, marks: Mapping[str, Table], cells: Sequence[Mapping[str, Cell]], style: Style
 ) -> Iterable[tuple[str, str]]:
     yield from ((mark, formatting.sentence(table.facts)) for mark, table in marks.items())
-    every = [cell for found in cells for cell in found.values()]
+    every = [cell for column_cells in cells for cell in column_cells.values()]
     level = f"{board.level * 100:g} %"
     if style.spread == "pm" and any(cell.plus_minus for cell in every):
         yield "", f"±: the larger distance to an end of the {level} interval."

@@ -49,22 +49,24 @@ def _summary(data: Mapping[str, Any]) -> str:
 
 
 def _caption(index: int, data: Mapping[str, Any]) -> str:
-    entry: Mapping[str, Any] = next((one for one in data["frames"] if one["frame"] == index), {})
-    told = [f"frame {index}"]
+    entry: Mapping[str, Any] = next(
+        (frame for frame in data["frames"] if frame["frame"] == index), {}
+    )
+    parts = [f"frame {index}"]
     if "time" in entry and data["video"]["type"] == "video":
-        told.append(f"{entry['time']} s")
+        parts.append(f"{entry['time']} s")
     if "description" in entry:
-        told.append(str(entry["description"]))
-    return " · ".join(told)
+        parts.append(str(entry["description"]))
+    return " · ".join(parts)
 
 
-def _instance(one: Mapping[str, Any]) -> tuple[str, ...]:
-    seen = next((frame for frame in one["frames"] if frame["box"]), one["frames"][0])
+def _instance(instance: Mapping[str, Any]) -> tuple[str, ...]:
+    seen = next((frame for frame in instance["frames"] if frame["box"]), instance["frames"][0])
     depth = seen.get("depth")
     return (
-        str(one["id"]),
-        str(one["name"]),
-        str(one["mask"] or "none"),
+        str(instance["id"]),
+        str(instance["name"]),
+        str(instance["mask"] or "none"),
         str(seen["box"] or "not seen"),
         str(seen.get("centroid") or ""),
         str(seen.get("area", "")),

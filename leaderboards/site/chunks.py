@@ -25,5 +25,5 @@ def packed(key: str, value: object) -> bytes:
 
 def _json(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Half of a surrogate pair, which a response may hold, is no text in any encoding.
+    # A response may hold half of a surrogate pair, which no encoding can represent.
     return text.encode("utf-8", "replace")

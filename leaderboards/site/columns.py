@@ -40,7 +40,7 @@ class Columns:
     def to_json(self) -> dict[str, object]:
         """The value of `samples.js`."""
         alone = len(self.units) == len(self.unit)
-        names = dict.fromkeys(name for one in self.categories for name in one)
+        names = dict.fromkeys(name for categories in self.categories for name in categories)
         return {
             "id": self.id,
             "question": self.question,
@@ -54,12 +54,12 @@ class Columns:
         }
 
     def _category(self, name: str) -> dict[str, object]:
-        values = list(dict.fromkeys(one.get(name, "") for one in self.categories))
+        values = list(dict.fromkeys(categories.get(name, "") for categories in self.categories))
         values.sort(key=lambda text: (not text.isdecimal(), int(text) if text.isdecimal() else 0))
         places = {value: place for place, value in enumerate(values)}
         return {
             "values": values,
-            "at": [places[one.get(name, "")] for one in self.categories],
+            "at": [places[categories.get(name, "")] for categories in self.categories],
         }
 
     def add_run(
@@ -109,7 +109,7 @@ def read_samples(
 
     `ids` are official, in the task's order, with the unit that each was scored in, if any.
     """
-    made = Columns()
+    columns = Columns()
     left = dict(ids)
     units: dict[str, int] = {}
     chunk: list[Mapping[str, Any]] = []
@@ -117,23 +117,23 @@ def read_samples(
 
     def add(sample: Sample | None, name: str, unit: UnitScore | None) -> None:
         shown = sample.unit if sample else unit.unit if unit else name
-        made.id.append(name)
-        made.question.append(sample.query.text if sample else "")
-        made.group.append(sample.group if sample else unit.group if unit else name)
+        columns.id.append(name)
+        columns.question.append(sample.query.text if sample else "")
+        columns.group.append(sample.group if sample else unit.group if unit else name)
         if shown not in units:
             units[shown] = len(units)
-            made.units.append(shown)
-        made.unit.append(units[shown])
+            columns.units.append(shown)
+        columns.unit.append(units[shown])
         categories = sample.categories if sample else unit.categories if unit else {}
-        made.categories.append({str(key): str(value) for key, value in categories.items()})
-        made.media.append(_add_media(made, sample, known, sinks))
+        columns.categories.append({str(key): str(value) for key, value in categories.items()})
+        columns.media.append(_add_media(columns, sample, known, sinks))
         chunk.append(details.target(sample) if sample else {"text": ""})
         if len(chunk) == CHUNK:
             flush()
 
     def flush() -> None:
         if chunk:
-            sinks.targets((len(made.id) - 1) // CHUNK, chunk)
+            sinks.targets((len(columns.id) - 1) // CHUNK, chunk)
             chunk.clear()
 
     try:
@@ -143,14 +143,14 @@ def read_samples(
                 if not left:
                     break
     except HarnessError as error:
-        made.note = f"The benchmark cannot be read here: no images and no ground truth. {error}"
+        columns.note = f"The benchmark cannot be read here: no images and no ground truth. {error}"
     else:
         if left:
-            made.note = f"{len(left)} samples are not in the benchmark as it is here."
+            columns.note = f"{len(left)} samples are not in the benchmark as it is here."
     for name, unit in left.items():
         add(None, name, unit)
     flush()
-    return made
+    return columns
 
 
 def _samples(run: Run, data_root: Path | None) -> Iterator[Sample]:
@@ -160,7 +160,7 @@ def _samples(run: Run, data_root: Path | None) -> Iterator[Sample]:
 
 
 def _add_media(
-    made: Columns, sample: Sample | None, known: dict[str, int], sinks: Sinks
+    columns: Columns, sample: Sample | None, known: dict[str, int], sinks: Sinks
 ) -> list[int]:
     """Add a sample's media, each once a table, and its thumbnail; return their places."""
     places: list[int] = []
@@ -169,14 +169,14 @@ def _add_media(
         try:
             with plugin_errors("an image"):
                 if media.id not in known:
-                    made.mediums.append(sinks.medium(media))
-                    known[media.id] = len(made.mediums) - 1
+                    columns.mediums.append(sinks.medium(media))
+                    known[media.id] = len(columns.mediums) - 1
                 small = small or media
                 places.append(known[media.id])
         except HarnessError as error:
-            made.note = made.note or f"An image cannot be read. {error}"
-            places.append(len(made.mediums))
-            made.mediums.append(
+            columns.note = columns.note or f"An image cannot be read. {error}"
+            places.append(len(columns.mediums))
+            columns.mediums.append(
                 {"file": None, "width": media.size[0], "height": media.size[1], "frames": 1}
             )
     sinks.thumbnail(small)

@@ -21,15 +21,15 @@ ANSWERED, MISSING = ".", "-"
 def target(sample: Sample) -> dict[str, Any]:
     """Return a sample's question and ground truth."""
     query = sample.query
-    made: dict[str, Any] = {"text": query.text}
+    plain: dict[str, Any] = {"text": query.text}
     if query.options:
-        made["options"] = list(query.options)
+        plain["options"] = list(query.options)
     if query.objects:
-        made["objects"] = list(query.objects)
+        plain["objects"] = list(query.objects)
     if sample.target is not None:
-        made["answer"] = _hard(answer_to_json(as_requested(query, sample.target.answer)))
-        made["words"] = describe_answer(sample.target.answer)
-    return made
+        plain["answer"] = _hard(answer_to_json(as_requested(query, sample.target.answer)))
+        plain["words"] = describe_answer(sample.target.answer)
+    return plain
 
 
 def predictions_of(journal: Journal, samples: Iterable[str]) -> Iterator[dict[str, Any] | None]:
@@ -53,16 +53,16 @@ def chunk(
 
 
 def _shortened(plain: Mapping[str, Any], question: str, texts: dict[str, int]) -> dict[str, Any]:
-    made = {key: value for key, value in plain.items() if key != "query_id"}
-    if "answer" in made:
-        made["answer"] = _hard(made["answer"])
-    if "calls" in made:
-        made["calls"] = [_call(one, question, texts) for one in made["calls"]]
-        if len(made["calls"]) > 1:
+    shortened = {key: value for key, value in plain.items() if key != "query_id"}
+    if "answer" in shortened:
+        shortened["answer"] = _hard(shortened["answer"])
+    if "calls" in shortened:
+        shortened["calls"] = [_call(call, question, texts) for call in shortened["calls"]]
+        if len(shortened["calls"]) > 1:
             _, spans = spans_of(prediction_from_json(plain))
             if spans:
-                made["spans"] = spans
-    return made
+                shortened["spans"] = spans
+    return shortened
 
 
 def failure_letter(plain: Mapping[str, Any] | None, failed: int | None, samples: int) -> str:
@@ -87,19 +87,19 @@ def _call(call: Mapping[str, Any], question: str, texts: dict[str, int]) -> dict
     request = call["request"]
     if not isinstance(request, dict):
         return dict(call)
-    made = dict(request)
+    shortened = dict(request)
     for name in ("text", "system"):
         if (text := request.get(name)) is not None:
             if question and QUESTION not in text:
                 text = text.replace(question, QUESTION)
-            made[name] = texts.setdefault(text, len(texts))
-    return {**call, "request": made}
+            shortened[name] = texts.setdefault(text, len(texts))
+    return {**call, "request": shortened}
 
 
 def _hard(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer with masks in place of confidences, which a picture of it cannot show."""
-    made = {key: value for key, value in answer.items() if key != "soft_masks"}
-    if answer.get("soft_masks") is not None and "masks" not in made:
-        soft = [SoftMask.from_json(one).to_array() for one in answer["soft_masks"]]
-        made["masks"] = [Rle.from_array(one >= np.float32(0.5)).to_json() for one in soft]
-    return made
+    hard = {key: value for key, value in answer.items() if key != "soft_masks"}
+    if answer.get("soft_masks") is not None and "masks" not in hard:
+        soft = [SoftMask.from_json(mask).to_array() for mask in answer["soft_masks"]]
+        hard["masks"] = [Rle.from_array(mask >= np.float32(0.5)).to_json() for mask in soft]
+    return hard

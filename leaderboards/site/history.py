@@ -72,12 +72,12 @@ def _series(table: Table, places: Sequence[int]) -> dict[str, Any]:
             {
                 "at": at,
                 "since": since,
-                "difference": found.difference,
-                "interval": found.interval,
-                "p_value": found.p_value,
-                "worse": found.is_worse,
+                "difference": comparison.difference,
+                "interval": comparison.interval,
+                "p_value": comparison.p_value,
+                "worse": comparison.is_worse,
             }
-            for since, at, found in steps(len(entries), compare)
+            for since, at, comparison in steps(len(entries), compare)
         ],
     }
 

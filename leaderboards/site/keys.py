@@ -30,11 +30,11 @@ def key(table: Table | Row) -> str:
 def keys(tables: Sequence[Table | Row]) -> list[str]:
     """Return the names of tables in links, with a number after a name that others have too."""
     counts: Counter[str] = Counter()
-    found = []
+    names = []
     for name in map(key, tables):
         counts[name] += 1
-        found.append(name if counts[name] == 1 else f"{name}.{counts[name]}")
-    return found
+        names.append(name if counts[name] == 1 else f"{name}.{counts[name]}")
+    return names
 
 
 def _words(parts: Iterable[str | None]) -> list[str]:

@@ -72,8 +72,8 @@ class LiveSite:
     def refresh(self) -> list[str]:
         """Look at the folders again; return the keys of changed chunks, `*` if all may be."""
         with self._lock:
-            finished = frozenset(path for one in self.folders for path in _runs_below(one))
-            unfinished = {path for one in self.folders for path in unfinished_below(one)}
+            finished = frozenset(path for folder in self.folders for path in _runs_below(folder))
+            unfinished = {path for folder in self.folders for path in unfinished_below(folder)}
             changed: list[str] = []
             if finished != self._finished:
                 self._finished, changed = finished, ["*"]
@@ -111,7 +111,7 @@ class LiveSite:
             return self._running[path].refresh()
         except HarnessError as error:  # its benchmark is not here, or it is another version's
             self._unreadable[path] = error
-        except Exception as error:  # noqa: BLE001 - an odd record is no fault of the other runs
+        except Exception as error:  # noqa: BLE001 - an odd record must not stop the other runs
             self._unreadable[path] = odd_record(path, error)
         self._running.pop(path, None)
         return False
@@ -135,22 +135,22 @@ class LiveSite:
         return replace(self._done, tables=tuple(tables), refused=(*self._done.refused, *unreadable))
 
     def _keys_of(self, grown: Iterable[Path]) -> list[str]:
-        found: list[str] = []
+        changed: list[str] = []
         for place, table in enumerate(self.board.tables):
             for number, entry in enumerate(table.entries):
                 if entry.folder in grown:
                     self._tables.pop(place, None)
-                    found += [f"t{place}/samples", f"t{place}/r{number}-*"]
-        return found
+                    changed += [f"t{place}/samples", f"t{place}/r{number}-*"]
+        return changed
 
     def progress(self) -> str:
         """Describe the unfinished runs in a line."""
         with self._lock:
             runs = self._running.values()
             return ", ".join(
-                f"{one.run.manifest['model']['name']} on {one.task.name} "
-                f"{one.answered:,} of {one.total:,}"
-                for one in runs
+                f"{running.run.manifest['model']['name']} on {running.task.name} "
+                f"{running.answered:,} of {running.total:,}"
+                for running in runs
             )
 
     def start(self) -> str:
@@ -173,21 +173,21 @@ class LiveSite:
     def _content(self, name: str) -> bytes | None:
         if name in STATIC:
             return static(name)
-        made: dict[str, Callable[[], bytes]] = {
+        pages: dict[str, Callable[[], bytes]] = {
             "index.html": lambda: start_page(self.board),
             "board.json": lambda: board_json.render(self.board).encode("utf-8", "replace"),
             "board.md": lambda: markdown.render(self.board).encode("utf-8", "replace"),
             "data/index.js": self._index,
             f"data/{KEY}.js": lambda: chunks.plain(KEY, self._trainings),
         }
-        if name in made:
-            return made[name]()
-        if found := DATA.match(name):
-            return self._chunk(name[len("data/") : -len(".js")], *found.groups())
-        if (found := MEDIUM.match(name)) and found[1] in self._media:
-            return encode(self._media[found[1]])
-        if found := SHEET.match(name):
-            return self._sheet(int(found[1]), int(found[2]))
+        if name in pages:
+            return pages[name]()
+        if match := DATA.match(name):
+            return self._chunk(name[len("data/") : -len(".js")], *match.groups())
+        if (match := MEDIUM.match(name)) and match[1] in self._media:
+            return encode(self._media[match[1]])
+        if match := SHEET.match(name):
+            return self._sheet(int(match[1]), int(match[2]))
         return None
 
     def _index(self) -> bytes:
@@ -195,11 +195,11 @@ class LiveSite:
         tables = []
         for place, table in enumerate(self.board.tables):
             for number, entry in enumerate(table.entries):
-                if (one := self._running.get(entry.folder)) is not None:
+                if (running := self._running.get(entry.folder)) is not None:
                     plain: Any = board
                     plain["tables"][place]["rows"][number] |= {
                         "kind": "running",
-                        "progress": {"answered": one.answered, "total": one.total},
+                        "progress": {"answered": running.answered, "total": running.total},
                     }
             columns = self._tables.get(place)
             tables.append(
@@ -232,18 +232,18 @@ class LiveSite:
         if run is not None and number is None:
             entry = table.entries[int(run)] if int(run) < len(table.entries) else None
             return None if entry is None else chunks.plain(name, run_page(entry))
-        made = self._table(int(place))
+        data = self._table(int(place))
         if target is not None:
-            found = made.targets.get(int(target))
-            return None if found is None else chunks.packed(name, found)
+            content = data.targets.get(int(target))
+            return None if content is None else chunks.packed(name, content)
         if run is None or number is None:
-            return chunks.plain(name, made.columns.to_json())
+            return chunks.plain(name, data.columns.to_json())
         if int(run) >= len(table.entries):
             return None
         part = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
         journal = self._run(table.entries[int(run)]).journal
-        plain = details.predictions_of(journal, made.columns.id[part])
-        return chunks.packed(name, details.chunk(plain, made.columns.question[part]))
+        plain = details.predictions_of(journal, data.columns.id[part])
+        return chunks.packed(name, details.chunk(plain, data.columns.question[part]))
 
     def _compared(self, place: int) -> dict[str, dict[str, Any]]:
         """Return the comparisons of a table's finished runs, which stand before the others."""
@@ -262,7 +262,7 @@ class LiveSite:
         return self._tables[place]
 
     def _read(self, table: Table) -> _TableData:
-        made = _TableData(Columns(), {}, [])
+        data = _TableData(Columns(), {}, [])
 
         def keep(media: Media) -> Mapping[str, object]:
             self._media[media.id] = media
@@ -270,21 +270,21 @@ class LiveSite:
 
         sinks = Sinks(
             medium=keep,
-            thumbnail=made.thumbnails.append,
-            targets=lambda number, members: made.targets.update({number: list(members)}),
+            thumbnail=data.thumbnails.append,
+            targets=lambda number, members: data.targets.update({number: list(members)}),
         )
-        running = [one for entry in table.entries if (one := self._running.get(entry.folder))]
+        running = [run for entry in table.entries if (run := self._running.get(entry.folder))]
         finished = [entry for entry in table.entries if entry.folder not in self._running]
         ids: Mapping[str, UnitScore | None]
         if finished:
             ids = sample_ids(replace(table, entries=tuple(finished)))
         else:
             ids = {sample.id: None for unit in running[0].units() for sample in unit}
-        made.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
+        data.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
         for number, entry in enumerate(table.entries):
-            plain = details.predictions_of(self._run(entry).journal, made.columns.id)
-            made.columns.add_run(f"r{number}", entry, plain)
-        return made
+            plain = details.predictions_of(self._run(entry).journal, data.columns.id)
+            data.columns.add_run(f"r{number}", entry, plain)
+        return data
 
     def _sheet(self, place: int, number: int) -> bytes | None:
         if place >= len(self.board.tables):
@@ -292,8 +292,8 @@ class LiveSite:
         media = self._table(place).thumbnails[number * THUMBS : (number + 1) * THUMBS]
         kept: list[bytes] = []
         sheet = Thumbnails(lambda _, content: kept.append(content))
-        for one in media:
-            sheet.add(one)
+        for medium in media:
+            sheet.add(medium)
         sheet.close()
         return kept[0] if kept else None
 
@@ -301,19 +301,19 @@ class LiveSite:
 def _runs_below(folder: Path) -> list[tuple[Path, int]]:
     """Finished runs, and when; a folder that a run is about to write its first file to has none."""
     try:
-        found = (path / RESULTS for path in runs_below(folder))
-        return [(path.parent, path.stat().st_mtime_ns) for path in found if path.is_file()]
+        results = (path / RESULTS for path in runs_below(folder))
+        return [(path.parent, path.stat().st_mtime_ns) for path in results if path.is_file()]
     except (StoreError, OSError):
         return []
 
 
 def _logged_below(folders: Iterable[Path]) -> frozenset[tuple[Path, int]]:
     """Return the curves of trainings below folders with their sizes."""
-    found = set()
+    curves = set()
     for path in (path for folder in folders for path in folder.rglob(CURVE)):
         with suppress(OSError):
-            found.add((path, path.stat().st_size))
-    return frozenset(found)
+            curves.add((path, path.stat().st_size))
+    return frozenset(curves)
 
 
 def _history(table: Table) -> list[dict[str, Any]]:
@@ -325,6 +325,6 @@ def _history(table: Table) -> list[dict[str, Any]]:
 
 
 def _free_name(entry: Entry, table: Table) -> str:
-    taken = {one.row.name for one in table.entries}
+    taken = {listed.row.name for listed in table.entries}
     names = (f"{entry.row.name}{end}" for end in ("", " (running)", f" ({entry.folder.name})"))
     return next((name for name in names if name not in taken), str(entry.folder))

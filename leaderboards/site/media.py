@@ -30,7 +30,7 @@ def describe(media: Media) -> dict[str, object]:
     """Return size, frames and times of a medium, and the layout of its file."""
     shown = uniform(range(len(media)), FRAMES)
     width, height = _fitted(media.size, CELL if len(media) > 1 else SIDE)
-    made: dict[str, object] = {
+    layout: dict[str, object] = {
         "file": f"{media.id}.webp",
         "width": media.size[0],
         "height": media.size[1],
@@ -39,8 +39,8 @@ def describe(media: Media) -> dict[str, object]:
     }
     if len(media) > 1:
         times = [round(media.times()[index], 3) for index in shown]
-        made |= {"shown": list(shown), "times": times, "columns": min(COLUMNS, len(shown))}
-    return made
+        layout |= {"shown": list(shown), "times": times, "columns": min(COLUMNS, len(shown))}
+    return layout
 
 
 def encode(media: Media) -> bytes:

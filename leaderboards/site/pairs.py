@@ -20,10 +20,10 @@ def pairs(table: Table) -> dict[str, dict[str, Any]]:
     rows = range(compared_rows(table))
     units = [tuple(Run(table.entries[place].folder).units()) for place in rows]
     compare = comparer(table.scoring, units, name=table.headline, notes=[])
-    made = ((a, b, compare(a, b)) for b in rows for a in range(b))
+    comparisons = ((a, b, compare(a, b)) for b in rows for a in range(b))
     return {
         name: shown
-        for a, b, comparison in made
+        for a, b, comparison in comparisons
         if comparison is not None
         for name, shown in _both(a, b, comparison)
     }

@@ -57,7 +57,9 @@ class Running:
             return False
         for unit in self.units():
             places = self.run.journal.places
-            if unit[0].unit not in self.scores and all(one.query.id in places for one in unit):
+            if unit[0].unit not in self.scores and all(
+                sample.query.id in places for sample in unit
+            ):
                 self._score(unit)
         self.entry = self._entry()
         return True
@@ -68,14 +70,14 @@ class Running:
 
     def _score(self, unit: Sequence[Sample]) -> None:
         """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
-        found = [self.run.prediction(sample.id) for sample in unit]
-        failures, usage = counts(self.task, unit, found)
+        predictions = [self.run.prediction(sample.id) for sample in unit]
+        failures, usage = counts(self.task, unit, predictions)
         self.failures.update(failures)
         self.usage.update(usage)
         try:
-            made = score_unit(self.task, unit, found)
+            unit_score = score_unit(self.task, unit, predictions)
         except HarnessError:
-            made = UnitScore(
+            unit_score = UnitScore(
                 unit=unit[0].unit,
                 group=unit[0].group,
                 samples=tuple(sample.id for sample in unit),
@@ -83,7 +85,7 @@ class Running:
                 failed=failures.total(),
                 scores={},
             )
-        self.scores[made.unit] = made
+        self.scores[unit_score.unit] = unit_score
 
     def _entry(self) -> Entry | None:
         scores = list(self.scores.values())
@@ -94,9 +96,9 @@ class Running:
         run.__dict__["results"] = summarise(
             self.task, run.manifest, scores, self.failures, self.usage, nothing, None
         )
-        made = row(run)
+        run_row = row(run)
         return Entry(
-            row=made,
+            row=run_row,
             rank=None,
             basis=None,
             to_best=None,

@@ -24,24 +24,24 @@ def run_page(entry: Entry) -> dict[str, Any]:
     """Return the value of `<r>.js`."""
     run = Run(entry.folder)
     manifest = {key: value for key, value in run.manifest.items() if key not in HIDDEN}
-    made: dict[str, Any] = {"manifest": manifest, "timing": _timing(run)}
+    page: dict[str, Any] = {"manifest": manifest, "timing": _timing(run)}
     place = entry.row.training.place if entry.row.training else None
     if place is not None:
         with suppress(HarnessError):
-            made["curve"] = curve_columns(Curve(place / CURVE).read())
+            page["curve"] = curve_columns(Curve(place / CURVE).read())
         if (place / ROLLOUTS).is_file():
             with suppress(HarnessError):
                 groups = choose_groups(groups_of(place / ROLLOUTS), limit=GROUPS)
-                made["rollouts"] = [
+                page["rollouts"] = [
                     {
                         "step": group.step,
                         "task": group.task,
                         "sample": group.sample,
-                        "rollouts": [_rollout(one) for one in group.rollouts],
+                        "rollouts": [_rollout(rollout) for rollout in group.rollouts],
                     }
                     for group in groups
                 ]
-    return made
+    return page
 
 
 def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
@@ -53,7 +53,7 @@ def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | N
         name for row in rows for name, value in row.items() if _finite(value) is not None
     )
     merged = [
-        {key: value for one in group for key, value in one.items()}
+        {key: value for row in group for key, value in row.items()}
         for _, group in groupby(rows, key=lambda row: row["step"])
     ]
     kept = set(uniform(range(len(merged)), STEPS))
@@ -74,16 +74,16 @@ def _finite(value: object) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def _rollout(one: Rollout) -> dict[str, Any]:
+def _rollout(rollout: Rollout) -> dict[str, Any]:
     return {
-        "text": one.text,
-        "second": one.second,
-        "terms": dict(one.components),
-        "advantage": one.advantage,
-        "tokens": one.tokens,
-        "cut": one.cut,
-        "unread": one.unread,
-        "blocks": [asdict(block) for block in one.blocks],
+        "text": rollout.text,
+        "second": rollout.second,
+        "terms": dict(rollout.components),
+        "advantage": rollout.advantage,
+        "tokens": rollout.tokens,
+        "cut": rollout.cut,
+        "unread": rollout.unread,
+        "blocks": [asdict(block) for block in rollout.blocks],
     }
 
 
@@ -99,7 +99,7 @@ def _timing(run: Run) -> dict[str, Any]:
             "wall_seconds": plain.get("wall_seconds"),
             "samples_per_second": plain.get("samples_per_second"),
             "attempts": len(plain.get("attempts", ())),
-            "workers": [one.get("workers") for one in plain.get("attempts", ())][-1:],
+            "workers": [attempt.get("workers") for attempt in plain.get("attempts", ())][-1:],
             "stages": stages,
         }
     return {}

@@ -142,17 +142,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, name: str) -> None:
         try:
-            found = self.server.site.file(name)
-        except Exception as error:  # noqa: BLE001 - an odd record is no fault of the other files
+            content = self.server.site.file(name)
+        except Exception as error:  # noqa: BLE001 - an odd record must not stop the other files
             text = one_line(f"{type(error).__name__}: {error}\n")
             self._send(
                 HTTPStatus.INTERNAL_SERVER_ERROR, text.encode("utf-8", "replace"), "text/plain"
             )
             return
-        if found is None:
+        if content is None:
             self._send(HTTPStatus.NOT_FOUND, b"not found\n", "text/plain")
         else:
-            self._send(HTTPStatus.OK, *found)
+            self._send(HTTPStatus.OK, *content)
 
     def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
         self.send_response(status)

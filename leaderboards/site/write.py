@@ -43,7 +43,7 @@ def write_site(
     data_root: Path | None = None,
     images: bool = True,
     trained: Iterable[Path] = (),
-    told: Callable[[str], None] = lambda line: None,
+    note: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write the site into folder `out`, whole or not at all, and return its start page.
 
@@ -53,7 +53,7 @@ def write_site(
         data_root: Where the benchmarks lie now, if not where the runs read them.
         images: False to leave images out.
         trained: Folders with trainings below them, whose curves are shown too.
-        told: Receives a line for each finished table.
+        note: Receives a line for each finished table.
 
     Raises:
         UsageError: `out` holds something else.
@@ -66,7 +66,7 @@ def write_site(
             fresh.mkdir(parents=True)
             curves = trainings(trained, board)
             folder = SiteFolder(fresh, data_root, images)
-            _write(with_relative_links(board, out), curves, folder, told)
+            _write(with_relative_links(board, out), curves, folder, note)
             _move(fresh, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -114,9 +114,9 @@ class SiteFolder:
     def add(self, media: Media) -> dict[str, object]:
         """Write a medium if it is new; raise MediaError if it cannot be read."""
         if media.id not in self.media:
-            made = describe(media)
+            description = describe(media)
             self.save(f"media/{media.id}.webp", encode(media))
-            self.media[media.id] = made
+            self.media[media.id] = description
         return self.media[media.id]
 
 
@@ -124,12 +124,12 @@ def _write(
     board: Board,
     curves: Sequence[Mapping[str, Any]],
     folder: SiteFolder,
-    told: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> None:
     tables = []
     for place, table in enumerate(board.tables):
         tables.append(_write_table(table, f"t{place}", folder))
-        told(f"{table.title}: {tables[-1]['n']:,} samples, {len(table.entries)} runs")
+        note(f"{table.title}: {tables[-1]['n']:,} samples, {len(table.entries)} runs")
     for name in STATIC:
         folder.save(name, static(name))
     folder.save("index.html", start_page(board))
@@ -179,13 +179,13 @@ def sample_ids(table: Table) -> dict[str, UnitScore]:
 
     They are in the task's order, as the first run has them; what only others have stands behind.
     """
-    found: dict[str, UnitScore] = {}
+    unit_of: dict[str, UnitScore] = {}
     for entry in table.entries:
-        if entry.row.n_total > len(found):
+        if entry.row.n_total > len(unit_of):
             for unit in Run(entry.folder).units():
                 for sample in unit.samples:
-                    found.setdefault(sample, unit)
-    return found
+                    unit_of.setdefault(sample, unit)
+    return unit_of
 
 
 def _write_run(entry: Entry, columns: Columns, key: str, folder: SiteFolder) -> None:
@@ -201,8 +201,10 @@ def _kept(
 ) -> Iterator[Mapping[str, Any] | None]:
     """Yield predictions as they come, each chunk of them when it is written."""
     for number, start in enumerate(range(0, len(columns.id), CHUNK)):
-        some = list(islice(plain, CHUNK))
-        if any(some):
+        predictions = list(islice(plain, CHUNK))
+        if any(predictions):
             name, questions = f"{key}-{number}", columns.question[start : start + CHUNK]
-            folder.save(f"data/{name}.js", chunks.packed(name, details.chunk(some, questions)))
-        yield from some
+            folder.save(
+                f"data/{name}.js", chunks.packed(name, details.chunk(predictions, questions))
+            )
+        yield from predictions

@@ -168,7 +168,7 @@ def test_protocols_of_reasonvos_have_cases():
 def test_a_program_that_is_not_there_is_refused(capsys):
     assert main(["conform", "--scorer", "/no/such/program", "--protocol", "count/exact"]) == 2
     assert main(["conform", "--scorer", "true", "--protocol", "count/exact"]) == 1
-    assert "no number" in capsys.readouterr().out
+    assert "12 deviate" in capsys.readouterr().out
     other = """'{"score": 1}'"""  # nothing that the protocol has is no agreement
     assert main(["conform", "--scorer", f"echo {other}", "--protocol", "count/exact"]) == 1
     assert "accuracy" in capsys.readouterr().out
