@@ -31,6 +31,7 @@ from harness.models.places import (
     refuse_other_objects,
     refuse_other_scale,
 )
+from harness.models.questions import stated_count
 from harness.models.response_writer import key_frame_of, objects_of
 from harness.models.retry import (
     RetryRequest,
@@ -110,6 +111,8 @@ class PromptedModel(ConversingModel[ChatResult]):
     """(width, height) to squash images to for questions in words; None: the processor's rule."""
     marks: tuple[str, ...] = ()
     """Special tokens that the prompt's wording has."""
+    counts_in_words: bool = False
+    """Read a count from words such as "There are 9 dogs." where a response has no places."""
     vendor: VendorSettings | None = None
     """The vendor's settings that it was built with, for the record."""
     retry: bool = False
@@ -259,8 +262,21 @@ class PromptedModel(ConversingModel[ChatResult]):
                 return True
             self._read_places(query, form, text)
         except ParseError:
-            return False
+            is_count = form is AnswerForm.COUNT and self.counts_in_words
+            return is_count and stated_count(text) is not None
         return True
+
+    def _counted(self, count: int) -> Answer:
+        """Return the answer of a count in words.
+
+        Raises:
+            ParseError: this model counts by the places of its grammar, as its authors read it.
+        """
+        if not self.counts_in_words:
+            raise ParseError(
+                "count", expected="places, which are counted", found=f"{count} in words"
+            )
+        return Answer(count=count)
 
     def objects(self, query: Query, result: ChatResult) -> int:
         """Return the most objects that have masks at once: forms are propagated one by one."""
@@ -410,7 +426,14 @@ class PromptedModel(ConversingModel[ChatResult]):
         if form not in LOCATED:
             answer = self.words.read(query, form, response)
             return lambda: answer, Parsed(form=form), ()
-        output, start, canvas = self._read_places(query, form, response, calls)
+        try:
+            output, start, canvas = self._read_places(query, form, response, calls)
+        except ParseError:
+            count = stated_count(response) if form is AnswerForm.COUNT else None
+            if count is None:
+                raise
+            counted = self._counted(count)
+            return lambda: counted, Parsed(form=form), ("the count is read from words",)
         items = [canvas.to_image(item) for item in output.items]
         parsed = Parsed(
             form=form,

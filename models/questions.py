@@ -15,6 +15,7 @@ from string import ascii_uppercase
 from typing import ClassVar
 
 from harness.errors import ParseError, UsageError
+from harness.interchange import MAX_COUNT
 from harness.models.prompts import fill
 from harness.responses import Which, tag_text
 from harness.stated.corrections import own_turn
@@ -25,6 +26,8 @@ from harness.stated.refusals import refuse_tool_call
 from harness.thoughts import split_thought
 from harness.types import Answer, AnswerForm, Interval, Query
 
+_PLACES = re.compile(r"[\[{(<]\s{0,9}[\[{(\"'\d]|<\|?\w|%|```|\b(?:b?box|point)(?:es|s)?\b")
+"""Remains of places, or a share: a number beside them may be another than the count."""
 _ANSWER_TAG = re.compile(r"<(/?a)nswer>")
 
 
@@ -142,6 +145,20 @@ def answer_in_words(query: Query, form: AnswerForm, text: str) -> Answer:
     if not text:
         raise ParseError("response", expected="a text", found="nothing")
     return Answer(text=text)
+
+
+def stated_count(response: str) -> int | None:
+    """Return the count that a response states in words; None if it has places, or states none.
+
+    >>> stated_count("There are seven dogs."), stated_count('There are 2: [{"bbox": [1, 2]}]')
+    (7, None)
+    """
+    try:
+        text = answer_part(response, which="last")
+        number = math.nan if _PLACES.search(text) else stated_number(text)
+    except ParseError:
+        return None
+    return int(number) if number.is_integer() and 0 <= number <= MAX_COUNT else None
 
 
 def _digits(value: float) -> str:

@@ -34,8 +34,17 @@ _PROMPT = re.compile(
 )
 """The prompt, where a program decodes it together with the response."""
 _NEXT_QUESTION = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:")
-_ITS_ANSWER = re.compile(r"\n[*_#]{0,9}(?:Answer|ANSWER|A|Solution|Response)[*_]{0,3}:")
+_ITS_ANSWER = re.compile(
+    r"\n[*_#]{0,9}(?:(?:Correct |Final |Extracted )?[Aa]nswer|ANSWER|A|Solution|Response)[*_]{0,3}:"
+)
 """Another question, or the one that was asked, said again: the answer may be before or after it."""
+_ROUND = r"[\s*_#]{0,9}(?:Hint|Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:"
+_BEGINS_ROUND = re.compile(r"\A[\s*_#]{0,9}Hint[*_]{0,3}:")
+_HINT = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}Hint[*_]{0,3}:[^\n]{1,400}\n\s{0,9}Question:")
+_SAYS_ANSWER = re.compile(r"\b(?i:answer)\b[*_]{0,3}\s{0,3}(?:is\b|:)")
+_NEXT_ROUND = re.compile(rf"\S\s{{0,9}}\n{_ROUND}")
+"""Rounds of hint, question and answer, of which a network makes up all but the first."""
+_QUESTION_ENDS = re.compile(r"[^.!?\n。！]{0,400}(?:[.!](?=\S)[^.!?\n。！]{0,200}){0,9}[?？]")
 
 
 _ANSWER_LINE = re.compile(
@@ -62,11 +71,32 @@ def own_turn(text: str) -> str:
     >>> own_turn("A dog.\nHuman: How many legs has it?\nAssistant: 4")
     'A dog.'
     """
-    own = _NEXT_TURN.split(_PROMPT.sub("", text), maxsplit=1)[0]
+    own = _first_round(_NEXT_TURN.split(_PROMPT.sub("", text), maxsplit=1)[0])
     question = _NEXT_QUESTION.search(own)
     if question and _ITS_ANSWER.search(own, question.end()):
         raise ParseError("response", expected="one answer", found="another question after it")
     return own
+
+
+def _first_round(text: str) -> str:
+    """Return the answer of the first round where a text begins with one; else all of the text."""
+    begins = _BEGINS_ROUND.match(text)
+    another = None if begins else _HINT.search(text)
+    if another and _SAYS_ANSWER.search(text, 0, another.start()):
+        return text[: another.start() + 1]
+    answer = _ITS_ANSWER.search(text) if begins else None
+    following = _NEXT_ROUND.search(text, answer.end()) if answer else None
+    end = following.start() + 1 if following else len(text)
+    return text[answer.start() : end] if answer else text
+
+
+def is_asked(text: str, place: int) -> bool:
+    """Return True if the sentence that goes on at a place of a text is a question.
+
+    >>> is_asked("Are there 3 cats? No.", 11), is_asked("There are 3 cats. Really?", 11)
+    (True, False)
+    """
+    return _QUESTION_ENDS.match(text, place) is not None
 
 
 def after_correction(text: str) -> str:

@@ -14,7 +14,7 @@ from string import ascii_uppercase
 from typing import NamedTuple
 
 from harness.errors import ParseError
-from harness.stated.corrections import after_correction
+from harness.stated.corrections import after_correction, is_asked
 from harness.stated.markup import BOX
 from harness.stated.option_text import (
     ended_with,
@@ -50,7 +50,10 @@ _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
     r"|initially|neither|almost|nearly|was going to)\b|n['’]t\b|不)"
 )
-_LEADS = re.compile(r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?)")
+_LEADS = re.compile(
+    r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?"
+    r"(?:(?: only| sole)?(?: remaining| possible| plausible| viable| suitable| matching)?))"
+)
 _GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
 _OR = re.compile(
     r"\W{0,4}(?i:or|maybe|perhaps|possibly|if|unless|assuming|provided)\b"
@@ -102,6 +105,20 @@ _IS_NOT = (
     r"(?i:(?:(?:isn|aren|wasn|weren|can|doesn|don|won|couldn|wouldn)['’]t|cannot|does not|do not)\b"
     r"(?:\s+(?:be\s+)?(?:right|correct|true|it\b|the\s+(?:\w+\s+)?(?:answer|option|choice)))?)"
 )
+_ADVERBS = (
+    r"(?i:,?\s+(?:\w+ly|also|still|just|too|then|thus|again|even|quite|however|at all|as well"
+    r"|in (?:fact|turn)|on the other hand|of course)\b,?){0,3}"
+)
+_FAILS = (
+    rf"(?:\s+(?:the|an?)(?:\s\w+){{1,3}}?)?{_ADVERBS}\s+(?i:(?:(?:do|does|did|is|was|has|can|could|would|will|may|might|should)"
+    rf"(?:n['’]t|{_ADVERBS}\s+(?:not|never|neither|hardly|barely|scarcely))|cannot"
+    r"|fail(?:s|ed)?|lack(?:s|ed)?|contradict(?:s|ed)?|conflicts|differs|deviates|misses|violates|ignores|omits"
+    r"|(?:hardly|barely|scarcely)\s+\w+s|\w+(?:s|ches)\s+(?:neither|nothing|none|no)"
+    r"|(?:is|was|seems?|looks?|appears?|would be)(?:\s+to\s+be)?(?:\s+\w+ly)?\s+(?:an?\s+)?"
+    r"(?:less|least|different|far|off|poor|missing|worse|in(?:consistent|compatible|valid)|bad"
+    r"|un(?:likely|related|suitable)))\b)"
+)
+"""Verbs with which a letter's sentence says that its option is not the answer."""
 _REJECTS = (
     r"(?:(?i:\b(?:not|never|neither|nor|except|unlike|excluding|eliminat(?:e[sd]?|ing)"
     r"|rul(?:es?|ed|ing) out|reject(?:s|ed)?|rather than|instead of|as opposed to)|n['’]t)"
@@ -112,7 +129,7 @@ _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
     rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
-    r"|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
+    rf"|{_FAILS}|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
 )
 _SAYS = (
     r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
@@ -131,7 +148,7 @@ _SAYS = (
     r"|(?:答案|选项|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?)"
 )
 _IS_RIGHT = (
-    r"(?:(?i:is|seems|looks|would be)\s+"
+    r"(?:(?i:(?:is|seems|looks|appears|would be)(?:\s+to\s+be)?)\s+"
     r"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?)\b)\w+\s+){0,2})"
     r"(?i:correct|best|true|(?:answer|option|choice)(?!\s*[(\"'*]{0,2}(?-i:[A-Z])\b)|right(?=\W*(?:\Z|[.,;:!\n)]"
     r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|是正确|正确|是对的)"
@@ -141,8 +158,21 @@ _ATTEMPT = re.compile(
     r"(?:(?:is|was|would be|should be|must be)\b|[=:→]|->))"
     r"|\\boxed\s*\{|[\"'](?i:(?:final_?)?answer)[\"']\s*:|(?:答案|答え|正解|정답)\s*(?:应该|应)?(?:是|为|は|은|:)"
 )
+_NOT_A_LABEL = re.compile(r"\b(?i:is|was|be)\b")
+_FINAL = re.compile(r"(?i:\bfinal\s)\Z")
+"""Of a label "Answer:" alone, words after an option's text may be of another question."""
+_IS_ANY = r"(?i:is|are|was|were|do|does|has|have|can|cannot|shows?)\b"
 _SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
+_ASKS = re.compile(r"\s*(?i:is|are|was|can|could|would|should|does|do|which|what|why|how)\b")
 _NAMES_ONE = re.compile(r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])")
+_IS_SUBJECT = re.compile(
+    rf"{_ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
+)
+_APPROVED = re.compile(
+    rf"{_ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{_ADVERBS}\s+(?i:the|correct|right|true"
+    r"|best|most|more|closer|closest|similar|identical|consistent)\b(?!\s(?:least|worst|wrong))"
+)
+"""What says of an option more than how it is: that it is the one that was asked for."""
 
 
 @lru_cache
@@ -183,7 +213,11 @@ def _patterns(letters: str) -> _Patterns:
         ),
         scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
-        another=re.compile(rf"[^.!?\n]{{0,80}}\b(?i:or)\b\s{_KIND}?[*(\"']{{0,3}}{letter}"),
+        another=re.compile(
+            rf"[^.!?\n]{{0,80}}\b(?i:or)\b\s{_KIND}?[*(\"']{{0,3}}{letter}"
+            rf"|(?:(?!{letter})[^.!?;:,\n]){{0,60}}?(?:,|,?\s(?i:and|as well as|plus|&))\s"
+            rf"(?:\({letter}\)(?!\s{_IS_ANY})|{letter}\s?\()"
+        ),
     )
 
 
@@ -274,7 +308,12 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         read_to = max(read_to, line.end())
     for attempt in _ATTEMPT.finditer(text, read_to):
         rest = text[attempt.end() : attempt.end() + 2000]
-        letter = spelt_out(rest.partition("\n")[0], options)
+        answer_line = rest.partition("\n")[0]
+        letter = spelt_out(answer_line, options)
+        if not letter and (
+            _NOT_A_LABEL.search(attempt[0]) or _FINAL.search(text[: attempt.start()])
+        ):
+            letter = opened_with(answer_line.lstrip(_MARKS), options)
         if not letter and not ABOUT_ANSWER.match(rest):
             return set()
         found |= letter
@@ -311,10 +350,15 @@ def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
         or _DOUBT.search(says)
         or _OR.match(rest)
         or rest.lstrip().startswith("?")
+        or (_ASKS.match(before) and is_asked(text, statement.end()))
     ):
         return False
-    if _NAMES_ONE.match(statement[0]) and not _LEADS.fullmatch(before.strip()):
-        return False
+    if _NAMES_ONE.match(statement[0]):
+        after = text[statement.end("letters") :]
+        if not _LEADS.fullmatch(before.strip()):
+            return False
+        if _IS_SUBJECT.match(after) and not _APPROVED.match(after):
+            return False
     is_word = by.letter.findall(statement["letters"]) in (["A"], ["I"])
     if not is_word or statement["letters"].rstrip()[-1] not in "AI":
         return True

@@ -20,6 +20,27 @@ _HOW_SURE = re.compile(
     rf"\s{_SURE}\b(?: that)?\)?)"
 )
 
+_FORMULA_ENDS = re.compile(r"(?:[a-z]|[\d})]\s?)\${1,2}(?=[\s.,;:)]|\Z)|\\\w")
+_NUMBER_ENDS = re.compile(r"\d[.,]?\s*\Z")
+
+
+def is_cut_off(response: str) -> bool:
+    r"""Return True if a response ends with a number of a formula that is not closed.
+
+    >>> [is_cut_off(text) for text in ("$x$ is $0.0", r"\boxed{12", "It is $5", r"$x$ is \$5")]
+    [True, True, False, False]
+    """
+    text = _SPECIAL.sub(" ", response).replace("\\$", "")
+    if not _NUMBER_ENDS.search(text):
+        return False
+    opens = (
+        text.count("$") % 2 and _FORMULA_ENDS.search(text),
+        text.count("\\(") > text.count("\\)"),
+        text.count("\\[") > text.count("\\]"),
+        "}" not in text.rpartition("\\boxed")[2] if "\\boxed" in text else False,
+    )
+    return any(opens)
+
 
 def plain(response: str) -> str:
     """Return the text after the last correction, without markup that can join numbers.

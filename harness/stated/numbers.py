@@ -16,7 +16,8 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from harness.errors import ParseError
-from harness.stated.markup import BOX, plain
+from harness.stated.corrections import is_asked, own_turn
+from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.refusals import ABOUT_ANSWER, denied_after, denies, says_unable
 from harness.stated.sums import WRONG, checked, without_marks
@@ -45,7 +46,8 @@ _JSON_VALUE = re.compile(
 _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
-    r"|accounts? for|(?:indicates?|states?|suggests?|shows?) that"
+    r"|accounts? for|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
+    r"|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono)\b|['’](?:s|re)\b|[是为為有共は총]|全部で|合計)"
 )
@@ -87,6 +89,19 @@ _OF_ANSWER_KEY = re.compile(
     r"|response|distance|length|height|width|depth|size|area|volume|speed)(?:_\w{1,40})?"
     r"|num_\w{1,40})"
 )
+_QUANTITY = (
+    r"(?:value|distance|length|height|depth|area|volume|speed|velocity|position|temperature|amount"
+    r"|number|cost|price)s?"
+)
+_CONDITION = re.compile(
+    rf"(?i:(?:\b(?:the (?:\w+ ){{0,2}}|a ){_QUANTITY}(?: of (?:the )?\S+)?"
+    r"|\b(?:find|determine|calculate|compute|evaluate|need|know) (?:the )?\S+)\s"
+    r"(?:at\s|(?:at|when|where|for|if|with)\s[*$\\(]{0,3}(?:the )?(?:[a-z]|input|time)[*$]{0,3}"
+    r"\s?(?:=|≈|(?:is|equals)\b)(?:\sequal to)?)\s*(?:about\s)?)\Z"
+)
+"""What stands before a number that says where or when something holds."""
+_HAS_QUANTITY = re.compile(r"(?i:\b(?:has|had|have) an? (?:[\w-]+ ){1,3}of\s+[$€£]?)\Z")
+_SENTENCE_LAST = re.compile(r"[^.!?;,:\n]{0,40}\.?\s*(?:\Z|This\b)")
 _TIME = re.compile(r"(?i:\b(?:at|around|by)\s)\Z")
 _OPTION = re.compile(r"\A\W*[A-Z][.:)]\s*\Z")  # C. 3
 
@@ -118,6 +133,10 @@ _THE_NUMBER = re.compile(
     r"(?i:\W*the (?:\w+ ){0,2}(?:answer|blank|mean|average|number|count|sum|total|difference"
     r"|distance|value)\b)"
 )
+_THE_ASKED = re.compile(
+    r"(?:\A|[.!?]\s|\n)\W*(?i:the (?:missing|requested|unknown) (?:\w+ ){1,2}is)(?=\s)"
+)
+"""What stands before a number that is the one that was asked for."""
 _COPULA = r"(?:\b(?:is|are|was|were|equals)\b|=)"
 _OF_SUBJECT = re.compile(
     rf"(?i:(?:{_OPENS})?\W*(?:the|a)\s(?:\w+\s){{0,2}}(?:number|count|sum|total|difference|gap"
@@ -133,7 +152,7 @@ _RESTRICTS = re.compile(
 )
 """What stands before a bound that says which things were counted."""
 _AGAIN = re.compile(
-    r"[(=]\s?\Z|(?i:\b(?:because|since|so|thus|hence|therefore|total|altogether|overall|answer"
+    r"[(=]\s{0,3}\Z|(?i:\b(?:because|since|so|thus|hence|therefore|total|altogether|overall|answer"
     r"|namely|that is|in (?:short|summary|conclusion))\b|\bi\.e\.)"
 )
 """What stands between a number and the same number said again: a conclusion or a bracket."""
@@ -177,7 +196,11 @@ def stated_number(response: str) -> float:
     if segments and not any(numerals(segments[-1])):
         segments = [""]
     concluded = conclusion(text)
-    if _SUPPOSES.search(text) or (not segments and says_unable(concluded or text)):
+    if (
+        _SUPPOSES.search(text)
+        or is_cut_off(own_turn(response))
+        or (not segments and says_unable(concluded or text))
+    ):
         values = {math.nan}
     elif segments:
         values = {_value_of(segment) for segment in segments}
@@ -205,7 +228,7 @@ def stated_segments(text: str) -> list[str]:
         if found["boxed"]:
             segment = _IN_BRACES.match(segment)[0]  # type: ignore[index]  # always a match
         before = text[max(0, found.start() - 200) : found.start()]
-        if denies(before):
+        if denies(before) or is_asked(text, found.end()):
             segment = ""
         if not _HOW_FOUND.search(before) and not ABOUT_ANSWER.match(segment):
             segments.append(segment)
@@ -243,7 +266,8 @@ def _contradicts(text: str, value: float) -> bool:
     right = checked(text)
     _, listed = without_marks(right)
     is_total = listed and re.search(r"(?i:\btotal|\ball\b)", text)
-    return WRONG in right or bool(is_total and listed != value)
+    asked = {_value_of(_sentence_from(right, found.end())) for found in _THE_ASKED.finditer(right)}
+    return WRONG in right or bool(is_total and listed != value) or bool(asked - {value})
 
 
 def _value_of(text: str) -> float:
@@ -351,7 +375,10 @@ def _is_denied(text: str, start: int, end: int) -> bool:
 def _states(text: str, start: int, end: int) -> bool:
     """Return True if a number begins a sentence or follows a word that states it."""
     sentence = _sentence_before(text, start)
-    if _MAXIMUM.search(sentence) or _SETS.search(sentence) or not _LEADS.search(sentence):
+    if any(pattern.search(sentence) for pattern in (_MAXIMUM, _SETS, _CONDITION)):
+        return False
+    has_quantity = _HAS_QUANTITY.search(sentence) and _SENTENCE_LAST.match(text, end)
+    if not (has_quantity or _LEADS.search(sentence)) or is_asked(text, end):
         return False
     if _OF_INPUT.match(sentence) or _is_of_another_key(text, start):
         return False

@@ -70,6 +70,7 @@ _KNOWN_SET = re.compile(r"(?i:\b(?:the|these|those|both|between|its|all(?: of)?)
 _PRONOUN = re.compile(
     r"(?i:\b(?:the|this|that|each|every|any|no|which|another|other)\s+(?:[\w-]+\s+)?)\Z"
 )
+_ONE_OF = re.compile(r"\s(?:is|was|has|sits|stands)\b[^.!?\n]{0,100}\b(?:the|another) other\b")
 _AFTER_BAD = re.compile(
     r"-\s*\Z|\.[^\W\d_]|\s?x\b|(?i:\s[e][-+]?\d|\s[ap]\.?m\b|\s?(?:±|\+/-|/|\\times)"
     r"|[-\s]+(?:dozen|pairs?|couples?|sets|trillion|lakh|crore|k|point|hundredths?|tenths?"
@@ -126,6 +127,7 @@ def _skipped(found: re.Match[str], before: str, after: str) -> bool:
     if found["words"]:
         words = found["words"].lower()
         is_pronoun = _PRONOUN.search(before) or re.match(r"\s+of\s", after)
+        is_pronoun = is_pronoun or _ONE_OF.match(found.string, found.end())
         if _KNOWN_SET.search(before) or (words == "one" and is_pronoun):
             return True
     return bool(_REJECTED.search(before) or _AFTER_REJECTED.match(after))

@@ -15,6 +15,11 @@ _LEFT_OPEN = re.compile(
 _SENTENCE = re.compile(r"[^\w.!?\n]{0,3}[^.!?\n]*[.!?]?")
 _SORRY = re.compile(r"[.!\s]*(?:i|we|sorry|unfortunately)\b[^.!?\n]*")
 _CONDITION = re.compile(r"\b(?:if|unless|provided (?:that|the)|assuming)\b|\?")
+_OTHERS_CANNOT = re.compile(
+    r"\b(?:the|a|an|this|he|she|they)\b[^,.;:\n]{0,40}\b(?:can ?not|can['’]t|could not)"
+    r"\s(?!be (?:determined|known|told|answered|identified|inferred|verified|confirmed))"
+)
+"""What someone in the image cannot do, which is no inability to answer."""
 _TAKEN_BACK = re.compile(
     r"\b(?:wrong|incorrect|mistaken|ruled out|eliminated|excluded|unlikely|impossible"
     r"|(?:not|n['’]t) (?:right|correct|true|so|it|there|visible|present|shown|in"
@@ -116,7 +121,8 @@ def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
     sorry = _SORRY.match(rest, len(first))
     if _LEFT_OPEN.match(rest) or _CONDITION.search(first):
         return True
-    if says_unable(first) or (sorry and says_unable(sorry[0])):
+    said = _OTHERS_CANNOT.sub(" ", first) if name == "no" else first
+    if says_unable(said) or (sorry and says_unable(sorry[0])):
         return True
     if name == "yes" and denies(first):
         return True

@@ -20,7 +20,9 @@ _UNABLE = re.compile(
     r"|\bexception\b|\btraceback\b|\b(?:status|error)\b|\bas an ai\b|\brate limit|\bunknown\b"
     rf"|(?:\bcannot|\bcan not|\bcould not|\bdo not|\b(?:can|could|do)n?['’]t)"
     rf"\s+(?:\w+\s+)?(?:{_KNOWS})"
-    r"|\b(?:not|im)[ -]?possible\b|\bunde(?:termin|fin)ed\b|\bunclear\b|\bn/a\b)"
+    r"|\b(?:not enough|insufficient|(?:more|additional|further)(?= \w+ (?:is|are) (?:need|requ)))"
+    r" (?:information|data|context)\b"
+    r"|\bwill depend on\b|\b(?:not|im)[ -]?possible\b|\bunde(?:termin|fin)ed\b|\bunclear\b|\bn/a\b)"
     r"|无法|不能确定|不知道"
 )
 _DENIES = re.compile(

@@ -8,7 +8,7 @@ _OPERAND = r"(?<![\w.,])\d{1,9}(?:\.\d{1,9})?"
 _WHAT = r"(?:\s?[^\W\d_x]{1,12}[²³]?){0,2}"
 _SUM = re.compile(
     rf"(?P<parts>{_OPERAND}{_WHAT}(?:{_PLUS}\d{{1,9}}(?:\.\d{{1,9}})?{_WHAT}){{1,9}})"
-    r"\s?=(?=\s?(?P<result>\d{1,9}(?:\.\d{1,9})?)(?!\w|[.,]\d))"
+    r"\s?=(?=\s{0,3}(?P<result>\d{1,9}(?:\.\d{1,9})?)(?!\w|[.,]\d))"
 )
 _TERM = re.compile(r"([+×x*/÷−-]?)\s?(\d+(?:\.\d+)?)")
 _MARK = re.compile(r"^\W{0,6}(?:[^\W\d_]{1,20}\s)?#?(\d{1,2})[.):]\s", re.MULTILINE)

@@ -6,7 +6,7 @@ pixels of the canvas that the network saw, which is what the network was trained
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from harness.errors import ParseError
 from harness.models.box_corners import boxes_of_corners
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
+    MAX_OBJECTS,
     Item,
     ParseResult,
     ask_for_frame,
@@ -25,8 +26,11 @@ from harness.models.grammar import (
     several_answers,
 )
 from harness.models.prompts import fill, text_of
+from harness.responses import finite_numbers
+from harness.types import Point
 
 LABEL = "target"
+BOX_KEYS = ("bbox_2d", "bbox")
 
 
 def parse(response: str, *, strict: bool = False) -> ParseResult:
@@ -35,8 +39,9 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
     The list is the inside of the first fence, or what lies from the first `[` to the last `]`, of
     what follows the thought. A note says where there are more fences; after words that take the
     first back, the next one counts.
-    Boxes stand under `bbox_2d` or `bbox`; points and labels are not read, as in the official
-    baseline. Unless `strict`, two corners are a box as well (`harness.models.box_corners`).
+    Boxes stand under `bbox_2d` or `bbox`. Unless `strict`, two corners are a box as well
+    (`harness.models.box_corners`), and a list whose objects have `point_2d` and no box, the form
+    in which Qwen3-VL points, is read as points. The official baseline reads boxes alone.
     """
 
     def read_list(rest: str) -> Read:
@@ -44,11 +49,30 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
         if corners:
             return corners, ()
         value, repairs = _value(rest, strict=strict)
-        items, notes = read_items(value, keys=("bbox_2d", "bbox"), strict=strict)
         fences = several_answers(rest.count("```") // 2, "first")
+        points = () if strict else _points(value)
+        if points:
+            return points, (*repairs, *fences)
+        items, notes = read_items(value, keys=BOX_KEYS, strict=strict)
         return items, (*repairs, *notes, *fences)
 
     return read_response(response, read_list)
+
+
+def _points(value: object) -> tuple[Item, ...]:
+    """Return the points of a list in which every object has one and none a box; else nothing."""
+    rows = value if isinstance(value, list) else [value]
+    objects = [row for row in rows if isinstance(row, Mapping) and "point_2d" in row]
+    has_box = any(key in row for row in objects for key in BOX_KEYS)
+    if has_box or len(objects) < len(rows) or len(rows) > MAX_OBJECTS:
+        return ()
+    return tuple(
+        Item(
+            point=Point(*finite_numbers(row["point_2d"], 2, f"object {number}: point_2d")),
+            label=str(row.get("label", "")),
+        )
+        for number, row in enumerate(objects, start=1)
+    )
 
 
 def _value(response: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:

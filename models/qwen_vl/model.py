@@ -40,6 +40,7 @@ def qwen_vl(
         name=f"qwen_vl/{prompt}",
         prompt=PROMPTS[grammar if template is not None else prompt](),
         words=Questions(),
+        counts_in_words=True,
         vendor=None if vendor is None else vendor_settings(vendor),
         **parts.build(method="qwen_vl"),
     )

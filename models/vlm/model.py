@@ -32,6 +32,7 @@ def vlm(
         name=f"vlm/{chosen.name}",
         prompt=chosen,
         words=Questions(),
+        counts_in_words=True,
         coordinates=chosen.coordinates,
         marks=chosen.marks,
         vendor=None if vendor is None else vendor_settings(vendor),

@@ -295,6 +295,20 @@ NUMBERS = {
     "Answer: 3\nI look again.\nFinal answer: 4": 4.0,
     "Answer: 3\nAnswer: not 3": None,
     "Answer: 3 or Answer: 4": None,
+    "More information is needed to determine the value of y at x = -2.5.": None,
+    "We need the value of y when x is equal to 0.": None,
+    "The maximum is at x = 4.": 4.0,
+    "If there are two chairs, what is the distance?": None,
+    "How many are there? There are 3.": 3.0,
+    "The ratio is $ 0.067 $, and the increase is $0.0": None,
+    "\\boxed{12": None,
+    "The missing item is 7. Therefore, the square has 16 dots.": None,
+    "There are two cats. One is in the mirror, and the other is in front.": 2.0,
+    "According to the table, Wilkins is earning $2,500.": 2500.0,
+    "The brand has an awareness of 75%. This indicates much.": 75.0,
+    "The difference is **652**: 1000 - 348 = **652**": 652.0,
+    "Hint: Give a number.\nQuestion: How many?\nCorrect answer: 3\n\n"
+    "Hint: Give a number.\nQuestion: How many cats?\nCorrect answer: 4": 3.0,
 }
 
 LETTERS = {
@@ -463,6 +477,15 @@ LETTERS = {
     "B is right because it barks.": "B",
     "I look at each option:\n\n(A) the cat does not bark.\n(B) the dog": None,
     "The correct answer is:\n(A) the cat\n(B) the dog": None,
+    "Option (B) also does not match. The only remaining option is (A).": "A",
+    "Option B still does not match.": None,
+    "Option B lacks the tail.": None,
+    "Option (B) matches neither.": None,
+    "Option B seems less likely.": None,
+    "Option (B) also matches the tail.": "B",
+    "So, the answer is B (13) and C (26).": None,
+    "The answer is (B) 40 and (C) 50.": None,
+    "Is the answer (B) the dog?": None,
 }
 
 YES_NO = {
@@ -497,6 +520,8 @@ YES_NO = {
     "Nothing": None,
     "(A) yes (B) no": None,
     "Yes is wrong.": None,
+    "**Final Answer**: **No**, the man cannot swim.": "no",
+    "Final answer: No, I cannot tell.": None,
 }
 """Of a question with the options A. Yes, B. No."""
 
@@ -722,6 +747,9 @@ POINTS = {
     "(123, 456)": [[123.0, 456.0]],
     '<points x1="12.3" y1="45.6" x2="22.2" y2="33.1" alt="dogs">dogs</points>': None,
     "[(0.5, 0.6)]": None,
+    '[{"point_2d": [123, 456], "label": "dog"}]': [[123.0, 456.0]],
+    '[{"point_2d": [123, 456, 7], "label": "dog"}]': None,
+    '[{"point_2d": [123, 456]}, {"bbox_2d": [10, 20, 30, 40]}]': None,
 }
 
 THOUGHTS = {

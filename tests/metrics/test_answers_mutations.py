@@ -374,6 +374,7 @@ def worked(m):
     yield strict("The answer is **E**.", letters="ABCDE"), "E"
     yield strict("Answer: Das Auto"), None
     yield strict("Option A is wrong. The answer is B."), "B"
+    yield strict("So B lacks it. The answer is A."), "A"
     yield [m.choices.seeded_choice(f"video_{n}", "ABCD") for n in range(6)], [*"ABAADB"]
     yield [m.numeric.relative_accuracy(x, -4) for x in (-4, -3, -8.5, 4)], [1, 0.75, 0, 0]
     yield m.numeric.relative_accuracy(5, 4), 0.75

@@ -160,6 +160,136 @@ def test_numbers_that_only_say_what_is_measured(text, said):
     assert number(text) == said
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Option (B) also does not match, as it barks. The only remaining option is (A).", "A"),
+        ("Option B lacks the tail, so it is A.", "A"),
+        ("Option B fails to match. The answer is C.", "C"),
+        ("The answer is B. Option C hardly matches.", "B"),
+        ("Option B still does not match.", None),
+        ("(B) also does not match.", None),
+        ("Option (B) also cannot be it.", None),
+        ("Option B fails.", None),
+        ("Option B contradicts the image.", None),
+        ("Option B seems less likely.", None),
+        ("Option (B) matches neither.", None),
+        ("Option B shows no tail.", None),
+        ("Option B, however, would not fit.", None),
+        ("Option B the dog does not match.", None),
+        ("Therefore, B also does not match.", None),
+        ("Option B has a tail.", None),
+        ("Is the answer (B) the dog?", None),
+        ("Option (B) also matches the tail.", "B"),
+        ("Option B is the most similar one.", "B"),
+        ("Option B is the only one that does not bark.", "B"),
+        ("Option B, because A does not match.", "B"),
+    ],
+)
+def test_a_letter_whose_sentence_rejects_it(text, said):
+    assert letter(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("So, the answer is B (13) and C (26).", None),
+        ("The answer is (B) 40 and (C) 50.", None),
+        ("The answer is B (13), C (26).", None),
+        ("The answer is B because A and C are small.", "B"),
+        ("The answer is (B) the line between A and C.", "B"),
+        ("The answer is B (13) and not C (26).", "B"),
+    ],
+)
+def test_several_letters_with_their_texts(text, said):
+    assert letter(text, ("1", "2", "3", "4")) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("More information is needed to determine the value of y at x=-2.5.", None),
+        ("We need the value of y when x is equal to 0.", None),
+        ("I look at the distance at 5 seconds.", None),
+        ("The value will depend on the 3 curves.", None),
+        ("The maximum of f is at x = 4.", 4),
+        ("It appears at 5 seconds.", 5),
+        ("The distance at 5 seconds is 4 m.", 4),
+        ("In the figure, two lines meet at a point, what is the value of y?", None),
+        ("If Alex measures $v=-78 km/h$, what does Barbara measure?", None),
+        ("Is the answer 3 chairs?", None),
+        ("There are 3, aren't there?", None),
+        ("How many are there? There are 3.", 3),
+        ("There are 3. Do you want more?", 3),
+        ("The ratio $r$ is $ 0.067 $. Therefore, the increase is $0.0", None),
+        ("$x = 3$, and so $y = 1", None),
+        ("\\boxed{12", None),
+        ("The value $x$ is $7$", 7),
+        ("The total is $7", 7),
+        ("The missing item is 7. Therefore, the square has 16 dots.", None),
+        ("The missing item is 16. Therefore, the square has 16 dots.", 16),
+        ("There are two cats. One is in the mirror, and the other is in front.", 2),
+        ("One is visible.", 1),
+        ("According to the table, Wilkins is earning $2,500.", 2500),
+        ("The brand has an awareness of 75%. This indicates much.", 75),
+        ("The force has a magnitude of 10 N. To find its part, it is split.", None),
+        ("The difference is **652**: 1000 - 348 = **652**", 652),
+        ("The difference is **652**: 1000 - 340 = **652**", None),
+        ("It costs 3 dollars more than the other.", None),
+    ],
+)
+def test_conditions_questions_and_cuts_state_no_number(text, said):
+    assert number(text) == said
+
+
+def test_of_rounds_that_a_network_makes_up_the_first_counts():
+    round_ = "Hint: Choose one.\nQuestion: Which barks?\nChoices:\n(A) the cat\n(B) the dog\n"
+    assert letter(f"{round_}Correct answer: B\n\n{round_}Correct answer: A") == "B"
+    assert letter(f"{round_}Correct answer: B") == "B"
+    assert letter(f"{round_}\n{round_}Correct answer: A") == "A"
+    assert letter(f"Answer: B\n\n{round_}Correct answer: A") == "B"
+    assert letter("Answer: B\n\nQuestion: Which?\nCorrect answer: A") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("**Final Answer**: **No**, the man cannot swim.", "B"),
+        ("Final answer: Yes, he swims.", "A"),
+        ("Final answer: No, I cannot tell.", None),
+        ("Final answer: No, the place cannot be determined.", None),
+        ("Final answer: No, then yes.", None),
+    ],
+)
+def test_an_answer_line_that_opens_with_an_options_text(text, said):
+    assert letter(text, YES_NO) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("There are 9 green dogs in the image.", 9),
+        ("seven", 7),
+        ("There are 2 or 3.", None),
+        ("1.5 dogs", None),
+        ("There are 2 boxes.", None),
+        ('[{"bbox_2d": [10, 20, 30, 40]}, {"bbox_2d": [10, 20', None),
+        ("9% of them", None),
+    ],
+)
+def test_a_count_in_words_is_read_where_no_places_are(ask, text, count):
+    query = ask(AnswerForm.COUNT)
+    for name in ("qwen_vl", "vlm"):
+        dialect = ",dialect=gemma" if name == "vlm" else ""
+        prediction = plugins.build("models", parse(f"{name}(backend=stored{dialect})")).read(
+            query, [text]
+        )
+        assert (prediction.answer and prediction.answer.count) == count
+        assert ("the count is read from words" in prediction.notes) == (count is not None)
+    trained = plugins.build("models", parse("visionreasoner(backend=stored)")).read(query, [text])
+    assert trained.answer is None and trained.failure is not None
+
+
 def test_of_several_lines_the_last_counts_and_a_note_says_so(ask):
     model = plugins.build("models", parse("qwen_vl(backend=stored)"))
     choice, count = ask(AnswerForm.CHOICE, options=ANIMALS), ask(AnswerForm.NUMBER)
