@@ -40,7 +40,8 @@ def qwen_vl(
         name=f"qwen_vl/{prompt}",
         prompt=PROMPTS[grammar if template is not None else prompt](),
         words=Questions(),
-        counts_in_words=True,
+        # VisionReasoner's evaluation, whose prompt this is, counts boxes alone.
+        counts_in_words=template is not None or prompt != "visionreasoner",
         vendor=None if vendor is None else vendor_settings(vendor),
         **parts.build(method="qwen_vl"),
     )

@@ -280,14 +280,15 @@ def test_an_answer_line_that_opens_with_an_options_text(text, said):
 def test_a_count_in_words_is_read_where_no_places_are(ask, text, count):
     query = ask(AnswerForm.COUNT)
     for name in ("qwen_vl", "vlm"):
-        dialect = ",dialect=gemma" if name == "vlm" else ""
-        prediction = plugins.build("models", parse(f"{name}(backend=stored{dialect})")).read(
+        how = ",dialect=gemma" if name == "vlm" else ",prompt=locate"
+        prediction = plugins.build("models", parse(f"{name}(backend=stored{how})")).read(
             query, [text]
         )
         assert (prediction.answer and prediction.answer.count) == count
         assert ("the count is read from words" in prediction.notes) == (count is not None)
-    trained = plugins.build("models", parse("visionreasoner(backend=stored)")).read(query, [text])
-    assert trained.answer is None and trained.failure is not None
+    for boxes in ("visionreasoner(backend=stored)", "qwen_vl(backend=stored)"):
+        prediction = plugins.build("models", parse(boxes)).read(query, [text])
+        assert prediction.answer is None and prediction.failure is not None
 
 
 def test_of_several_lines_the_last_counts_and_a_note_says_so(ask):
