@@ -27,7 +27,7 @@ from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
 from harness.rehearsal import amounts, report, server, standins
 from harness.rehearsal.process import Replacements, play
-from harness.rehearsal.report import RehearsedRow
+from harness.rehearsal.report import RehearsedRow, is_unanswered, tasks_of
 from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
 from harness.run.processes import die_with
 from harness.spec import parse
@@ -255,12 +255,30 @@ class TablePlan:
             )
         return self.stages[step.command]
 
+    def _drawn_again(
+        self, replacing: Replacements, outcomes: Mapping[str, Outcome]
+    ) -> dict[str, Outcome]:
+        """Repeat evaluations without an answer with other responses; return their outcomes.
+
+        Three of ten responses have errors on purpose, and all of few samples may have drawn one.
+        """
+        again = [
+            replace(stage, arguments=(*stage.arguments, "--retry-failed"), after=())
+            for stage in self.stages.values()
+            if (outcome := outcomes.get(stage.name)) is not None
+            and (tasks := tasks_of(stage, outcome))
+            and is_unanswered(tasks)
+        ]
+        children = Children(partial(play, replacing, seed=1), self.out / "logs", at_once=_cores())
+        return children.play(again, _show)
+
     def play(self, replacing: Replacements) -> list[RehearsedRow]:
         """Run every stage, then build the boards; return a line a row."""
         warm_up()
         children = Children(partial(play, replacing), self.out / "logs", at_once=_cores())
         stages = [stage for stage in self.stages.values() if stage.name not in self.missing]
         outcomes = children.play(stages, _show)
+        outcomes |= self._drawn_again(replacing, outcomes)
         last = [
             Stage(name=f"{step.name} {one.paper} {one.table}", arguments=step.command)
             for one in self.definitions

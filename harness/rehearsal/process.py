@@ -44,8 +44,14 @@ class Replacements:
         }
 
 
-def play(replacements: Replacements, arguments: Sequence[str]) -> int:
-    """Run a command of `harness` in this process, with everything replaced; return its code."""
+def play(replacements: Replacements, arguments: Sequence[str], *, seed: int = 0) -> int:
+    """Run a command of `harness` in this process, with everything replaced; return its code.
+
+    Args:
+        replacements: The stand-ins and the server.
+        arguments: Those of the command.
+        seed: Another seed draws other responses.
+    """
     from harness.cli.main import main
     from harness.rehearsal import checkouts, responses
 
@@ -53,7 +59,7 @@ def play(replacements: Replacements, arguments: Sequence[str]) -> int:
     find_stand_ins(replacements.cache)
     checkouts.replace_checkouts(replacements.cache / "checkouts")
     redirect_servers(replacements.port)
-    responses.install()
+    responses.install(seed)
     return main(arguments)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from harness.errors import MissingDependency
 from harness.leaderboards.definitions import BoardRow, Definition
@@ -80,17 +80,11 @@ def rehearsed(
     reason beside its response. A row with a reviewed reason is left out if something is not here.
     """
     problems = [outcome.reason for _, outcome in stages if outcome.code != 0]
-    tasks = [
-        task
-        for stage, outcome in stages
-        if stage.arguments[0] == "eval" and outcome.code == 0
-        for task in json.loads(outcome.output)["tasks"].values()
-    ]
+    tasks = [task for stage, outcome in stages for task in tasks_of(stage, outcome)]
     lost = sum(task.get("failures", {}).get(FailureKind.INFRASTRUCTURE, 0) for task in tasks)
     if lost:
         problems.append(f"{lost} samples failed, and not by their responses (infrastructure)")
-    scored = sum(task.get("n_scored", 0) for task in tasks)
-    if not problems and tasks and not scored and not any("submission" in task for task in tasks):
+    if not problems and tasks and is_unanswered(tasks):
         problems.append("no sample has an answer")
     lacking = all(
         problem.startswith(f"code {MissingDependency.exit_code}:") for problem in problems
@@ -104,6 +98,19 @@ def rehearsed(
         reason=reason or "; ".join(dict.fromkeys(problems)),
         state="left out" if reason else "failed" if problems else "ran",
     )
+
+
+def tasks_of(stage: Stage, outcome: Outcome) -> list[dict[str, Any]]:
+    """Return the results by task that an evaluation printed; none of another stage."""
+    if stage.arguments[0] != "eval" or outcome.code != 0:
+        return []
+    return list(json.loads(outcome.output)["tasks"].values())
+
+
+def is_unanswered(tasks: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True if no sample of evaluations has an answer, and none leaves it to a server."""
+    scored = sum(task.get("n_scored", 0) for task in tasks)
+    return not scored and not any("submission" in task for task in tasks)
 
 
 def _label(row: BoardRow) -> str:
