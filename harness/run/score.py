@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
-from harness.foreign_lines import command, renamed
+from harness.foreign_lines import by_number, command, renamed
 from harness.formats import Matched, read_format
 from harness.formats.mask_order import check_order
 from harness.formats.units import MaskCount, check_units
@@ -124,7 +124,7 @@ def score_file(
         else _selection(task, submission.run)
     )
     samples = partial(selection.samples, task)
-    matched = None if folder_wanted else _match_rows(task, submission, samples)
+    matched = None if folder_wanted else _match_rows(task, submission, samples, task_spec)
     manifest = _manifest(task, submission, selection, task_spec, matched)
     scorer = Scorer(task, samples)
 
@@ -153,7 +153,7 @@ def score_file(
 
 
 def _match_rows(
-    task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]]
+    task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]], task_spec: str
 ) -> Matched:
     """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
     known_ids = {sample.id for sample in samples()}
@@ -180,7 +180,9 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="No id is 0: if your ids start at 1, subtract 1 from each."
             if from_one
-            else _rename(matched, known_ids, submission) or (EXTRA if of_samples else OTHERS),
+            else _rename(matched, known_ids, submission)
+            or _by_number(matched, task_spec or task.name, submission)
+            or (EXTRA if of_samples else OTHERS),
         )
     thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(
@@ -211,6 +213,14 @@ def _rename(matched: Matched, known: set[str], submission: Submission) -> str:
         return ""
     conversion = command(f"{key} |= ({program})", submission.path.name)
     return f"Without a file name's folders, suffix or zeros they are ids: {conversion}."
+
+
+def _by_number(matched: Matched, task: str, submission: Submission) -> str:
+    """Return what to type where the ids of all lines are numbers, as of rows of a table."""
+    if submission.format != "jsonl" or not all(map(str.isdecimal, matched.rows)):
+        return ""
+    conversion = by_number(task, submission.data_root, submission.path.name)
+    return f"If they number the samples from 0, {conversion} makes ids of them."
 
 
 def _units_with_predictions(
