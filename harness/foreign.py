@@ -45,8 +45,9 @@ SERVER_ERROR = re.compile(
 LIST = re.compile(rb"\[\s*(?:\{|\Z)")
 """The beginning of a list of objects, or its first line."""
 LINK = re.compile(rb"\.{1,2}/[^\s\x00<>]{1,1000}\n?\Z")
+ZIP = b"PK\x03\x04"
 ARCHIVES = (
-    (b"PK\x03\x04", "a ZIP archive", "unzip"),
+    (ZIP, "a ZIP archive", "unzip"),
     (b"\x1f\x8b", "a gzip archive", "gunzip"),
     (b"BZh", "a bzip2 archive", "bunzip2"),
     (b"\xfd7zXZ", "an xz archive", "unxz"),
@@ -132,7 +133,7 @@ def recognise(
     if head.startswith(UTF_16):
         fix = f"`iconv -f utf-16 -t utf-8 {file} > NEW` converts it."
         return Stranger("text in UTF-16", fix)
-    if head.startswith(OLE) or OPEN_DOCUMENT in head[:HEAD]:
+    if head.startswith(OLE) or (head.startswith(ZIP) and OPEN_DOCUMENT in head[:HEAD]):
         return Stranger("a spreadsheet of another kind", "Save it as .xlsx or .tsv.")
     for pattern, found in PICTURES:
         if pattern.match(head):
@@ -143,7 +144,7 @@ def recognise(
             return Stranger(found, f"{to_lines(rows, name, module)} makes JSON lines of it.")
     if text and PICKLE.match(head):
         return Stranger("a pickle, which can run code", "Write JSON lines where it was made.")
-    if archives and head.startswith(b"PK\x03\x04") and b"\\" in _first_member(head):
+    if archives and head.startswith(ZIP) and b"\\" in _first_member(head):
         program = (
             r'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); [setattr(one, "filename", '
             r'one.filename.replace("\\", "/")) or z.extract(one) for one in z.infolist()]'

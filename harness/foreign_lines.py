@@ -4,6 +4,7 @@ An object is recognised by its form. The command of `jq` keeps the id that the p
 the model wrote; whether that id is the benchmark's, only the user knows.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import compress, product
@@ -20,8 +21,6 @@ MAX_NAMES = 1000
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
 LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
-SAMPLES = 'harness.load_task("{task}", data="{data}").samples()'
-"""Python's text of a task's samples in their order."""
 UNBOX = (
     'with_entries(if .key != "box_scores" and (.value | type == "array" and length == 1 and '
     '(.[0] | type != "array" and type != "object")) then .value |= .[0] else . end)'
@@ -307,7 +306,7 @@ def of_line(line: bytes, name: str) -> str:
         return NO_LINES
     given = "\\t" if mark == b"\t" else mark.decode()
     table = f'csv.DictReader(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{given}")'
-    return f"{NO_LINES} {to_lines(table, name, 'csv')} makes lines of a table."
+    return f"Each line is an object: {to_lines(table, name, 'csv')} makes them of a table."
 
 
 def renamed(names: Collection[str], known: Collection[str]) -> str | None:
@@ -332,9 +331,20 @@ def renamed(names: Collection[str], known: Collection[str]) -> str | None:
     return program
 
 
+def _samples(task: str, data: str) -> str:
+    """Return Python's text of a task's samples in their order."""
+    return f"harness.load_task({json.dumps(task)}, data={json.dumps(data)}).samples()"
+
+
+def print_ids(task: str, data: str) -> str:
+    """Return what to type to print the ids of a task's samples in their order."""
+    program = f"import harness; [print(sample.id) for sample in {_samples(task, data)}]"
+    return f"`python -c {quote(program)}`"
+
+
 def in_order(written: str, name: str) -> str:
     """Return what to type to give the file's lines the ids of a task's samples in their order."""
-    samples = SAMPLES.format(task="TASK", data="ROOT")
+    samples = _samples("TASK", "ROOT")
     row = f'{{"id": sample.id, "response": json.loads(line)["{written}"]}}'
     return to_lines(
         f"({row} for sample, line in zip({samples}, {LINES}, strict=True))", name, "harness"
@@ -343,8 +353,7 @@ def in_order(written: str, name: str) -> str:
 
 def by_number(task: str, data: str, name: str) -> str:
     """Return what to type to make ids of the numbers of a task's samples, from 0."""
-    samples = SAMPLES.format(task=task, data=data)
-    ids = f"[sample.id for sample in {samples}]"
+    ids = f"[sample.id for sample in {_samples(task, data)}]"
     row = '{**row, "id": ids[int(row["id"])]}'
     return to_lines(
         f"({row} for ids in [{ids}] for row in map(json.loads, {LINES}))", name, "harness"
