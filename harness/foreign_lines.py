@@ -75,11 +75,12 @@ def _has_query_keys(plain: Plain) -> bool:
     return all(key.count(">>>") == 2 for key in plain) and any(map(_has_pair, plain.values()))
 
 
-def _has_pair(value: object) -> bool:
-    """Return True for a list of two numbers, or what holds one."""
+def _has_pair(value: object, depth: int = 4) -> bool:
+    """Return True for a list of two numbers, or what holds one so many levels below."""
     if isinstance(value, Mapping):
         value = list(value.values())
-    return _are_numbers(value, 2) or (isinstance(value, list) and any(map(_has_pair, value)))
+    inner = value if isinstance(value, list) and depth else ()
+    return _are_numbers(value, 2) or any(_has_pair(item, depth - 1) for item in inner)
 
 
 def _has_image_masks(plain: Plain) -> bool:
