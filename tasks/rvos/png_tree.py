@@ -76,7 +76,7 @@ def _no_folder(root: Path, pattern: str) -> DataError:
         f"predictions {root}",
         expected=f"{pattern}/<frame>.png, called as the benchmark calls them",
         found=f"none of these samples, but {first}",
-        fix=backslashes(path.name for path in root.iterdir())
+        fix=backslashes(path.name for path in root.glob("*"))
         or "Is it the right split? Expressions have the benchmark's numbers, such as 0 and not "
         "000; an image with all objects of a video does not tell which expression means which.",
     )

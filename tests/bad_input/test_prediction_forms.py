@@ -195,3 +195,21 @@ def test_the_ids_of_the_samples_are_printed(harness, images):
     printed = convert(harness, harness.score(rows).says("prints the ids")).decode().split()
     assert printed == [name for name, *_ in images]
     harness.score([{**row, "id": name} for row, name in zip(rows, printed, strict=True)], code=0)
+
+
+@case("masks of videos whose names have backslashes", "refused with the command to type", code=3)
+def test_backslashes_in_names_of_frames(harness, mevis):
+    from harness import load_task
+
+    folder = harness.folder / "masks"
+    folder.mkdir()
+    for sample in load_task("mevis", data=harness.folder / "data").samples():
+        blank = encode_png(np.zeros(sample.query.size[::-1], np.uint8))
+        for path in sorted((mevis / "JPEGImages" / sample.id.split("/")[0]).iterdir()):
+            name = "\\".join((*sample.id.split("/"), f"{path.stem}.png"))
+            (folder / name).write_bytes(blank)
+    options = ("--format", "png-tree", "--predictions", folder, "--json")
+    scored = ("score", "--tasks", "mevis", "--data", harness.folder / "data", *options)
+    (command,) = COMMAND.findall(harness(*scored).says("Backslashes").err)
+    subprocess.run(shlex.split(command), cwd=folder, check=True)
+    harness(*scored, code=0)
