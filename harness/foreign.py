@@ -5,7 +5,7 @@ when they cannot read a file, so that the message says what it is and which comm
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -45,8 +45,9 @@ SERVER_ERROR = re.compile(
 LIST = re.compile(rb"\[\s*(?:\{|\Z)")
 """The beginning of a list of objects, or its first line."""
 LINK = re.compile(rb"\.{1,2}/[^\s\x00<>]{1,1000}\n?\Z")
+ZIP = b"PK\x03\x04"
 ARCHIVES = (
-    (b"PK\x03\x04", "a ZIP archive", "unzip"),
+    (ZIP, "a ZIP archive", "unzip"),
     (b"\x1f\x8b", "a gzip archive", "gunzip"),
     (b"BZh", "a bzip2 archive", "bunzip2"),
     (b"\xfd7zXZ", "an xz archive", "unxz"),
@@ -132,7 +133,7 @@ def recognise(
     if head.startswith(UTF_16):
         fix = f"`iconv -f utf-16 -t utf-8 {file} > NEW` converts it."
         return Stranger("text in UTF-16", fix)
-    if head.startswith(OLE) or OPEN_DOCUMENT in head[:HEAD]:
+    if head.startswith(OLE) or (head.startswith(ZIP) and OPEN_DOCUMENT in head[:HEAD]):
         return Stranger("a spreadsheet of another kind", "Save it as .xlsx or .tsv.")
     for pattern, found in PICTURES:
         if pattern.match(head):
@@ -143,12 +144,38 @@ def recognise(
             return Stranger(found, f"{to_lines(rows, name, module)} makes JSON lines of it.")
     if text and PICKLE.match(head):
         return Stranger("a pickle, which can run code", "Write JSON lines where it was made.")
+    if archives and head.startswith(ZIP) and b"\\" in _first_member(head):
+        program = (
+            r'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); [setattr(one, "filename", '
+            r'one.filename.replace("\\", "/")) or z.extract(one) for one in z.infolist()]'
+        )
+        fix = f"Unpack it with folders: `python -c {quote(program)} {file}`."
+        return Stranger("a ZIP archive whose names have backslashes", fix)
     for first, found, command in ARCHIVES if archives else ():
         if head.startswith(first):
             return Stranger(found, f"Unpack it: `{command} {file}`.")
     if archives and head[TAR_PLACE : TAR_PLACE + len(TAR)] == TAR:
         return Stranger("a tar archive", f"Unpack it: `tar xf {file}`.")
     return None
+
+
+def _first_member(head: bytes) -> bytes:
+    """Return the first name in a ZIP archive."""
+    return head[30 : 30 + int.from_bytes(head[26:28], "little")]
+
+
+def backslashes(names: Iterable[str]) -> str:
+    """Return what to type where names of files hold folders and backslashes; "" for others."""
+    if not any("\\" in name for name in names):
+        return ""
+    program = (
+        r'import os; [os.renames(name, name.replace("\\", "/")) for name in os.listdir() '
+        r'if "\\" in name and ".." not in name]'
+    )
+    return (
+        "Backslashes in their names stand for folders, as a ZIP archive from Windows has them: "
+        f"`python -c {quote(program)}` in that folder makes the folders."
+    )
 
 
 def in_place_of(path: Path, *, archives: bool = True, text: bool = False) -> Stranger | None:

@@ -4,6 +4,7 @@ An object is recognised by its form. The command of `jq` keeps the id that the p
 the model wrote; whether that id is the benchmark's, only the user knows.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import compress, product
@@ -19,10 +20,12 @@ MAX_NAMES = 1000
 """Names of a file that are looked at."""
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
 LINES = "filter(str.strip, open(sys.argv[1]))"
-NO_LINES = (
-    "Each line is an object: `jq -c .` writes one of several lines in a line, pandas a table by "
-    "`read_csv(FILE, dtype={'id': str}).to_json(NEW, orient='records', lines=True)`."
+NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
+UNBOX = (
+    'with_entries(if .key != "box_scores" and (.value | type == "array" and length == 1 and '
+    '(.[0] | type != "array" and type != "object")) then .value |= .[0] else . end)'
 )
+"""jq's program that makes a value of each list of one, except scores."""
 
 
 class Form(NamedTuple):
@@ -34,6 +37,8 @@ class Form(NamedTuple):
     """jq's program for one object, which yields one object a line."""
     condition: str
     """What has to be so, for the lines to mean what the objects do."""
+    lines: str = "such lines"
+    """What kind of lines the program makes."""
 
 
 def _has(*path: str) -> Callable[[Plain], bool]:
@@ -63,6 +68,26 @@ def _has_spans(plain: Plain) -> bool:
     return bool(lists) and all(
         isinstance(one, list) and one and all(map(_has("timestamp"), one)) for one in lists
     )
+
+
+def _has_query_keys(plain: Plain) -> bool:
+    """True for values by `video>>>query>>>span` that hold a pair of numbers somewhere."""
+    return all(key.count(">>>") == 2 for key in plain) and any(map(_has_pair, plain.values()))
+
+
+def _has_pair(value: object, depth: int = 4) -> bool:
+    """Return True for a list of two numbers, or what holds one so many levels below."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    inner = value if isinstance(value, list) and depth else ()
+    return _are_numbers(value, 2) or any(_has_pair(item, depth - 1) for item in inner)
+
+
+def _has_image_masks(plain: Plain) -> bool:
+    """True for the run-lengths of the objects in one image."""
+    masks = next((plain[key] for key in MASKS if key in plain), None)
+    masks = masks if isinstance(masks, list) else [masks]
+    return not {"id", "image_id"}.isdisjoint(plain) and all(map(_is_run_length, masks))
 
 
 def _by_id(fits: Callable[[Any], bool]) -> Callable[[Plain], bool]:
@@ -98,7 +123,18 @@ IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", 
 TEXTS = ("response", "prediction", "text", "output", "pred", "model_output", "predict")
 """Names that other programs' lines have for the id and for what the model wrote; not `answer`,
 which is the ground truth in most of them."""
-TRUTHS = ("gt_answer", "gt", "ground_truth", "label", "labels", "target", "gold", "reference")
+MASKS = ("pred_masks", "prediction_masks")
+TRUTHS = (
+    "gt_answer",
+    "gt_bbox",
+    "gt",
+    "ground_truth",
+    "label",
+    "labels",
+    "target",
+    "gold",
+    "reference",
+)
 """Names of the ground truth, beside which an `answer` is what the model wrote."""
 LISTS = frozenset({"results", "res_list", "result_list", "predictions", "responses", "logs"})
 """Names of a list of entries in one object."""
@@ -157,6 +193,28 @@ FORMS = (
         lambda one: "id" in one and isinstance(one.get("messages"), list),
         "{id, response: .messages[-1].content}",
         "the last message is the model's",
+    ),
+    Form(
+        "run-lengths by image",
+        _has_image_masks,
+        "{id: (.id // .image_id | tostring), instances: (.pred_masks // .prediction_masks | "
+        'if type == "array" then map([.]) else [[.]] end)}',
+        "id or image_id is the benchmark's id, and the answer is all masks together",
+    ),
+    Form(
+        "OpenCompass' predictions",
+        lambda one: bool(one) and all(map(_has("origin_prompt"), one.values())),
+        "to_entries[] | {id: .key, response: .value.prediction}",
+        "its keys, the rows in what was evaluated, are the benchmark's ids",
+    ),
+    Form(
+        "moments by video, query and ground truth",
+        _has_query_keys,
+        'to_entries[] | (.key | split(">>>")) as $key | {vid: $key[0], query: $key[1], '
+        'pred_relevant_windows: [.value | .. | select(type == "array" and length == 2 and '
+        'all(.[]; type == "number"))]}',
+        "its pairs are [start, end] in seconds, and the first of each counts",
+        "lines that --format qvhighlights reads",
     ),
     Form(
         "moments by video",
@@ -218,8 +276,8 @@ def command(program: str, name: str) -> str:
 
 def rewrite(key: str, program: str, name: str) -> str:
     """Return what to type to change the value under a key where a line has one."""
-    # Not `|=`, which jq 1.6 evaluates wrongly for a program that may fail.
-    return command(f"if .{key} then .{key} = (.{key} | {program}) else . end", name)
+    # Not `|=`, which jq 1.6 evaluates wrongly for a program that may fail, as on another value.
+    return command(f"if .{key} then .{key} = (.{key} | (({program})? // .)) else . end", name)
 
 
 def or_failed(program: str, name: str) -> str:
@@ -242,7 +300,14 @@ def of_line(line: bytes, name: str) -> str:
             "Python's json.dumps writes it unless `allow_nan=False` is given. A failed sample has "
             f'null as its "response": {conversion} writes null.'
         )
-    return "" if line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" else NO_LINES
+    if line.lstrip()[:1] in (b"{", b"["):
+        return "" if line.rstrip()[-1:] == b"}" else NO_LINES
+    mark = max(b";", b"\t", b",", key=line.count)
+    if mark not in line:
+        return NO_LINES
+    given = "\\t" if mark == b"\t" else mark.decode()
+    table = f'csv.DictReader(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{given}")'
+    return f"Each line is an object: {to_lines(table, name, 'csv')} makes them of a table."
 
 
 def renamed(names: Collection[str], known: Collection[str]) -> str | None:
@@ -267,10 +332,42 @@ def renamed(names: Collection[str], known: Collection[str]) -> str | None:
     return program
 
 
-def numbered(written: str, name: str) -> str:
-    """Return what to type to make lines whose ids are the numbers of the file's lines, from 0."""
-    program = f"foreach inputs as $one (-1; . + 1; {{id: tostring, response: $one.{written}}})"
-    return f"`jq -cn {quote(program)} {quote(name)} > NEW`"
+def _samples(task: str, data: str) -> str:
+    """Return Python's text of a task's samples in their order."""
+    return f"harness.load_task({json.dumps(task)}, data={json.dumps(data)}).samples()"
+
+
+def print_ids(task: str, data: str) -> str:
+    """Return what to type to print the ids of a task's samples in their order."""
+    program = f"import harness; [print(sample.id) for sample in {_samples(task, data)}]"
+    return f"`python -c {quote(program)}`"
+
+
+def in_order(written: str, name: str) -> str:
+    """Return what to type to give the file's lines the ids of a task's samples in their order."""
+    samples = _samples("TASK", "ROOT")
+    row = f'{{"id": sample.id, "response": json.loads(line)["{written}"]}}'
+    return to_lines(
+        f"({row} for sample, line in zip({samples}, {LINES}, strict=True))", name, "harness"
+    )
+
+
+def by_number(task: str, data: str, name: str) -> str:
+    """Return what to type to make ids of the numbers of a task's samples, from 0."""
+    ids = f"[sample.id for sample in {_samples(task, data)}]"
+    row = '{**row, "id": ids[int(row["id"])]}'
+    return to_lines(
+        f"({row} for ids in [{ids}] for row in map(json.loads, {LINES}))", name, "harness"
+    )
+
+
+def polygons(name: str) -> str:
+    """Return what to type to make COCO's results of lines whose "masks" are polygons."""
+    program = (
+        "map(select(.masks) | {image_id: .id, category_id: 1, segmentation: (.masks | "
+        'if (.[0] | type) == "number" then [.] else map(flatten) end)})'
+    )
+    return f"`jq -cs {quote(program)} {quote(name)} > NEW`"
 
 
 def way_out(plain: object, name: str) -> str:
@@ -279,20 +376,23 @@ def way_out(plain: object, name: str) -> str:
         return OWN_LINES
     if type(plain.get("id")) is int:
         return f"{command('.id |= tostring', name)} writes it as text."
+    if isinstance(plain.get("id"), list) and len(plain["id"]) == 1:
+        return f"Each value is in a list: {command(UNBOX, name)} makes such lines."
     if known := _known(plain, name):
         return known
     called = next((key for key in IDS if type(plain.get(key)) in (str, int)), None)
-    written = next((key for key in TEXTS if isinstance(plain.get(key), str)), None)
+    texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
+    written = next((key for key in texts if isinstance(plain.get(key), str)), None)
     if called and written:
-        program = f"{{id: (.{called} | tostring), response: .{written}}}"
+        program = _response(written, f"(.{called} | tostring)")
         return (
             f"If {called} is the benchmark's id and {written} what the model wrote, "
             f"{command(program, name)} makes such lines."
         )
     if written and "id" not in plain:
         return (
-            f"If its lines are in the benchmark's order, whose ids are numbers from 0, and "
-            f"{written} is what the model wrote, {numbered(written, name)} makes such lines."
+            f"If its lines are in the order of the samples of TASK below ROOT, and {written} is "
+            f"what the model wrote, {in_order(written, name)} gives them the ids."
         )
     key = next((key for key in plain if key in LISTS), None)
     listed = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
@@ -307,7 +407,7 @@ def _known(plain: Plain, name: str) -> str:
     if form is None:
         return ""
     made = command(form.program, name)
-    return f"It looks like {form.name}: if {form.condition}, {made} makes such lines."
+    return f"It looks like {form.name}: if {form.condition}, {made} makes {form.lines}."
 
 
 def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
@@ -318,15 +418,20 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     if known := _known(plain, name):
         return known
     if written := next((key for key in TEXTS if key in unknown), None):
-        made = command(f"{{id, response: .{written}}}", name)
+        made = command(_response(written), name)
         return f"If {written} is what the model wrote, {made} makes such lines."
     truth = next((key for key in TRUTHS if key in unknown), None)
     if truth and "answer" in plain:
-        made = command("{id, response: .answer}", name)
+        made = command(_response("answer"), name)
         return f"If answer is what the model wrote, and {truth} the right one, {made}."
     if INDICES.issuperset(unknown):
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
     return ""
+
+
+def _response(written: str, name: str = ".id") -> str:
+    """Return jq's program that makes a line of what a model wrote, and leaves lines without it."""
+    return f'if has("{written}") then {{id: {name}, response: .{written}}} else . end'
 
 
 def _without(keys: Collection[str]) -> str:

@@ -23,7 +23,15 @@ from harness.coordinates import Coordinates, in_pixels
 from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
 from harness.files import lines_of, open_regular
 from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
-from harness.foreign_lines import command, of_line, or_failed, other_keys, rewrite, way_out
+from harness.foreign_lines import (
+    command,
+    of_line,
+    or_failed,
+    other_keys,
+    polygons,
+    rewrite,
+    way_out,
+)
 from harness.masks import Rle
 from harness.plain import from_plain, to_plain
 from harness.responses import STRICT, finite_numbers, storable
@@ -67,6 +75,11 @@ MAX_COUNT = 10**9
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LETTER = re.compile(r"\s*\(?\s*([A-Za-z])\s*[).:]?\s*")
 """A letter as an "answer", alone or as a label is written: `B`, `b`, `(B)`, `B.`."""
+
+
+CLOCK = re.compile(r"\d+(?::\d\d){0,2}(?:\.\d+)?")
+SECONDS = 'split(":") | map(tonumber) | reduce .[] as $part (0; . * 60 + $part)'
+"""jq's program that makes seconds of a time as a clock shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +249,9 @@ def _row(line: bytes, where: str) -> Row:
                 scores, len(scored) if isinstance(scored, list) else 0, f"{where}: box_scores"
             )
         except ParseError as error:
-            raise DataError(str(error)) from error
+            is_nested = isinstance(scores, list) and any(isinstance(one, list) for one in scores)
+            flat = f". {rewrite('box_scores', 'flatten', _file(where))} makes numbers of lists"
+            raise DataError(f"{error}{flat if is_nested else ''}") from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
 
 
@@ -266,7 +281,21 @@ def row_to_answer(row: Row, query: Query) -> Answer:
 
 
 def _masks(row: Row, query: Query) -> Answer:
+    if _is_polygon(row.value) or (isinstance(row.value, list) and any(map(_is_polygon, row.value))):
+        fix = f"--format coco reads polygons: {polygons(row.file)} makes its records."
+        raise ParseError('"masks"', expected="run-lengths", found="corners of polygons", fix=fix)
     return Answer(masks=_track(row, row.value, query, '"masks"'))
+
+
+def _is_polygon(value: object) -> bool:
+    """Return True for [x, y, …] or [[x, y], …] of three corners or more."""
+    if isinstance(value, list) and value and all(isinstance(one, list) for one in value):
+        value = [number for one in value if len(one) == 2 for number in one]
+    return (
+        isinstance(value, list)
+        and len(value) >= 6
+        and all(type(number) in (int, float) for number in value)
+    )
 
 
 def _instances(row: Row, query: Query) -> Answer:
@@ -351,7 +380,7 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
         return finite_numbers(plain, length, what)
     except ParseError as error:
         if program := _place_program(plain, length):
-            conversion = rewrite(row.kind, f"map({program})", row.file)
+            conversion = rewrite(row.kind, f"map(({program})? // .)", row.file)
             raise ParseError(f"{error}. {conversion} makes such lists") from error
         raise
 
@@ -360,6 +389,8 @@ def _place_program(plain: object, length: int) -> str | None:
     """Return jq's program that makes a list of a box or point in another form, if it is known."""
     if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
         return "map(tonumber? // .)"
+    if isinstance(plain, str) and plain.lstrip().startswith("["):
+        return "fromjson"
     if not isinstance(plain, dict):
         return None
     if keys := next((keys for keys in KEYS if set(keys) <= plain.keys()), None):
@@ -377,6 +408,9 @@ def _listed(row: Row) -> list[object]:
         made = rewrite(row.kind, f'."{key}"', row.file)
         fix = f"{made} keeps them." if key else ""
         raise ParseError(f'"{row.kind}"', expected="a list", found="an object", fix=fix)
+    if isinstance(row.value, str) and row.value.lstrip().startswith("["):
+        fix = f"{rewrite(row.kind, 'fromjson', row.file)} makes lists of texts."
+        raise ParseError(f'"{row.kind}"', expected="a list", found="a text", fix=fix)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError(
             f'"{row.kind}"', expected=f"a list of at most {MAX_BOXES}", found=_length(row.value)
@@ -455,6 +489,10 @@ def _letter(value: object, row: Row, query: Query) -> str:
     raise ParseError('"answer"', expected="an option's letter", found=repr(value)[:40], fix=fix)
 
 
+def _is_clock(value: object) -> bool:
+    return isinstance(value, str) and CLOCK.fullmatch(value) is not None
+
+
 def _refuse_other_spans(value: object, row: Row) -> None:
     """Raise ParseError for several intervals, or for one in another form, with what makes one."""
     if isinstance(value, list) and value and isinstance(value[0], list):
@@ -462,11 +500,19 @@ def _refuse_other_spans(value: object, row: Row) -> None:
         first = rewrite("answer", program, row.file)
         fix = f"{first} keeps the first of each line, if that one counts."
     elif isinstance(value, list) and len(value) == 3:
-        found, program = f"{str(value)[:40]}, as with a score", ".[:2]"
+        found = f"{str(value)[:40]}, as with a score"
+        program = 'if type == "array" and length == 3 then .[:2] else . end'
         fix = f"{rewrite('answer', program, row.file)} leaves the score out."
     elif isinstance(value, dict) and {"start", "end"} <= value.keys():
         found, program = "an object", "[.start, .end]"
         fix = f"{rewrite('answer', program, row.file)} makes lists of them."
+    elif isinstance(value, list) and len(value) == 2 and all(map(_is_clock, value)):
+        found = str(value)[:40]
+        program = f"map({SECONDS})"
+        fix = f"{rewrite('answer', program, row.file)} makes seconds of hours, minutes and seconds."
+    elif isinstance(value, str) and value.lstrip().startswith("["):
+        found, program = repr(value)[:40], "fromjson"
+        fix = f"{rewrite('answer', program, row.file)} makes lists of texts."
     elif isinstance(value, str):
         found, program = repr(value)[:40], "{id, response: .answer}"
         fix = f"{command(program, row.file)}: then the parser of --model reads the text."

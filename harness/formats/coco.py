@@ -26,6 +26,7 @@ from harness.coordinates import in_pixels
 from harness.errors import DataError, MaskError, raised_as
 from harness.files import open_regular
 from harness.foreign import HEAD
+from harness.foreign_lines import command
 from harness.formats.matching import Matched
 from harness.formats.units import is_probability
 from harness.interchange import AS_DOCUMENTED, BYTE_ORDER_MARK, Row, Written
@@ -252,7 +253,13 @@ def _score(record: Record, where: str) -> float | None:
         return None
     score = _number(score)
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
-        raise DataError(f"{where}: 'score'", expected="a finite number", found=repr(score)[:40])
+        fix = ""
+        if isinstance(score, list) and len(score) == 1:
+            unboxed = 'map(if .score | type == "array" then .score |= .[0] else . end)'
+            file = where.rpartition(", record ")[0].rpartition("/")[2]
+            fix = f"{command(unboxed, file)} makes numbers of lists."
+        found = repr(score)[:40]
+        raise DataError(f"{where}: 'score'", expected="a finite number", found=found, fix=fix)
     return float(score)
 
 

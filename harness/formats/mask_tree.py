@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.foreign import is_leftover, refuse_foreign
+from harness.foreign import backslashes, is_leftover, refuse_foreign
 from harness.layout.mask_image import DEEP, JPEGS, LOSSY, read_mask_image, refuse_void
 from harness.masks import BoolArray, Rle
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
@@ -158,7 +158,12 @@ def mask_tree(
 
 
 def _rename(paths: Iterable[Path], names: Collection[str], root: Path) -> str:
-    """Return what to type where masks have an image's suffix before their own, as `x.jpg.png`."""
+    """Return what to type where masks have an image's suffix before their own, as `x.jpg.png`, or
+    backslashes in their names.
+    """
+    paths = list(paths)
+    if folders := backslashes(path.name for path in paths):
+        return folders
     for path in sorted(paths):
         name, _, image = path.relative_to(root).with_suffix("").as_posix().rpartition(".")
         if name in names and image.isalnum() and path.suffix in ENDS:

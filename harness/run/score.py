@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
-from harness.foreign_lines import command, renamed
+from harness.foreign_lines import by_number, command, print_ids, renamed
 from harness.formats import Matched, read_format
 from harness.formats.mask_order import check_order
 from harness.formats.units import MaskCount, check_units
@@ -40,9 +40,10 @@ from harness.types import Failure, FailureKind, Prediction, Sample
 
 Tree: TypeAlias = Callable[..., Iterator[Prediction]]
 """Maps a folder, samples and `allow_extra` to the prediction for each sample."""
+MAX_DIGITS = 10  # of an id that is the number of a sample
 SHOWN = 3  # entries of no sample that are named
 EXTRA = "Check the split, or pass --allow-extra to ignore such lines."
-OTHERS = "No line is about a sample: check the split. `harness list tasks NAME` explains the ids."
+OTHERS = "No line is about a sample: check the split. {} prints the ids in their order."
 PREDICTIONS = "predictions"
 """Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
 
@@ -124,7 +125,7 @@ def score_file(
         else _selection(task, submission.run)
     )
     samples = partial(selection.samples, task)
-    matched = None if folder_wanted else _match_rows(task, submission, samples)
+    matched = None if folder_wanted else _match_rows(task, submission, samples, task_spec)
     manifest = _manifest(task, submission, selection, task_spec, matched)
     scorer = Scorer(task, samples)
 
@@ -153,7 +154,7 @@ def score_file(
 
 
 def _match_rows(
-    task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]]
+    task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]], task_spec: str
 ) -> Matched:
     """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
     known_ids = {sample.id for sample in samples()}
@@ -171,7 +172,7 @@ def _match_rows(
         )
     of_samples = known_ids & matched.rows.keys()
     if matched.unmatched and not (submission.allow_extra and of_samples):
-        shown = "; ".join(matched.unmatched[:SHOWN])
+        shown, spec = "; ".join(matched.unmatched[:SHOWN]), task_spec or task.name
         from_one = "0" in known_ids and "0" not in matched.rows and len(matched.unmatched) == 1
         raise DataError(
             f"predictions {submission.path}",
@@ -180,7 +181,9 @@ def _match_rows(
             found=f"{len(matched.unmatched)} others, such as {shown}",
             fix="No id is 0: if your ids start at 1, subtract 1 from each."
             if from_one
-            else _rename(matched, known_ids, submission) or (EXTRA if of_samples else OTHERS),
+            else _rename(matched, known_ids, submission)
+            or _by_number(matched, known_ids, spec, submission)
+            or (EXTRA if of_samples else OTHERS.format(print_ids(spec, submission.data_root))),
         )
     thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(
@@ -211,6 +214,18 @@ def _rename(matched: Matched, known: set[str], submission: Submission) -> str:
         return ""
     conversion = command(f"{key} |= ({program})", submission.path.name)
     return f"Without a file name's folders, suffix or zeros they are ids: {conversion}."
+
+
+def _by_number(matched: Matched, known: set[str], task: str, submission: Submission) -> str:
+    """Return what to type where no line's id is a sample's, and all are numbers of samples."""
+    are_numbers = all(
+        name not in known and name.isdecimal() and len(name) < MAX_DIGITS and int(name) < len(known)
+        for name in matched.rows
+    )
+    if submission.format != "jsonl" or not are_numbers:
+        return ""
+    conversion = by_number(task, submission.data_root, submission.path.name)
+    return f"If they number the samples from 0, {conversion} makes ids of them."
 
 
 def _units_with_predictions(

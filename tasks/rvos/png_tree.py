@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.foreign import listed
+from harness.foreign import backslashes, listed
 from harness.layout import path_inside
 from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image, refuse_void
 from harness.masks import Rle
@@ -76,7 +76,8 @@ def _no_folder(root: Path, pattern: str) -> DataError:
         f"predictions {root}",
         expected=f"{pattern}/<frame>.png, called as the benchmark calls them",
         found=f"none of these samples, but {first}",
-        fix="Is it the right split? Expressions have the benchmark's numbers, such as 0 and not "
+        fix=backslashes(path.name for path in root.glob("*"))
+        or "Is it the right split? Expressions have the benchmark's numbers, such as 0 and not "
         "000; an image with all objects of a video does not tell which expression means which.",
     )
 

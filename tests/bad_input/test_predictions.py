@@ -289,7 +289,7 @@ def test_other_forms_are_refused(harness, counting, form):
         # LLaVA's model_vqa.py
         (
             '{"question_id": 0, "prompt": "?", "text": "2", "model_id": "m"}',
-            "jq -c '{id: (.question_id | tostring), response: .text}' said.jsonl",
+            "then {id: (.question_id | tostring), response: .text} else . end' said.jsonl",
         ),
         # an answer may be the ground truth: no command takes it for what the model wrote
         ('{"question_id": 0, "answer": "2"}', "logs of other programs need --format"),
@@ -297,7 +297,7 @@ def test_other_forms_are_refused(harness, counting, form):
         ('{"index": 0, "model_output": {}}', "logs of other programs need --format"),
         # MVBench's notebook
         ('{"acc_dict": {}, "res_list": [{"pred": "(A)"}]}', "jq -c '.res_list[]' said.jsonl"),
-        ("id,answer\n0,2\n", "dtype={'id': str}"),
+        ("id,answer\n0,2\n", "csv.DictReader("),
         ('{\n    "id": "0",\n    "answer": 2\n}\n', "jq -c ."),
     ],
 )

@@ -306,24 +306,6 @@ def test_values_in_nearly_the_form(tmp_path, form, given, read):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        {"prompt": "?", "predict": "B", "label": "A"},  # LLaMA-Factory
-        {"response": "B", "labels": "A", "logprobs": None, "messages": []},  # ms-swift
-    ],
-)
-def test_lines_without_an_id_are_numbered_if_somebody_knows_their_order(tmp_path, line):
-    path = tmp_path / "generated_predictions.jsonl"
-    path.write_text((json.dumps(line) + "\n") * 3)
-    with pytest.raises(DataError, match="in the benchmark's order") as error:
-        list(read_rows(path))
-    command = re.search(r"`(jq -cn .*?) > NEW`", str(error.value))[1]
-    done = subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True)
-    path.write_bytes(done.stdout)
-    assert [(row.id, row.value) for row in read_rows(path)] == [("0", "B"), ("1", "B"), ("2", "B")]
-
-
-@pytest.mark.parametrize(
     ("kind", "given", "read"),
     [
         ("points", {"x": 3, "y": 4}, (3, 4)),
