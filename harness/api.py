@@ -159,9 +159,8 @@ def evaluate(
     spec: Spec | None
     if isinstance(model, str):
         spec = _with_checkpoint_config(model)
-        model_or_spec = (
-            build_model(spec, seed) if workers == 1 else spec
-        )  # each worker builds its own
+        # Several workers each build their own.
+        model_or_spec = build_model(spec, seed) if workers == 1 else spec
         model_spec = str(spec)
     else:
         plugins.check_contract("models", "the model", model)
@@ -180,11 +179,9 @@ def evaluate(
         checked=True,
     )
     task = preflight(task, progress, allow_missing=False)
-    contamination = None
+    overlap = None
     if spec is not None:
-        contamination = contamination_of(
-            spec, task, subset, folder=folder, anew=restart, strict=False
-        )
+        overlap = contamination_of(spec, task, subset, folder=folder, anew=restart, strict=False)
     run = run_evaluation(
         task,
         model_or_spec,
@@ -194,9 +191,9 @@ def evaluate(
         model_spec=model_spec,
         progress=progress,
     )
-    if contamination is not None:
-        write_trainings(run.folder, contamination)
-        print_contamination({f"{model_spec} on {task.name}": contamination})
+    if overlap is not None:
+        write_trainings(run.folder, overlap)
+        print_contamination({f"{model_spec} on {task.name}": overlap})
     return run
 
 

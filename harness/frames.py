@@ -318,14 +318,9 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
         )
     rule = RULES[spec.name]
     _, *parameters = inspect.signature(rule).parameters.values()  # the first one is the times
-    known = [parameter.name for parameter in parameters]
-    _check(
-        spec,
-        known,
-        required=[
-            parameter.name for parameter in parameters if parameter.default is parameter.empty
-        ],
-    )
+    known = [option.name for option in parameters]
+    required = [option.name for option in parameters if option.default is option.empty]
+    _check(spec, known, required=required)
     numbers = {key: value for key, value in spec.arguments.items() if key in known}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
     total = {key: value for key, value in spec.arguments.items() if key == TOTAL}

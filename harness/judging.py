@@ -57,9 +57,8 @@ class GradeScale:
         least, most = self.lowest, self.highest
         if not (least < self.correct_from <= most and least <= self.unreadable <= most):
             raise ValueError(f"expected lowest < correct_from ≤ highest, found {self}")
-        object.__setattr__(
-            self, "words", {word.lower(): grade for word, grade in self.words.items()}
-        )
+        words = {word.lower(): grade for word, grade in self.words.items()}
+        object.__setattr__(self, "words", words)
 
     def share(self, grade: int) -> float:
         """A grade on the scale from 0 to 1."""

@@ -219,9 +219,7 @@ class Node(Part, ABC):
     @property
     def _parts(self) -> Mapping[str, Part]:
         """Parts among its fields, such as a propagator, by the field's name."""
-        names: list[str] = (
-            [attribute.name for attribute in fields(self)] if is_dataclass(self) else []
-        )
+        names: list[str] = [item.name for item in fields(self)] if is_dataclass(self) else []
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if isinstance(value, Part)}
 
@@ -270,10 +268,8 @@ def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
     shape = (media.size[1], media.size[0])
     sizes: list[tuple[tuple[int, ...], int]] = []
     if isinstance(output, Instances):
-        sizes = [
-            ((instance.track.height, instance.track.width), len(instance.track))
-            for instance in output.found
-        ]
+        tracks = [instance.track for instance in output.found]
+        sizes = [((track.height, track.width), len(track)) for track in tracks]
     elif isinstance(output, DepthMaps):
         sizes = [(depth.shape, len(media)) for depth in output.maps.values()]
         if not all(np.isfinite(depth).all() for depth in output.maps.values()):

@@ -136,11 +136,8 @@ def with_options(
 
     def offered(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
-        own = [
-            parameter
-            for parameter in signature.parameters.values()
-            if parameter.kind is parameter.KEYWORD_ONLY
-        ]
+        parameters = signature.parameters.values()
+        own = [option for option in parameters if option.kind is option.KEYWORD_ONLY]
 
         @wraps(function)
         def built(**given: Any) -> R:

@@ -87,9 +87,7 @@ def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
         "the form in harness/papers.py",
         *(KeyError, TypeError, ValueError),
     ):
-        return str(known["paper"]), tuple(
-            from_plain(Setting, setting) for setting in known["settings"]
-        )
+        return str(known["paper"]), tuple(from_plain(Setting, plain) for plain in known["settings"])
 
 
 @lru_cache

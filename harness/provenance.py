@@ -70,10 +70,8 @@ def repeatable(
     """Return the part of a record of `collect` that must be equal for work to be resumed."""
     kept = {name: value for name, value in made_with.items() if name not in without}
     versions = made_with["packages"].items()
-    return {
-        **kept,
-        "packages": {name: release for name, release in versions if name not in SCORING},
-    }
+    kept["packages"] = {name: release for name, release in versions if name not in SCORING}
+    return kept
 
 
 def packages() -> dict[str, str]:

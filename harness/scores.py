@@ -221,7 +221,7 @@ class UnitScore:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "UnitScore":
         """The inverse of `to_json`; raises like `from_json`."""
-        unit_score = cls(
+        score = cls(
             unit=plain["unit"],
             group=plain["group"],
             samples=tuple(plain["samples"]),
@@ -229,15 +229,10 @@ class UnitScore:
             failed=plain["failed"],
             scores=from_json(plain["scores"]),
         )
-        texts = (
-            unit_score.unit,
-            unit_score.group,
-            *unit_score.samples,
-            *unit_score.categories.values(),
-        )
-        if not all(isinstance(text, str) for text in texts) or type(unit_score.failed) is not int:
+        texts = (score.unit, score.group, *score.samples, *score.categories.values())
+        if not all(isinstance(text, str) for text in texts) or type(score.failed) is not int:
             raise TypeError("a name that is not a string, or a count that is not a number")
-        return unit_score
+        return score
 
 
 def value_of(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:

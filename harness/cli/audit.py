@@ -105,14 +105,8 @@ def _print(report: Audit) -> None:
 
 def _cells(control: Control) -> tuple[str, ...]:
     number, change = formatting.number(control.value), formatting.change(control.comparison)
-    return (
-        SYMBOLS[control.passed],
-        control.name,
-        number,
-        change,
-        control.verdict,
-        control.reason or control.about,
-    )
+    why = control.reason or control.about
+    return (SYMBOLS[control.passed], control.name, number, change, control.verdict, why)
 
 
 def page(report: Audit) -> str:

@@ -105,9 +105,8 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
     below = (path for folder in arguments.runs for path in runs_below(folder))
     for path in dict.fromkeys(path for path in below if not (path / SCORES).is_file()):
         note(f"{path} has no scores, for the ground truth is hidden.")
-    unfinished = list(
-        dict.fromkeys(path for folder in arguments.runs for path in unfinished_below(folder))
-    )
+    below = (path for folder in arguments.runs for path in unfinished_below(folder))
+    unfinished = list(dict.fromkeys(below))
     for path in unfinished:
         note(f"{path} is unfinished and left out; run the same `harness eval` to finish it.")
     for refusal in board.refused:

@@ -35,11 +35,8 @@ def make(arguments: Namespace) -> int:
     names = [spec.name for spec in specs(texts, "--tasks")] if texts else None
     with writing(arguments.out):
         written = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
-    tell(
-        arguments,
-        {"out": str(arguments.out), "tasks": written},
-        f"{arguments.out}: {', '.join(written)}",
-    )
+    plain = {"out": str(arguments.out), "tasks": written}
+    tell(arguments, plain, f"{arguments.out}: {', '.join(written)}")
     return 0
 
 

@@ -191,9 +191,7 @@ def _download(
         call_hub(f"datasets/{source.repository}", commit, download)
     names = (file.rfilename for file in dataset.siblings or ())
     wanted = (
-        name
-        for name in names
-        if patterns is None or any(fnmatch(name, pattern) for pattern in patterns)
+        name for name in names if patterns is None or any(fnmatch(name, glob) for glob in patterns)
     )
     record["files"] = sum((source.folder / name).is_file() for name in wanted)
     _keep(folder, record)

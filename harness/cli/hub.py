@@ -440,9 +440,7 @@ def _listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFil
         tree = api.list_repo_tree(
             repository.id, recursive=True, revision=commit, repo_type=repository.kind
         )
-        rows = (
-            entry for entry in tree if isinstance(entry, RepoFile) and entry.path != KEPT_BY_HUB
-        )
+        rows = (item for item in tree if isinstance(item, RepoFile) and item.path != KEPT_BY_HUB)
         files = list(islice(rows, MAX_FILES + 1))
         if not all(isinstance(file.path, str) and file.size >= 0 for file in files):
             raise ValueError("invalid names or sizes")
@@ -466,9 +464,7 @@ def _refuse_names(names: Sequence[str], where: str) -> None:
             raise UsageError(
                 f"{where}, file {name!a}",
                 expected="a name of printable characters",
-                found=", ".join(
-                    f"{character!a}" for character in name if not character.isprintable()
-                ),
+                found=", ".join(f"{sign!a}" for sign in name if not sign.isprintable()),
             )
         if not _is_safe(name) or name in folders:
             raise UsageError(

@@ -56,9 +56,7 @@ def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
     place = plugins.folder(entry)
     declared = _read_needs(place / FILE).get(entry.name, {}) if place is not None else {}
     lists = declared.values() if isinstance(declared, dict) else (None,)
-    if not all(
-        isinstance(names, list) and all(isinstance(a, str) for a in names) for names in lists
-    ):
+    if not all(isinstance(row, list) and all(isinstance(a, str) for a in row) for row in lists):
         raise DataError(
             f"file {FILE} of {entry.name}",
             expected='lists of texts, "given" and "packages"',

@@ -103,11 +103,9 @@ def _written(arguments: Namespace) -> Written | None:
     if arguments.coordinates is None and arguments.mask_order is None:
         return None
     if arguments.format not in ("jsonl", "coco"):
-        raise UsageError(
-            "--coordinates" if arguments.coordinates else "--mask-order",
-            expected="--format jsonl or coco beside it",
-            found=f"--format {arguments.format}",
-        )
+        option = "--coordinates" if arguments.coordinates else "--mask-order"
+        form = "--format jsonl or coco beside it"
+        raise UsageError(option, expected=form, found=f"--format {arguments.format}")
     return Written(arguments.coordinates or "pixels", by_rows=arguments.mask_order == "rows")
 
 

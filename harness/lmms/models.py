@@ -140,9 +140,7 @@ def written(query: Query, prediction: Prediction) -> str:
 
 def _shares(places: Sequence[Sequence[float]] | None, size: tuple[int, int]) -> str:
     """Write boxes or points as shares of the width and the height."""
-    shares = [
-        [number / size[axis % 2] for axis, number in enumerate(place)] for place in places or ()
-    ]
+    shares = [[side / size[axis % 2] for axis, side in enumerate(place)] for place in places or ()]
     return json.dumps(shares)
 
 
