@@ -100,11 +100,11 @@ def train(arguments: Namespace) -> int:
     given, _ = configured(arguments)
     tasks = sorted(amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())]))
     data = _data(arguments, tasks)
-    small, replaced = amounts.training(arguments, 1, data)
+    small, changes = amounts.training(arguments, 1, data)
     with replacements() as replacing:
-        told = [amounts.make_world(data, tasks), *map(str, replaced)]
+        replaced = [amounts.make_world(data, tasks), *map(str, changes)]
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
-        return _alone(replacing, typed, told)
+        return _alone(replacing, typed, replaced)
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
