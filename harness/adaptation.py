@@ -1,4 +1,4 @@
-"""How a network learns from one request: settings, one update, and the context of both."""
+"""Adaptation of a network to one request: settings, one update, and the context of both."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class Update:
     logp: Tensor
     """Log-probabilities of the tokens before the step (rows × tokens), a detached tensor."""
     rolled_back: bool
-    """True if loss or gradient were no numbers: the step was not made."""
+    """True if loss or gradient was NaN or infinite: the step was not made."""
 
 
 class AdaptationContext(Protocol):

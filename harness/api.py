@@ -92,7 +92,7 @@ def load_task(spec: str, *, data: str | Path) -> Task:
     """
     parsed, root = parse(spec), Path(data)
     task: Task = plugins.build("tasks", parsed, root)
-    held = {one.name: getattr(task, one.name) for one in fields(Task)}
+    held = {field.name: getattr(task, field.name) for field in fields(Task)}
     return _LoadedTask(**held, spec=parsed, data_root=root.resolve())
 
 
@@ -155,15 +155,16 @@ def evaluate(
             found=f"{workers} workers and "
             f"{'a SPEC' if isinstance(model, str) else 'a ready model'}",
         )
-    made: Model | Spec
+    model_or_spec: Model | Spec
     spec: Spec | None
     if isinstance(model, str):
         spec = _with_checkpoint_config(model)
-        made = build_model(spec, seed) if workers == 1 else spec  # each worker builds its own
+        # Several workers each build their own.
+        model_or_spec = build_model(spec, seed) if workers == 1 else spec
         model_spec = str(spec)
     else:
         plugins.check_contract("models", "the model", model)
-        spec, made = model.built_from, model
+        spec, model_or_spec = model.built_from, model
         model_spec = str(spec or model.name)
     folder = run_folder(Path(out), name or model_spec, _spec_of(task), subset)
     progress = LineProgress()
@@ -178,21 +179,21 @@ def evaluate(
         checked=True,
     )
     task = preflight(task, progress, allow_missing=False)
-    found = None
+    overlap = None
     if spec is not None:
-        found = contamination_of(spec, task, subset, folder=folder, anew=restart, strict=False)
+        overlap = contamination_of(spec, task, subset, folder=folder, anew=restart, strict=False)
     run = run_evaluation(
         task,
-        made,
+        model_or_spec,
         folder,
         options,
         task_spec=_spec_of(task),
         model_spec=model_spec,
         progress=progress,
     )
-    if found is not None:
-        write_trainings(run.folder, found)
-        print_contamination({f"{model_spec} on {task.name}": found})
+    if overlap is not None:
+        write_trainings(run.folder, overlap)
+        print_contamination({f"{model_spec} on {task.name}": overlap})
     return run
 
 
@@ -342,15 +343,15 @@ def _by_query(
 ) -> dict[str, Prediction]:
     """Key predictions by query id; raise DataError for one that is repeated or of no sample."""
     given: dict[str, Prediction] = {}
-    for one in predictions:
-        if one.query_id not in known or one.query_id in given:
-            found = "a second one" if one.query_id in given else "an id of no sample"
+    for prediction in predictions:
+        if prediction.query_id not in known or prediction.query_id in given:
+            problem = "a second one" if prediction.query_id in given else "an id of no sample"
             raise DataError(
-                f"prediction {one.query_id!r}",
-                found=found,
+                f"prediction {prediction.query_id!r}",
+                found=problem,
                 expected=f"the query id of a sample of {task.name}, split {task.split}, once",
             )
-        given[one.query_id] = one
+        given[prediction.query_id] = prediction
     return given
 
 
@@ -375,19 +376,19 @@ def _of_units(task: Task, run: Run) -> tuple[Metric, ...]:
 def _numbers(metrics: Sequence[Metric], unit: UnitScore) -> dict[str, float]:
     names = {metric.name for metric in metrics}
     totals = Totals(tuple(metrics))
-    totals.add({name: one for name, one in unit.scores.items() if name in names})
+    totals.add({name: statistic for name, statistic in unit.scores.items() if name in names})
     return {name: value for name, value in totals.values().items() if value is not None}
 
 
 def _finished_run(run: Run | str | Path) -> Run:
     """Open a finished run, whose files are as it wrote them."""
     folder = run.folder if isinstance(run, Run) else Path(run)
-    found = open_runs(folder)
-    if len(found) > 1:
+    runs = open_runs(folder)
+    if len(runs) > 1:
         raise UsageError(
             f"folder {folder}",
             expected="one run",
-            found=f"{len(found)}",
+            found=f"{len(runs)}",
             fix="Name the folder of one run.",
         )
-    return found[0]
+    return runs[0]

@@ -72,7 +72,7 @@ class Card:
         """Read a `card.toml`.
 
         Raises:
-            DataError: it is no TOML, or a field is missing, unknown or of another type.
+            DataError: it is not TOML, or a field is missing, unknown or of another type.
         """
         form = raised_as(DataError, f"card {path}", "a card's fields, UTF-8", OSError, ValueError)
         with form:  # TOMLDecodeError, UnicodeDecodeError

@@ -32,7 +32,7 @@ def write(folder: Path, model: Spec) -> None:
     usual = {} if model.arguments.get("vendor") else _defaults(model.name)
     known = {**usual, **model.arguments}
     carried = carried_names(plugins.load("models", model.name))
-    kept = {name: one for name, one in known.items() if name in carried}
+    kept = {name: value for name, value in known.items() if name in carried}
     write_json(folder / FILE, {"version": VERSION, "model": str(Spec(model.name, kept))})
 
 
@@ -72,4 +72,8 @@ def unusual(model: Spec) -> Spec:
 def _defaults(name: str) -> dict[str, Value]:
     """Return the defaults of a model plugin's options, in their order."""
     parameters = inspect.signature(plugins.load("models", name)).parameters
-    return {one.name: one.default for one in parameters.values() if one.default is not one.empty}
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters.values()
+        if parameter.default is not parameter.empty
+    }

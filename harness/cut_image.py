@@ -68,7 +68,7 @@ def _has_hole(file: BinaryIO) -> bool:
         elif code == TABLES:
             first |= _first_symbols(segment)
         elif code == SCAN and is_sequential and segment:
-            tables = [0x10 | (one & 15) for one in segment[2 : 2 + 2 * segment[0] : 2]]
+            tables = [0x10 | (selector & 15) for selector in segment[2 : 2 + 2 * segment[0] : 2]]
             if any(first.get(table, END_OF_BLOCK) != END_OF_BLOCK for table in tables):
                 following = MARKER.search(data, end)
                 return data.find(HOLE, end, following.start() if following else len(data)) >= 0

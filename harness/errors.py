@@ -53,7 +53,7 @@ def printable(text: str) -> str:
     text = CONTROL_CHARACTERS.sub(_spelled, text)
     if "::" in text or "##[" in text:
         text = WORKFLOW_COMMANDS.sub(
-            lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):02x}", text
+            lambda match: f"{match[1] or ''}\\x{ord(match[0][-1]):02x}", text
         )
     return text
 
@@ -67,8 +67,8 @@ def one_line(text: str) -> str:
     return printable(re.sub("[\t\n\u2028\u2029]", _spelled, text))
 
 
-def _spelled(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
+def _spelled(match: re.Match[str]) -> str:
+    return ascii(match[0])[1:-1]
 
 
 class HarnessError(Exception):
@@ -105,8 +105,8 @@ def raised_as(
         why = missing if isinstance(error, FileNotFoundError) else why
         if not isinstance(error, (OSError, ValueError, HarnessError)) or not why:
             why = f"{type(error).__name__}: {error}"
-        found = why.partition("\n")[0][:200]
-        raise kind(thing, expected=expected, found=found, fix=fix) from error
+        reason = why.partition("\n")[0][:200]
+        raise kind(thing, expected=expected, found=reason, fix=fix) from error
 
 
 def raise_all(thing: str, errors: Mapping[str, HarnessError]) -> None:

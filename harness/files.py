@@ -138,8 +138,8 @@ def _remove_leftovers(folder: Path) -> None:
     _TIDIED.add(folder)
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            made = TEMPORARY.match(entry.name)
-            if not made or made[1] != _host() or _lives(int(made[2])):
+            match = TEMPORARY.match(entry.name)
+            if not match or match[1] != _host() or _lives(int(match[2])):
                 continue
             with suppress(OSError):
                 if entry.stat(follow_symlinks=False).st_uid != os.getuid():
@@ -282,7 +282,7 @@ def digest(path: Path) -> bytes:
     """BLAKE2b (32 bytes) of a file's content, computed once as long as it is not written to.
 
     Raises:
-        OSError: it is not there, cannot be read, or is no file.
+        OSError: it is not there, cannot be read, or is not a file.
     """
     status = path.stat()
     known = CONTENTS.get(path, status)
@@ -332,8 +332,8 @@ class Contents:
         if not isinstance(known, list) or known[:-1] != _marks(status):
             return None
         with suppress(ValueError, TypeError):
-            found = bytes.fromhex(known[-1])
-            return found if len(found) == 32 else None
+            stored = bytes.fromhex(known[-1])
+            return stored if len(stored) == 32 else None
         return None
 
     def store_hash(self, path: Path, status: os.stat_result, content: bytes) -> None:

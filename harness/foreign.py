@@ -1,4 +1,4 @@
-"""Recognise what is no data file: a pointer, a web page, an archive, a leftover of a program.
+"""Recognise what stands in a data file's place: a pointer, a web page, an archive, a leftover.
 
 Files that were cloned, downloaded or copied are often not what their names say. Readers ask here
 when they cannot read a file, so that the message says what it is and which command brings the file.
@@ -113,9 +113,9 @@ def recognise(
         text: A text is expected, so that a table or a pickle stands in its place.
     """
     file = quote(name)
-    for pattern, found, command in POINTERS:
+    for pattern, content, command in POINTERS:
         if pattern.match(head):
-            return Stranger(found, f"`{command}` in its folder brings the file.")
+            return Stranger(content, f"`{command}` in its folder brings the file.")
     if PAGE.match(head):
         return Stranger("a web page (HTML)", FETCH)
     if error := STORAGE_ERROR.match(head):
@@ -135,13 +135,13 @@ def recognise(
         return Stranger("text in UTF-16", fix)
     if head.startswith(OLE) or (head.startswith(ZIP) and OPEN_DOCUMENT in head[:HEAD]):
         return Stranger("a spreadsheet of another kind", "Save it as .xlsx or .tsv.")
-    for pattern, found in PICTURES:
+    for pattern, content in PICTURES:
         if pattern.match(head):
-            return Stranger(found, "Convert it to PNG or JPEG.")
-    for first, found, module in TABLES if text else ():
+            return Stranger(content, "Convert it to PNG or JPEG.")
+    for first, content, module in TABLES if text else ():
         if head.startswith(first):
             rows = f"{module}.read_table(sys.argv[1]).to_pylist()"
-            return Stranger(found, f"{to_lines(rows, name, module)} makes JSON lines of it.")
+            return Stranger(content, f"{to_lines(rows, name, module)} makes JSON lines of it.")
     if text and PICKLE.match(head):
         return Stranger("a pickle, which can run code", "Write JSON lines where it was made.")
     if archives and head.startswith(ZIP) and b"\\" in _first_member(head):
@@ -151,9 +151,9 @@ def recognise(
         )
         fix = f"Unpack it with folders: `python -c {quote(program)} {file}`."
         return Stranger("a ZIP archive whose names have backslashes", fix)
-    for first, found, command in ARCHIVES if archives else ():
+    for first, content, command in ARCHIVES if archives else ():
         if head.startswith(first):
-            return Stranger(found, f"Unpack it: `{command} {file}`.")
+            return Stranger(content, f"Unpack it: `{command} {file}`.")
     if archives and head[TAR_PLACE : TAR_PLACE + len(TAR)] == TAR:
         return Stranger("a tar archive", f"Unpack it: `tar xf {file}`.")
     return None
@@ -195,13 +195,14 @@ def in_place_of(path: Path, *, archives: bool = True, text: bool = False) -> Str
 def _beside(path: Path) -> Stranger | None:
     """Return what lies beside the place of a missing file under nearly its name."""
     alike = IMAGES if path.suffix.lower() in IMAGES else (path.suffix.lower(),)
-    for suffix in (spelt for one in alike for spelt in (one, one.upper(), one.capitalize())):
-        other = path.with_suffix(suffix) if path.suffix else path
-        if other.name != path.name and other.is_file():
+    spellings = (spelt for name in alike for spelt in (name, name.upper(), name.capitalize()))
+    for suffix in spellings:
+        neighbour = path.with_suffix(suffix) if path.suffix else path
+        if neighbour.name != path.name and neighbour.is_file():
             wrong, right = suffix[1:], path.suffix[1:]
             command = f'for f in *.{wrong}; do mv "$f" "${{f%{wrong}}}{right}"; done'
             fix = f"Another suffix is another name: `{command}` in its folder renames them."
-            return Stranger(f"none, but {other.name}", fix)
+            return Stranger(f"none, but {neighbour.name}", fix)
     for suffix in UNFINISHED:
         if path.with_name(path.name + suffix).is_file():
             return Stranger(f"none, but {path.name}{suffix}, an unfinished download", FETCH)
@@ -235,8 +236,7 @@ def refuse_foreign(
 ) -> None:
     """Raise `error` if it is known what stands in the place of a file; see `recognise`."""
     if stranger := in_place_of(path, archives=archives, text=text):
-        found, fix = stranger
-        raise error(thing, expected=expected, found=found, fix=fix)
+        raise error(thing, expected=expected, found=stranger.found, fix=stranger.fix)
 
 
 def refuse_list(path: Path, start: bytes, thing: str) -> None:
@@ -260,8 +260,8 @@ def refuse_zeros(line: bytes, thing: str) -> None:
     text = whole.rstrip(b"\0")
     count = len(whole) - len(text)
     if count and not CONTROLS.search(text):
-        found, fix = f"{count} zero bytes at its end", "It was not copied to its end: do so again."
-        raise DataError(thing, expected="one JSON object", found=found, fix=fix)
+        ending, fix = f"{count} zero bytes at its end", "It was not copied to its end: do so again."
+        raise DataError(thing, expected="one JSON object", found=ending, fix=fix)
 
 
 @contextmanager
@@ -307,7 +307,7 @@ def listed(folder: Path, pattern: str = "*") -> list[Path]:
     """
     stem, dot, suffix = pattern.rpartition(".")
     if dot and suffix.isalnum():
-        both = (f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in suffix)
+        both = (f"[{sign.lower()}{sign.upper()}]" if sign.isalpha() else sign for sign in suffix)
         pattern = f"{stem}.{''.join(both)}"
-    found = (path for path in folder.glob(pattern) if not is_leftover(path.relative_to(folder)))
-    return sorted(found)
+    paths = (path for path in folder.glob(pattern) if not is_leftover(path.relative_to(folder)))
+    return sorted(paths)

@@ -36,9 +36,9 @@ class Form(NamedTuple):
     program: str
     """jq's program for one object, which yields one object a line."""
     condition: str
-    """What has to be so, for the lines to mean what the objects do."""
+    """Condition under which the lines mean what the objects do."""
     lines: str = "such lines"
-    """What kind of lines the program makes."""
+    """Kind of lines that the program makes."""
 
 
 def _has(*path: str) -> Callable[[Plain], bool]:
@@ -58,7 +58,7 @@ def _is_perception_test(plain: Plain) -> bool:
     """True for Perception Test's answers: a list of `answer_id` by video."""
     lists = list(plain.values())
     return bool(lists) and all(
-        isinstance(one, list) and all(map(_has("answer_id"), one)) for one in lists
+        isinstance(answers, list) and all(map(_has("answer_id"), answers)) for answers in lists
     )
 
 
@@ -66,7 +66,7 @@ def _has_spans(plain: Plain) -> bool:
     """True for lists of objects with a "timestamp" by video, as dense captions are written."""
     lists = list(plain.values())
     return bool(lists) and all(
-        isinstance(one, list) and one and all(map(_has("timestamp"), one)) for one in lists
+        isinstance(spans, list) and spans and all(map(_has("timestamp"), spans)) for spans in lists
     )
 
 
@@ -91,8 +91,8 @@ def _has_image_masks(plain: Plain) -> bool:
 
 
 def _by_id(fits: Callable[[Any], bool]) -> Callable[[Plain], bool]:
-    """Return a function that is True for two or more values of a kind, under keys that are no names
-    of columns.
+    """Return a function that is True for two or more values of a kind, none under the name of a
+    column.
     """
 
     def fits_all(plain: Plain) -> bool:
@@ -144,8 +144,8 @@ INDICES = frozenset({"", "Unnamed: 0", "index", "level_0"})
 """Names that pandas gives to the numbers of a table's rows."""
 OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
 READ: Mapping[str, Callable[[Plain], bool]] = {
-    "lmms-eval": lambda one: "doc_id" in one and not {"resps", "filtered_resps"}.isdisjoint(one),
-    "every-eval-ever": lambda one: {"sample_id", "evaluation_result_id"} <= one.keys(),
+    "lmms-eval": lambda row: "doc_id" in row and not {"resps", "filtered_resps"}.isdisjoint(row),
+    "every-eval-ever": lambda row: {"sample_id", "evaluation_result_id"} <= row.keys(),
     "perception-test": _is_perception_test,
     "qvhighlights": _has("pred_relevant_windows"),
 }
@@ -155,7 +155,7 @@ CHAT = ".choices[0].message.content"
 FORMS = (
     Form(
         "a batch's results of OpenAI's form",
-        lambda one: "custom_id" in one and "response" in one,
+        lambda plain: "custom_id" in plain and "response" in plain,
         "select(.response.status_code == 200) "
         f"| {{id: .custom_id, response: (.response.body | {CHAT} // ([.output[]? "
         '| .content[]? | .text // empty] | join("")))}',
@@ -163,34 +163,34 @@ FORMS = (
     ),
     Form(
         "a batch's results of Anthropic's form",
-        lambda one: "custom_id" in one and _has("result", "type")(one),
+        lambda plain: "custom_id" in plain and _has("result", "type")(plain),
         'select(.result.type == "succeeded") | {id: .custom_id, response: ([.result.message'
         '.content[] | select(.type == "text") | .text] | join(""))}',
         "custom_id is the benchmark's id",
     ),
     Form(
         "a batch's results of Gemini's form",
-        lambda one: "key" in one and _has("response", "candidates")(one),
+        lambda plain: "key" in plain and _has("response", "candidates")(plain),
         "{id: .key, response: ([.response.candidates[0].content.parts[]? | "
         'select(.thought | not) | .text // empty] | join(""))}',
         "key is the benchmark's id",
     ),
     Form(
         "EvalScope's predictions",
-        lambda one: "index" in one and _has("model_output", "choices")(one),
+        lambda plain: "index" in plain and _has("model_output", "choices")(plain),
         f'{{id: (.index | tostring), response: (.model_output{CHAT} | if type == "array" then '
         'map(.text? // "") | join("") else . end)}',
         "index, the row in what was evaluated, is the benchmark's id",
     ),
     Form(
         "EvalScope's reviews",
-        lambda one: "index" in one and _has("sample_score", "score", "prediction")(one),
+        lambda plain: "index" in plain and _has("sample_score", "score", "prediction")(plain),
         "{id: (.index | tostring), response: .sample_score.score.prediction}",
         "index, the row in what was evaluated, is the benchmark's id",
     ),
     Form(
         "conversations",
-        lambda one: "id" in one and isinstance(one.get("messages"), list),
+        lambda plain: "id" in plain and isinstance(plain.get("messages"), list),
         "{id, response: .messages[-1].content}",
         "the last message is the model's",
     ),
@@ -403,11 +403,11 @@ def _known(plain: Plain, name: str) -> str:
     """Return what makes lines of objects of a form that is recognised; "" for others."""
     if read := next((option for option, fits in READ.items() if fits(plain)), None):
         return f"--format {read} reads it."
-    form = next((one for one in FORMS if one.fits(plain)), None)
+    form = next((form for form in FORMS if form.fits(plain)), None)
     if form is None:
         return ""
-    made = command(form.program, name)
-    return f"It looks like {form.name}: if {form.condition}, {made} makes {form.lines}."
+    conversion = command(form.program, name)
+    return f"It looks like {form.name}: if {form.condition}, {conversion} makes {form.lines}."
 
 
 def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
@@ -418,12 +418,12 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     if known := _known(plain, name):
         return known
     if written := next((key for key in TEXTS if key in unknown), None):
-        made = command(_response(written), name)
-        return f"If {written} is what the model wrote, {made} makes such lines."
+        conversion = command(_response(written), name)
+        return f"If {written} is what the model wrote, {conversion} makes such lines."
     truth = next((key for key in TRUTHS if key in unknown), None)
     if truth and "answer" in plain:
-        made = command(_response("answer"), name)
-        return f"If answer is what the model wrote, and {truth} the right one, {made}."
+        conversion = command(_response("answer"), name)
+        return f"If answer is what the model wrote, and {truth} the right one, {conversion}."
     if INDICES.issuperset(unknown):
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
     return ""

@@ -83,5 +83,5 @@ def _check_padding(texts: Mapping[Path, str], what: str) -> None:
             raise _no_order(what, "numbers padded to one length, or none", shortest, path)
 
 
-def _no_order(what: str, expected: str, one: Path, other: Path) -> MediaError:
-    return MediaError(what, expected=expected, found=f"{one.name} and {other.name}", fix=FIX)
+def _no_order(what: str, expected: str, first: Path, second: Path) -> MediaError:
+    return MediaError(what, expected=expected, found=f"{first.name} and {second.name}", fix=FIX)

@@ -244,7 +244,7 @@ class FramePolicy:
     budget: PixelBudget | None = None
     """Budget of a video's frame."""
     image_budget: PixelBudget | None = None
-    """Budget of an image that is no frame of a video; None where frames have none either."""
+    """Budget of an image that is not a video's frame; None where frames have none either."""
 
     def __str__(self) -> str:
         return str(self.spec)
@@ -318,8 +318,9 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
         )
     rule = RULES[spec.name]
     _, *parameters = inspect.signature(rule).parameters.values()  # the first one is the times
-    known = [one.name for one in parameters]
-    _check(spec, known, required=[one.name for one in parameters if one.default is one.empty])
+    known = [option.name for option in parameters]
+    required = [option.name for option in parameters if option.default is option.empty]
+    _check(spec, known, required=required)
     numbers = {key: value for key, value in spec.arguments.items() if key in known}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
     total = {key: value for key, value in spec.arguments.items() if key == TOTAL}

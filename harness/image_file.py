@@ -85,16 +85,16 @@ def decode_mask(source: Path | io.BytesIO, name: str) -> Frame:
             that readers differ in which pixels are the object's.
     """
     with _decoding(source, name) as image:
-        found = f"an image of mode {image.mode}"
+        kind = f"an image of mode {image.mode}"
         refused = image.mode.startswith(("I", "F"))
         if not refused and image.has_transparency_data:
             opaque = image.convert("RGBA").getchannel("A").getextrema()
-            refused, found = opaque[0] != opaque[1], f"{found} whose transparency varies"
+            refused, kind = opaque[0] != opaque[1], f"{kind} whose transparency varies"
         if refused:
             raise MediaError(
                 f"mask {name}",
                 expected="values of 8 bits without transparency",
-                found=found,
+                found=kind,
                 fix="Write it as a grey PNG of 8 bits: 0, and 255 for the object.",
             )
         return np.ascontiguousarray(np.asarray(image.convert("RGB")))
@@ -141,7 +141,7 @@ def header_size(path: Path) -> tuple[int, int]:
 
 
 def read_header(source: Path | io.BytesIO, name: str) -> Header:
-    """Read an image's header; raise MediaError if it is no image, or too large."""
+    """Read an image's header; raise MediaError if it is not an image, or too large."""
     what, fix = (
         f"image {name}",
         "`harness list tasks NAME` prints the source of a benchmark's data.",
@@ -151,11 +151,11 @@ def read_header(source: Path | io.BytesIO, name: str) -> Header:
         reading(Path(name), MediaError, what, "a file", FileNotFoundError, fix=fix),
     ):
         try:
-            with _file(source) as file, Image.open(file, formats=FORMATS) as found:
-                check_size(found.height, found.width, what)
-                turned = orientation(found) in TURNED
-                size = (found.height, found.width) if turned else (found.width, found.height)
-                return Header(size, tuple(image_conversions(found)))
+            with _file(source) as file, Image.open(file, formats=FORMATS) as image:
+                check_size(image.height, image.width, what)
+                turned = orientation(image) in TURNED
+                size = (image.height, image.width) if turned else (image.width, image.height)
+                return Header(size, tuple(image_conversions(image)))
         except MaskError as error:
             raise MediaError(str(error)) from error
         except UnidentifiedImageError as error:
@@ -173,7 +173,7 @@ def image_conversions(image: ImageFile.ImageFile) -> Iterator[str]:
     stored = image.tile[0][3] if image.tile else ()
     stored = stored if isinstance(stored, tuple) else (stored,)
     # The form of the bytes, such as "RGB;16B"; of PPM the largest value follows.
-    scaled = image.format == SCALED and any(type(one) is int and one > 255 for one in stored)
+    scaled = image.format == SCALED and any(type(part) is int and part > 255 for part in stored)
     if image.mode.startswith("I") or ";16" in str(stored[:1]) or scaled:
         yield DEEP
     if image.mode in CONVERTED:
@@ -195,9 +195,9 @@ def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
     what = f"image {name}"
     with raised_as(MediaError, what, "a complete image", *UNFIT, fix=FETCH), _file(source) as file:
         _refuse_cut(file, what, inside=True)
-        with Image.open(file, formats=FORMATS) as found:
-            image = ImageOps.exif_transpose(found)
-            image.format = found.format  # of a copy it is not known
+        with Image.open(file, formats=FORMATS) as stored:
+            image = ImageOps.exif_transpose(stored)
+            image.format = stored.format  # of a copy it is not known
             yield image
 
 
@@ -209,8 +209,8 @@ def refuse_cut(path: Path) -> None:
 
 
 def _refuse_cut(file: BinaryIO, what: str, *, inside: bool) -> None:
-    if found := cut_in(file, inside=inside):
-        raise MediaError(what, expected="a complete image", found=found, fix=FETCH)
+    if cut := cut_in(file, inside=inside):
+        raise MediaError(what, expected="a complete image", found=cut, fix=FETCH)
     file.seek(0)
 
 
@@ -224,8 +224,8 @@ def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
     return nullcontext(source) if isinstance(source, io.BytesIO) else open_regular(source)
 
 
-def orientation(found: Image.Image) -> int | None:
+def orientation(image: Image.Image) -> int | None:
     """The orientation tag, 1 to 8, without decoding: Pillow reads a whole PNG to look for one."""
-    if found.format == "PNG" and "exif" not in found.info:
+    if image.format == "PNG" and "exif" not in image.info:
         return None
-    return found.getexif().get(EXIF_ORIENTATION)
+    return image.getexif().get(EXIF_ORIENTATION)

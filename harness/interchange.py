@@ -68,7 +68,7 @@ FITTING = {
 }
 """Kinds of rows that can answer a question, by the question's form of answer."""
 
-USAGE = tuple(one.name for one in fields(Usage))
+USAGE = tuple(field.name for field in fields(Usage))
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
 MAX_COUNT = 10**9
@@ -84,7 +84,7 @@ SECONDS = 'split(":") | map(tonumber) | reduce .[] as $part (0; . * 60 + $part)'
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a file's numbers mean, where its author says so."""
+    """Meaning of a file's numbers, where its author states it."""
 
     coordinates: Coordinates = "pixels"
     """Meaning of the numbers of "boxes" and "points"; pixels are those of the original image."""
@@ -129,7 +129,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     """Read a predictions file line by line.
 
     Raises:
-        DataError: the file is missing or packed, a line is no JSON object of this form, or an id
+        DataError: the file is missing or packed, a line is not a JSON object of this form, or an id
             occurs twice. The line's number is given.
     """
     return (row for row, _, _ in _rows(path))
@@ -264,7 +264,7 @@ def row_to_answer(row: Row, query: Query) -> Answer:
     """Return the answer of a row that is not a response, checked against the query's frames.
 
     Raises:
-        DataError: it has another number of frames or another size than the media, is no number
+        DataError: its number of frames or its size differs from the media's, it is not a number
             where one is asked for, …: a mistake of whoever wrote the file, never a low score.
     """
     if row.kind not in FITTING[query.form]:
@@ -300,7 +300,7 @@ def _is_polygon(value: object) -> bool:
 
 def _instances(row: Row, query: Query) -> Answer:
     given = _listed(row)
-    tracks = [_track(row, one, query, f"instance {index}") for index, one in enumerate(given)]
+    tracks = [_track(row, item, query, f"instance {index}") for index, item in enumerate(given)]
     width, height = query.size
     nothing = [(Rle.empty(height, width),) * len(query.media[0])]
     return Answer(
@@ -338,7 +338,7 @@ def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
 def _boxes(row: Row, query: Query) -> Answer:
     if query.form is AnswerForm.BOX_TRACK:
         return _box_track(row, query)
-    boxes = tuple(_box(one, row, query) for one in _listed(row))
+    boxes = tuple(_box(box, row, query) for box in _listed(row))
     return Answer(boxes=boxes, box_scores=row.box_scores)
 
 
@@ -361,7 +361,7 @@ def _box(plain: object, row: Row, query: Query) -> Box:
 def _points(row: Row, query: Query) -> Answer:
     numbers = [_numbers(item, 2, "point", row) for item in _listed(row)]
     coordinates = row.written.coordinates
-    return Answer(points=tuple(Point(*in_pixels(one, coordinates, query.size)) for one in numbers))
+    return Answer(points=tuple(Point(*in_pixels(xy, coordinates, query.size)) for xy in numbers))
 
 
 KEYS = (
@@ -397,16 +397,16 @@ def _place_program(plain: object, length: int) -> str | None:
         if "width" in keys:
             return "[.x, .y, .x + .width, .y + .height]"
         return f"[{', '.join(f'.{key}' for key in keys)}]" if len(keys) == length else None
-    lists = [key for key, one in plain.items() if isinstance(one, list) and len(one) == length]
+    lists = [key for key, item in plain.items() if isinstance(item, list) and len(item) == length]
     return f'."{lists[0]}"' if len(lists) == 1 else None
 
 
 def _listed(row: Row) -> list[object]:
     if isinstance(row.value, dict):
-        lists = [key for key, one in row.value.items() if one and isinstance(one, list)]
+        lists = [key for key, value in row.value.items() if value and isinstance(value, list)]
         key = next((key for key in lists if isinstance(row.value[key][0], list)), None)
-        made = rewrite(row.kind, f'."{key}"', row.file)
-        fix = f"{made} keeps them." if key else ""
+        conversion = rewrite(row.kind, f'."{key}"', row.file)
+        fix = f"{conversion} keeps them." if key else ""
         raise ParseError(f'"{row.kind}"', expected="a list", found="an object", fix=fix)
     if isinstance(row.value, str) and row.value.lstrip().startswith("["):
         fix = f"{rewrite(row.kind, 'fromjson', row.file)} makes lists of texts."
@@ -496,29 +496,29 @@ def _is_clock(value: object) -> bool:
 def _refuse_other_spans(value: object, row: Row) -> None:
     """Raise ParseError for several intervals, or for one in another form, with what makes one."""
     if isinstance(value, list) and value and isinstance(value[0], list):
-        found, program = f"{len(value)} intervals", ".[0][:2]"
+        described, program = f"{len(value)} intervals", ".[0][:2]"
         first = rewrite("answer", program, row.file)
         fix = f"{first} keeps the first of each line, if that one counts."
     elif isinstance(value, list) and len(value) == 3:
-        found = f"{str(value)[:40]}, as with a score"
+        described = f"{str(value)[:40]}, as with a score"
         program = 'if type == "array" and length == 3 then .[:2] else . end'
         fix = f"{rewrite('answer', program, row.file)} leaves the score out."
     elif isinstance(value, dict) and {"start", "end"} <= value.keys():
-        found, program = "an object", "[.start, .end]"
+        described, program = "an object", "[.start, .end]"
         fix = f"{rewrite('answer', program, row.file)} makes lists of them."
     elif isinstance(value, list) and len(value) == 2 and all(map(_is_clock, value)):
-        found = str(value)[:40]
+        described = str(value)[:40]
         program = f"map({SECONDS})"
         fix = f"{rewrite('answer', program, row.file)} makes seconds of hours, minutes and seconds."
     elif isinstance(value, str) and value.lstrip().startswith("["):
-        found, program = repr(value)[:40], "fromjson"
+        described, program = repr(value)[:40], "fromjson"
         fix = f"{rewrite('answer', program, row.file)} makes lists of texts."
     elif isinstance(value, str):
-        found, program = repr(value)[:40], "{id, response: .answer}"
+        described, program = repr(value)[:40], "{id, response: .answer}"
         fix = f"{command(program, row.file)}: then the parser of --model reads the text."
     else:
         return
-    raise ParseError('"answer"', expected="[start, end] in seconds", found=found, fix=fix)
+    raise ParseError('"answer"', expected="[start, end] in seconds", found=described, fix=fix)
 
 
 def _no_target(row: Row, query: Query) -> Answer:
@@ -591,7 +591,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     if prediction.responses != tuple(call.response for call in prediction.calls):
         plain["responses"] = _responses_to_json(prediction)
     if prediction.parsed:
-        plain["parsed"] = [to_plain(one) for one in prediction.parsed]
+        plain["parsed"] = [to_plain(parsed) for parsed in prediction.parsed]
     plain["usage"] = [getattr(prediction.usage, name) for name in USAGE]
     if prediction.notes:
         plain["notes"] = list(map(storable, prediction.notes))
@@ -616,7 +616,7 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
             for response in plain.get("responses", range(len(calls)))
         ),
         calls=calls,
-        parsed=tuple(from_plain(Parsed, one) for one in plain.get("parsed", ())),
+        parsed=tuple(from_plain(Parsed, parsed) for parsed in plain.get("parsed", ())),
         usage=Usage(**dict(zip(USAGE, plain["usage"], strict=True))),
         notes=tuple(plain.get("notes", ())),
         adaptation=from_plain(Adaptation, plain["adaptation"]) if "adaptation" in plain else None,
@@ -639,32 +639,32 @@ def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
     plain = []
     for number, call in enumerate(calls):
         first = numbers.setdefault(call.request, number)
-        one: dict[str, object] = {"request": to_plain(call.request) if first == number else first}
+        entry: dict[str, object] = {"request": to_plain(call.request) if first == number else first}
         if call.key:
-            one["key"] = call.key
+            entry["key"] = call.key
         if call.response is not None:
-            one["response"] = storable(call.response)
+            entry["response"] = storable(call.response)
         if call.model:
-            one["model"] = storable(call.model)
-        plain.append(one)
+            entry["model"] = storable(call.model)
+        plain.append(entry)
     return plain
 
 
 def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
     requests: list[Request] = []
-    for one in plain:
-        request = one["request"]
+    for entry in plain:
+        request = entry["request"]
         requests.append(
             requests[request] if isinstance(request, int) else from_plain(Request, request)
         )
     return tuple(
         Call(
             request=request,
-            key=one.get("key", ""),
-            response=one.get("response"),
-            model=one.get("model", ""),
+            key=entry.get("key", ""),
+            response=entry.get("response"),
+            model=entry.get("model", ""),
         )
-        for request, one in zip(requests, plain, strict=True)
+        for request, entry in zip(requests, plain, strict=True)
     )
 
 

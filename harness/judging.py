@@ -57,7 +57,8 @@ class GradeScale:
         least, most = self.lowest, self.highest
         if not (least < self.correct_from <= most and least <= self.unreadable <= most):
             raise ValueError(f"expected lowest < correct_from ≤ highest, found {self}")
-        object.__setattr__(self, "words", {word.lower(): one for word, one in self.words.items()})
+        words = {word.lower(): grade for word, grade in self.words.items()}
+        object.__setattr__(self, "words", words)
 
     def share(self, grade: int) -> float:
         """A grade on the scale from 0 to 1."""
@@ -95,15 +96,15 @@ class Rubric:
         answer the question from the answer alone, and the ground truth would give it away.
 
         Raises:
-            ValueError: the prompt is no template, or has other fields; or a limit below 0.
+            ValueError: the prompt is not a template, or has other fields; or a limit below 1.
         """
         parts = string.Formatter().parse(self.prompt)
-        found = {name for _, name, _, _ in parts if name is not None}
+        placeholders = {name for _, name, _, _ in parts if name is not None}
         needed = {"answer", "question" if self.scale is None else "ground_truth"}
-        if not needed <= found <= {*needed, "question"}:
+        if not needed <= placeholders <= {*needed, "question"}:
             kind = "without a scale" if self.scale is None else "with a scale"
             raise ValueError(
-                f"prompt {kind} with the fields {sorted(found)}: needs {sorted(needed)}, "
+                f"prompt {kind} with the fields {sorted(placeholders)}: needs {sorted(needed)}, "
                 f"may have {sorted({*needed, 'question'})}"
             )
         if self.max_new_tokens is not None and self.max_new_tokens < 1:

@@ -196,16 +196,16 @@ class Rle:
         return self._merge(others, intersect=True)
 
     def _merge(self, others: Sequence["Rle"], *, intersect: bool) -> "Rle":
-        for other in others:
-            if other.size != self.size:
+        for mask in others:
+            if mask.size != self.size:
                 raise MaskError(
                     "mask to combine",
                     expected=f"{self.width} × {self.height} pixels",
-                    found=f"{other.width} × {other.height}",
+                    found=f"{mask.width} × {mask.height}",
                 )
         if not others:
             return self
-        merged = coco.merge([self._coco(), *(other._coco() for other in others)], intersect)
+        merged = coco.merge([self._coco(), *(mask._coco() for mask in others)], intersect)
         return Rle(self.height, self.width, _text(merged["counts"]))
 
     def _coco(self) -> object:
@@ -288,11 +288,11 @@ class Track(Sequence[BoolArray]):
         """
         if not others:
             return self
-        for other in others:
-            self._check("track to unite", other)
-            if len(other) != len(self):
+        for track in others:
+            self._check("track to unite", track)
+            if len(track) != len(self):
                 raise MaskError(
-                    "track to unite", expected=f"{len(self)} frames", found=str(len(other))
+                    "track to unite", expected=f"{len(self)} frames", found=str(len(track))
                 )
         joint, before = self[:], None
         counts = (track._counts for track in (self, *others))
@@ -302,16 +302,16 @@ class Track(Sequence[BoolArray]):
                 continue
             # All are as they were encoded, so that what is merged is too.
             size, before = [self.height, self.width], texts
-            merged = coco.merge([{"size": size, "counts": one.encode("ascii")} for one in texts])
+            merged = coco.merge([{"size": size, "counts": text.encode("ascii")} for text in texts])
             joint._counts[index] = _text(merged["counts"])
         return joint
 
-    def _check(self, what: str, other: "Rle | Track") -> None:
-        if (other.height, other.width) != (self.height, self.width):
+    def _check(self, what: str, operand: "Rle | Track") -> None:
+        if (operand.height, operand.width) != (self.height, self.width):
             raise MaskError(
                 what,
                 expected=f"{self.width} × {self.height} pixels",
-                found=f"{other.width} × {other.height}",
+                found=f"{operand.width} × {operand.height}",
             )
 
 
@@ -324,8 +324,8 @@ def _refuse_pairs(counts: Sequence[int], pixels: int, what: str) -> None:
     ends = [start + length for start, length in zip(starts, lengths, strict=False)]
     rise = all(end <= start for end, start in zip(ends, starts[1:], strict=False))
     if len(starts) == len(lengths) > 1 and rise and sum(counts) != pixels:
-        found = f"pairs, {str(list(counts[:6]))[:40]}"
-        raise MaskError(what, expected=RUNS, found=found, fix=OTHER_RUNS)
+        shown = f"pairs, {str(list(counts[:6]))[:40]}"
+        raise MaskError(what, expected=RUNS, found=shown, fix=OTHER_RUNS)
 
 
 def rles_of(masks: Sequence[BoolArray]) -> tuple[Rle, ...]:
@@ -350,7 +350,7 @@ def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
     fourth run on, the difference to the run before last is stored (`rleToString` of COCO's
     maskApi.c).
     """
-    # What is no ASCII becomes NUL, which is no digit of a run-length ("replace" would make it "?").
+    # Text beyond ASCII becomes NUL, which is not a digit of a run-length ("replace" gives "?").
     plain = text if text.isascii() else "\0"
     raw = np.frombuffer(plain.encode("ascii"), dtype=np.uint8).astype(np.int64) - 48
     if raw.size == 0 or raw.min() < 0 or raw.max() > 63:

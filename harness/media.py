@@ -155,7 +155,7 @@ class Media:
         return part
 
     def __reduce__(self) -> tuple[object, ...]:
-        made = partial(
+        rebuild = partial(
             Media,
             size=self._size,
             times=self._times,
@@ -163,7 +163,7 @@ class Media:
             is_video=self.is_video,
             conversions=self.conversions,
         )
-        return made, (self._load,)
+        return rebuild, (self._load,)
 
 
 def open_image(path: Path) -> Media:

@@ -144,8 +144,8 @@ class StagedModel(Model, Generic[Result]):
 
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
         """Run the stages one after another."""
-        text = self.generate(queries)
-        return [self.begin(query, one)() for query, one in zip(queries, text, strict=True)]
+        results = self.generate(queries)
+        return [self.begin(query, result)() for query, result in zip(queries, results, strict=True)]
 
     @property
     def turns(self) -> int:

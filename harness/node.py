@@ -219,9 +219,9 @@ class Node(Part, ABC):
     @property
     def _parts(self) -> Mapping[str, Part]:
         """Parts among its fields, such as a propagator, by the field's name."""
-        names: list[str] = [one.name for one in fields(self)] if is_dataclass(self) else []
-        found = {name: getattr(self, name) for name in names}
-        return {name: one for name, one in found.items() if isinstance(one, Part)}
+        names: list[str] = [item.name for item in fields(self)] if is_dataclass(self) else []
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if isinstance(value, Part)}
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -235,16 +235,16 @@ class Node(Part, ABC):
 
     def describe(self) -> Mapping[str, Any]:
         """Return plain data that decides the output: settings, fingerprint of weights, …"""
-        return {**settings(self), **{name: settings(one) for name, one in self._parts.items()}}
+        return {**settings(self), **{name: settings(part) for name, part in self._parts.items()}}
 
 
 def instances_of(inputs: Sequence[Output]) -> tuple[Instance, ...]:
     """All instances among the inputs; of those with one key the last."""
-    found: dict[str, Instance] = {}
+    instances: dict[str, Instance] = {}
     for given in inputs:
         if isinstance(given, Instances):
-            found.update((instance.key, instance) for instance in given.found)
-    return tuple(found.values())
+            instances.update((instance.key, instance) for instance in given.found)
+    return tuple(instances.values())
 
 
 def detections_of(inputs: Sequence[Output]) -> tuple[Detection, ...]:
@@ -268,7 +268,8 @@ def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
     shape = (media.size[1], media.size[0])
     sizes: list[tuple[tuple[int, ...], int]] = []
     if isinstance(output, Instances):
-        sizes = [((one.track.height, one.track.width), len(one.track)) for one in output.found]
+        tracks = [instance.track for instance in output.found]
+        sizes = [((track.height, track.width), len(track)) for track in tracks]
     elif isinstance(output, DepthMaps):
         sizes = [(depth.shape, len(media)) for depth in output.maps.values()]
         if not all(np.isfinite(depth).all() for depth in output.maps.values()):
@@ -297,28 +298,28 @@ def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
 
 def _frames_in(output: object) -> Iterator[int]:
     if isinstance(output, (Detections, Words)):
-        yield from (one.frame for one in output.found)
+        yield from (item.frame for item in output.found)
     elif isinstance(output, (FrameFacts, Semantics, Features)):
         yield from output.frames
 
 
 def _numbers_in(output: object) -> Iterator[Any]:
     if isinstance(output, (Detections, Words)):
-        for one in output.found:
-            yield from (*one.box, one.score)
+        for item in output.found:
+            yield from (*item.box, item.score)
     elif isinstance(output, DepthStatistics):
         for frames in output.of.values():
             for pair in frames.values():
                 yield from pair or ()
     elif isinstance(output, Instances):
-        yield from (one.score for one in output.found if one.score is not None)
+        yield from (instance.score for instance in output.found if instance.score is not None)
 
 
 def _plain_in(output: object) -> Iterator[Any]:
     if isinstance(output, (Detections, Instances)):
-        yield from (one.label for one in output.found)
+        yield from (item.label for item in output.found)
     elif isinstance(output, Words):
-        yield from (one.text for one in output.found)
+        yield from (word.text for word in output.found)
     elif isinstance(output, FrameFacts):
         for facts in (output.video, *output.frames.values()):
             yield from facts.values()

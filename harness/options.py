@@ -74,12 +74,12 @@ def idle_options(
     """Return the options of a plugin that other values make idle, each with these values; none
     that is as it is by default.
     """
-    values = {**{name: one.default for name, one in known.items()}, **given}
+    values = {**{name: parameter.default for name, parameter in known.items()}, **given}
     unmet = {
         name: mark.unmet(values)
-        for name, one in known.items()
-        for mark in _marks(one.annotation)
-        if isinstance(mark, Only) and values[name] != one.default
+        for name, parameter in known.items()
+        for mark in _marks(parameter.annotation)
+        if isinstance(mark, Only) and values[name] != parameter.default
     }
     return {name: why for name, why in unmet.items() if why}
 
@@ -98,8 +98,8 @@ def _refuse_idle(
 
 
 def _marks(hint: object) -> tuple[object, ...]:
-    found: tuple[object, ...] = getattr(hint, "__metadata__", ())
-    return found
+    marks: tuple[object, ...] = getattr(hint, "__metadata__", ())
+    return marks
 
 
 def with_options(
@@ -136,7 +136,8 @@ def with_options(
 
     def offered(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
-        own = [one for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
+        parameters = signature.parameters.values()
+        own = [option for option in parameters if option.kind is option.KEYWORD_ONLY]
 
         @wraps(function)
         def built(**given: Any) -> R:
@@ -149,8 +150,8 @@ def with_options(
             return function(*values, **given)
 
         built.__dict__["__signature__"] = signature.replace(parameters=[*own, *shared.values()])
-        options = {one.name: one for one in (*own, *shared.values())}
-        hints = {name: one.annotation for name, one in options.items()}
+        options = {parameter.name: parameter for parameter in (*own, *shared.values())}
+        hints = {name: parameter.annotation for name, parameter in options.items()}
         built.__annotations__ = {**hints, "return": signature.return_annotation}
         return built
 

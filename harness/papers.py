@@ -87,7 +87,7 @@ def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
         "the form in harness/papers.py",
         *(KeyError, TypeError, ValueError),
     ):
-        return str(known["paper"]), tuple(from_plain(Setting, one) for one in known["settings"])
+        return str(known["paper"]), tuple(from_plain(Setting, plain) for plain in known["settings"])
 
 
 @lru_cache
@@ -125,20 +125,20 @@ def _deviations(
         yield from _deviations(inner, reader, forms, task)  # responses that exist are read by it
     if isinstance(base := spec.arguments.get("base"), Spec):
         yield from _deviations(base, description, forms, task)  # a model around it answers by it
-    for one in declared_settings(spec.name)[1]:
-        where = (one.where or {}).items()
-        if one.forms and not one.forms & forms:
+    for setting in declared_settings(spec.name)[1]:
+        where = (setting.where or {}).items()
+        if setting.forms and not setting.forms & forms:
             continue
-        if (one.tasks and task not in one.tasks) or task in one.other_than:
+        if (setting.tasks and task not in setting.tasks) or task in setting.other_than:
             continue
         if not all(_spec_value(spec, name) == value for name, value in where):
             continue
-        used = _recorded_part(description, one.record or one.setting)
+        used = _recorded_part(description, setting.record or setting.setting)
         if used is None:
-            used = _spec_value(spec, one.setting)
-        if not any(_is(used, value) for value in one.paper):
-            first = _format_value(one.paper[0]) if one.paper else "none"
-            yield Deviation(one.setting, _format_value(used), one.published or first)
+            used = _spec_value(spec, setting.setting)
+        if not any(_is(used, value) for value in setting.paper):
+            first = _format_value(setting.paper[0]) if setting.paper else "none"
+            yield Deviation(setting.setting, _format_value(used), setting.published or first)
 
 
 def _deviations_of_vendor(description: Mapping[str, object]) -> Iterator[Deviation]:
@@ -150,16 +150,16 @@ def _deviations_of_vendor(description: Mapping[str, object]) -> Iterator[Deviati
         for setting, value in vendor[part].items():
             used = recorded.get(setting) if isinstance(recorded, Mapping) else None
             if used != value:
-                ours, theirs = (_format_value(one)[:SHOWN] for one in (used, value))
+                ours, theirs = (_format_value(held)[:SHOWN] for held in (used, value))
                 yield Deviation(setting, ours, theirs, of=f"vendor's {vendor['name']}")
 
 
 def _recorded_part(description: Mapping[str, object], path: str) -> object:
     """Return a part of a description as recorded (name and settings); None if it is not there."""
-    found: object = description
+    part: object = description
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) or "." in path else None
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return part if isinstance(part, Mapping) or "." in path else None
 
 
 def _spec_value(spec: Spec, name: str) -> Value:
@@ -194,7 +194,7 @@ def _has(used: Value, wanted: Value) -> bool:
         if used.name != wanted.name and isinstance(inner, Spec):  # in a process of its own
             return _has(inner, wanted)
         return used.name == wanted.name and all(
-            _has(used.arguments.get(name), one) for name, one in wanted.arguments.items()
+            _has(used.arguments.get(name), value) for name, value in wanted.arguments.items()
         )
     return same_value(used, wanted)
 
@@ -218,9 +218,9 @@ def _format_value(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def sentence(model: str, spec: str, task: str, found: Iterable[Deviation]) -> str:
+def sentence(model: str, spec: str, task: str, differences: Iterable[Deviation]) -> str:
     """Return the sentence about a run that differs from its paper."""
     with suppress(HarnessError):
         paper = declared_settings(parse(spec).name)[0]
         model = f"{model} on {task} does not reproduce {paper}" if paper else model
-    return f"{model}: {'; '.join(map(str, found))}"
+    return f"{model}: {'; '.join(map(str, differences))}"

@@ -58,7 +58,7 @@ def _codec(kind: Any) -> _Codec:
     """Return the functions that read and write values with this annotation, made once for each."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        wanted = [one for one in parts if one is not type(None)]
+        wanted = [part for part in parts if part is not type(None)]
         if len(wanted) > 1:
             return _Codec(lambda plain: _typed(plain, tuple(wanted)), to_plain)
         read, write = _codec(wanted[0])
@@ -75,7 +75,7 @@ def _codec(kind: Any) -> _Codec:
     if origin in (Mapping, dict):
         read, _ = _codec(parts[1])
         return _Codec(
-            lambda plain: {key: read(one) for key, one in _typed(plain, (dict,)).items()}, _same
+            lambda plain: {key: read(value) for key, value in _typed(plain, (dict,)).items()}, _same
         )
     if hasattr(kind, "from_json"):
         return _Codec(kind.from_json, kind.to_json)
@@ -87,24 +87,24 @@ def _codec(kind: Any) -> _Codec:
         return _Codec(_same, to_plain)
     if issubclass(kind, (tuple, list)):  # a named tuple, such as a box
         hints = typing.get_type_hints(kind).values()
-        flat = hints and all(_codec(one).write is _same for one in hints)
+        flat = hints and all(_codec(hint).write is _same for hint in hints)
         read = kind if kind in (tuple, list) else lambda plain: kind(*plain)
         return _Codec(read, list if flat else _list_of(to_plain))
     if kind in (str, int, float, bool):
         known = (int, float) if kind is float else (kind,)
         return _Codec(lambda plain: _typed(plain, known), storable if kind is str else _same)
     if issubclass(kind, Enum):
-        return _Codec(kind, {one: one.value for one in kind}.__getitem__)
+        return _Codec(kind, {member: member.value for member in kind}.__getitem__)
     return _Codec(kind, _same)
 
 
 def _list_of(write: Convert) -> Convert:
-    return list if write is _same else lambda value: [write(one) for one in value]
+    return list if write is _same else lambda value: [write(item) for item in value]
 
 
 def _fields_writer(kind: Any) -> Convert:
     hints = typing.get_type_hints(kind)
-    given = [(one.name, one.default, _codec(hints[one.name]).write) for one in fields(kind)]
+    given = [(field.name, field.default, _codec(hints[field.name]).write) for field in fields(kind)]
 
     def write(value: Any) -> dict[str, Any]:
         plain = {}
@@ -123,7 +123,7 @@ def _fields_writer(kind: Any) -> Convert:
 def _fields_reader(kind: Any) -> Convert:
     readers = {name: _codec(hint).read for name, hint in typing.get_type_hints(kind).items()}
     required: Set[str] = getattr(kind, "__required_keys__", None) or {
-        one.name for one in fields(kind) if one.default is one.default_factory is MISSING
+        field.name for field in fields(kind) if field.default is field.default_factory is MISSING
     }
 
     def read(plain: Any) -> Any:
@@ -131,13 +131,13 @@ def _fields_reader(kind: Any) -> Convert:
             raise ValueError(f"expected {', '.join(sorted(lacking))}, found none")
         if unknown := plain.keys() - readers.keys():
             raise ValueError(f"expected {', '.join(readers)}, found {', '.join(sorted(unknown))}")
-        made = {}
+        values = {}
         for name, value in plain.items():
             try:
-                made[name] = readers[name](value)
+                values[name] = readers[name](value)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{name}: {error}") from error
-        return kind(**made)
+        return kind(**values)
 
     return read
 
@@ -149,7 +149,7 @@ def _items(plain: Any, read: Convert, length: int | None) -> Iterator[Any]:
 
 
 def _one_of(plain: Any, values: tuple[Any, ...]) -> Any:
-    if not any(type(plain) is type(one) and plain == one for one in values):
+    if not any(type(plain) is type(value) and plain == value for value in values):
         raise ValueError(f"expected {' or '.join(map(repr, values))}, found {plain!r:.60}")
     return plain
 

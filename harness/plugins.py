@@ -46,17 +46,17 @@ def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
     Raises:
         UsageError: two packages bring different plugins of one name.
     """
-    found: dict[str, EntryPoint] = {}
+    installed: dict[str, EntryPoint] = {}
     for entry in sorted(groups().get(f"harness.{kind}", ()), key=lambda entry: entry.name):
-        other = found.setdefault(entry.name, entry)
-        if other.value != entry.value:
+        earlier = installed.setdefault(entry.name, entry)
+        if earlier.value != entry.value:
             raise UsageError(
                 f"{kind.removesuffix('s')} {entry.name!r}",
                 expected="one plugin of this name",
-                found=f"{other.value} and {entry.value}",
+                found=f"{earlier.value} and {entry.value}",
                 fix="Uninstall one of their packages.",
             )
-    return found
+    return installed
 
 
 def groups() -> Mapping[str, tuple[EntryPoint, ...]]:
@@ -224,9 +224,9 @@ def build(kind: Kind, spec: Spec | str, /, *context: object, **given: object) ->
     if required:
         raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
     with plugin_errors(what, _fault(kind)):
-        made = function(*context, **{**arguments, **given})
-    check_contract(kind, what, made)
-    return made
+        plugin = function(*context, **{**arguments, **given})
+    check_contract(kind, what, plugin)
+    return plugin
 
 
 def check_arguments(kind: Kind, spec: Spec) -> None:
@@ -271,7 +271,7 @@ def _arguments(kind: Kind, spec: Spec, function: Any) -> tuple[dict[str, object]
     return arguments, [name for name in known if signature.parameters[name].default is empty]
 
 
-def check_contract(kind: Kind, what: str, made: object) -> None:
+def check_contract(kind: Kind, what: str, plugin: object) -> None:
     """Hold an object to the declared base class of its kind, if there is one.
 
     Raises:
@@ -282,12 +282,13 @@ def check_contract(kind: Kind, what: str, made: object) -> None:
     from importlib import import_module
 
     module, name = CONTRACTS[kind]
-    if not isinstance(made, getattr(import_module(module), name)):
+    if not isinstance(plugin, getattr(import_module(module), name)):
         raise ModelError(
             what,
             expected=f"an object of a class that derives from {module}.{name}",
-            found=f"{type(made).__module__}.{type(made).__qualname__}",
-            fix=f"Write class {type(made).__name__}({module}.{name}): what it lacks has a default.",
+            found=f"{type(plugin).__module__}.{type(plugin).__qualname__}",
+            fix=f"Write class {type(plugin).__name__}({module}.{name}): "
+            "what it lacks has a default.",
         )
 
 

@@ -113,28 +113,30 @@ def resolve(spec: Spec) -> Spec:
 def of_checkpoint(checkpoint: str) -> tuple[Preset, ...]:
     """Return the presets whose network is this checkpoint."""
     return tuple(
-        one for one in presets().values() if one.model.arguments.get("checkpoint") == checkpoint
+        known
+        for known in presets().values()
+        if known.model.arguments.get("checkpoint") == checkpoint
     )
 
 
 @cache
 def _read(folders: tuple[Path, ...]) -> Mapping[str, Preset]:
-    found: dict[str, Preset] = {}
+    by_name: dict[str, Preset] = {}
     models = plugins.installed_plugins("models")
     for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
         try:
             for name, plain in tomllib.loads(path.read_text(encoding="utf-8")).items():
                 preset = Preset(name=name, **{**plain, "model": parse(plain["model"])})
-                if name in models or name in found:
+                if name in models or name in by_name:
                     raise ValueError(f"{name} is the name of another preset or model")
-                found[name] = preset
+                by_name[name] = preset
         except (OSError, ValueError, KeyError, TypeError, HarnessError) as error:
             raise DataError(
                 f"presets {path}",
                 expected="the form in harness/presets.py",
                 found=f"{type(error).__name__}: {error}",
             ) from error
-    return found
+    return by_name
 
 
 def _spec(value: Spec | str) -> Spec:

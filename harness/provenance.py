@@ -68,14 +68,15 @@ def repeatable(
     made_with: Mapping[str, Any], *, without: Sequence[str] = ("commit", "dirty")
 ) -> dict[str, Any]:
     """Return the part of a record of `collect` that must be equal for work to be resumed."""
-    kept = {name: one for name, one in made_with.items() if name not in without}
+    kept = {name: value for name, value in made_with.items() if name not in without}
     versions = made_with["packages"].items()
-    return {**kept, "packages": {name: one for name, one in versions if name not in SCORING}}
+    kept["packages"] = {name: release for name, release in versions if name not in SCORING}
+    return kept
 
 
 def packages() -> dict[str, str]:
     """Versions of the packages that can change a score, as far as they are installed."""
-    return {name: found for name in PACKAGES if (found := installed_version(name)) is not None}
+    return {name: release for name in PACKAGES if (release := installed_version(name)) is not None}
 
 
 @cache  # the files of a package take a millisecond, and a process goes on with what it imported

@@ -121,8 +121,8 @@ class Run:
             )
         read_fields(path, MANIFEST_FIELDS, SET_ASIDE)
         if type(plain["seed"]) is not int:
-            found = repr(plain["seed"])[:40]
-            raise StoreError(f"file {path}: 'seed'", expected="a whole number", found=found)
+            seed = repr(plain["seed"])[:40]
+            raise StoreError(f"file {path}: 'seed'", expected="a whole number", found=seed)
         return plain
 
     @cached_property
@@ -142,7 +142,7 @@ class Run:
 
     @cached_property
     def timing(self) -> dict[str, Any]:
-        """Cost of the run, by attempt; empty where that is not recorded, or is no object.
+        """Cost of the run, by attempt; empty where that is not recorded, or is not an object.
 
         Raises:
             StoreError: the file is damaged.
@@ -221,10 +221,10 @@ def runs_below(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
-    found = Counter(path.parent for name in FINISHED for path in folder.rglob(name))
+    counts = Counter(path.parent for name in FINISHED for path in folder.rglob(name))
     return sorted(
         run
-        for run, files in found.items()
+        for run, files in counts.items()
         if files > 1  # one alone may be anybody's
         and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
     )
@@ -322,11 +322,11 @@ def summarise(
 
 
 def _ordered_numbers(
-    protocol: Protocol, found: Mapping[str, float | None]
+    protocol: Protocol, numbers: Mapping[str, float | None]
 ) -> dict[str, float | None]:
     """Return the numbers, first those that are shown beside the headline."""
     first = (protocol.headline, *protocol.beside) if protocol.beside else ()
-    return {**{name: found[name] for name in first}, **found}
+    return {**{name: numbers[name] for name in first}, **numbers}
 
 
 def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]:

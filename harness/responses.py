@@ -153,7 +153,7 @@ def nesting_depth(text: str) -> int:
 
 
 def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
-    """Return `value` as a tuple of `length` numbers below MAX_NUMBER; bool and text are no numbers.
+    """Return `value` as a tuple of `length` numbers below MAX_NUMBER; refuse bool and text.
 
     Raises:
         ParseError: it is anything else.

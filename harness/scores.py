@@ -112,19 +112,19 @@ class Totals:
 
     def values(self) -> dict[str, float | None]:
         """Every metric's number; None where nothing counted (nothing to divide by)."""
-        found: dict[str, float | None] = {}
+        numbers: dict[str, float | None] = {}
         for metric in self.metrics:
             if metric.derived is not None:
-                found[metric.name] = metric.of_parts([found[name] for name in metric.inputs])
+                numbers[metric.name] = metric.of_parts([numbers[name] for name in metric.inputs])
             elif metric.corpus is not None:
                 items = self._items.get(metric.name, [])
-                found[metric.name] = float(metric.corpus(items)) if items else None
+                numbers[metric.name] = float(metric.corpus(items)) if items else None
             else:
                 below = math.fsum(self._below.get(metric.name, ()))
                 above = math.fsum(self._above.get(metric.name, ()))
                 counted = bool(self._below.get(metric.name)) and below + metric.epsilon > 0
-                found[metric.name] = above / (below + metric.epsilon) if counted else None
-        return found
+                numbers[metric.name] = above / (below + metric.epsilon) if counted else None
+        return numbers
 
 
 def quotient(statistic: Mean | Ratio) -> tuple[float, float]:
@@ -221,7 +221,7 @@ class UnitScore:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "UnitScore":
         """The inverse of `to_json`; raises like `from_json`."""
-        made = cls(
+        score = cls(
             unit=plain["unit"],
             group=plain["group"],
             samples=tuple(plain["samples"]),
@@ -229,10 +229,10 @@ class UnitScore:
             failed=plain["failed"],
             scores=from_json(plain["scores"]),
         )
-        texts = (made.unit, made.group, *made.samples, *made.categories.values())
-        if not all(isinstance(text, str) for text in texts) or type(made.failed) is not int:
+        texts = (score.unit, score.group, *score.samples, *score.categories.values())
+        if not all(isinstance(text, str) for text in texts) or type(score.failed) is not int:
             raise TypeError("a name that is not a string, or a count that is not a number")
-        return made
+        return score
 
 
 def value_of(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
@@ -240,5 +240,5 @@ def value_of(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -
     totals = Totals(tuple(metrics))
     names = {metric.name for metric in metrics}
     for unit in units:
-        totals.add({key: one for key, one in unit.scores.items() if key in names})
+        totals.add({key: statistic for key, statistic in unit.scores.items() if key in names})
     return totals.values()[name]

@@ -82,17 +82,17 @@ def official_and_strict(
         others: Further fields of `Protocol`; a ceiling of 1 without another.
     """
     others = {"ceiling": Ceiling(value=1.0), **others}
-    found = {}
+    protocols = {}
     for kind, about in ((published, official), ("strict", strict)):
         rule = {"strict": kind == "strict"}
-        found[f"{name}/{kind}"] = Protocol(
+        protocols[f"{name}/{kind}"] = Protocol(
             name=f"{name}/{kind}",
             score=partial(score, **rule),
             about=about,
             reads=reads and partial(reads, **rule),
             **others,
         )
-    return found
+    return protocols
 
 
 def ground_truth(sample: Sample) -> Target:
@@ -190,7 +190,7 @@ class CostMetric:
         """The statistic of `metric` for a unit with this headline; none if it has no headline.
 
         Raises:
-            UsageError: the headline is no mean of values from 0 to 1.
+            UsageError: the headline is not a mean of values from 0 to 1.
         """
         if headline is None:
             return {}
@@ -199,12 +199,12 @@ class CostMetric:
         right = headline.value * headline.weight
         return {self.metric.name: Ratio(self.cost(predictions), right)}
 
-    def unfit(self, found: str) -> UsageError:
+    def unfit(self, described: str) -> UsageError:
         """Return the error for a headline that does not measure how many answers are right."""
         return UsageError(
             f"metric {self.metric.name!r}",
             expected="a headline metric that is a mean of values from 0 to 1",
-            found=found,
+            found=described,
         )
 
 

@@ -195,7 +195,7 @@ class Curve:
         """All records; a last line that a kill cut off is not one.
 
         Raises:
-            StoreError: another line is no record.
+            StoreError: another line is not a record.
         """
         with raised_as(StoreError, f"file {self.path}", "text", OSError, UnicodeDecodeError):
             lines = self.path.read_text("utf-8").split("\n") if self.path.exists() else []

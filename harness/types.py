@@ -322,7 +322,7 @@ class AdaptationStep:
     grad_norm: float | None = None
     """Norm of the gradient before it was clipped."""
     rolled_back: bool = False
-    """True if the update was no number: it was not made."""
+    """True if the update was NaN or infinite: it was not made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +334,7 @@ class Adaptation:
 
     @property
     def rolled_back(self) -> int:
-        """Number of updates that were not made because they were no numbers."""
+        """Number of updates that were not made because they were NaN or infinite."""
         return sum(step.rolled_back for step in self.steps)
 
 

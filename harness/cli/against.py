@@ -28,7 +28,7 @@ class Against:
         """Check that the runs can be compared.
 
         Raises:
-            UsageError: the headline is no mean of scores from 0 to 1, or the subset is another.
+            UsageError: the headline is not a mean of scores from 0 to 1, or the subset differs.
             StoreError, DataError: the baseline is of another task, protocol or data.
         """
         check_level(level)
@@ -53,8 +53,8 @@ class Against:
         mean = sum(self._scores.values()) / len(units)
         # A number that is added to a mean's count changes one sample's score and all samples' mean.
         slack = 1e-9 + max(metric.epsilon for metric in self._metrics)
-        scores = [[unit.scores.get(one.name) for unit in units] for one in self._metrics]
-        weighted = any(len({_weight(one) for one in column}) > 1 for column in scores)
+        scores = [[unit.scores.get(metric.name) for unit in units] for metric in self._metrics]
+        weighted = any(len({_weight(score) for score in column}) > 1 for column in scores)
         if weighted or abs(mean - baseline.results["metrics"][name]) > slack:
             raise UsageError(
                 f"--against on {task.name}",
@@ -79,10 +79,13 @@ class Against:
                 continue
             members, self._waiting = self._waiting, []
             self._totals.append(
-                sum(self._sign * (self._score(one) - self._scores[one.unit]) for one in members)
+                sum(
+                    self._sign * (self._score(member) - self._scores[member.unit])
+                    for member in members
+                )
             )
             self._counts.append(len(members))
-            self.samples += sum(len(one.samples) for one in members)
+            self.samples += sum(len(member.samples) for member in members)
             self.decision, _ = decide(
                 self._totals,
                 self._counts,
@@ -95,16 +98,16 @@ class Against:
     def _score(self, unit: UnitScore) -> float:
         """Return one unit's headline; raise UsageError unless it is from 0 to 1."""
         if any(metric.corpus is not None for metric in self._metrics):
-            found = "a number of the whole set"
+            described = "a number of the whole set"
         else:
             value = value_of(self._metrics, [unit], self._name)
             if value is not None and 0 <= value <= 1:
                 return value
-            found = f"{value} of {unit.unit}"
+            described = f"{value} of {unit.unit}"
         raise UsageError(
             f"--against, metric {self._name}",
             expected="a score from 0 to 1 of each sample",
-            found=found,
+            found=described,
             fix="Evaluate all samples, and compare by `harness board check`.",
         )
 
@@ -153,14 +156,14 @@ def against(arguments: Namespace, task: Task, *, pairs: int) -> Against | None:
         raise UsageError("--against", expected="one model and one task", found=f"{pairs} pairs")
     if not 0 < arguments.margin < 1:
         raise UsageError("--margin", expected="between 0 and 1", found=str(arguments.margin))
-    made = Against(
+    comparison = Against(
         Run.open(path), task, subset=arguments.subset, margin=arguments.margin, level=0.95
     )
     if task.submission is not None:
         raise DataError(f"--against on {task.name}", expected="ground truth", found="none")
-    return made
+    return comparison
 
 
-def write_decision(folder: Path, made: Against) -> None:
+def write_decision(folder: Path, comparison: Against) -> None:
     """Write `decision.json` into the folder of a run that was stopped."""
-    write_json(folder / DECISION, made.to_json())
+    write_json(folder / DECISION, comparison.to_json())

@@ -36,7 +36,7 @@ def audit(arguments: Namespace) -> int:
     progress = LineProgress()
     run = _run(arguments, progress)
     run.check_files()
-    made = run_audit(
+    report = run_audit(
         run,
         out=arguments.out,
         data_root=arguments.data,
@@ -44,13 +44,13 @@ def audit(arguments: Namespace) -> int:
         workers=arguments.workers,
         progress=progress,
     )
-    write_bytes(arguments.out / "audit.json", json_bytes(made.to_json()))
-    write_text(arguments.out / "audit.html", page(made))
-    write_text(arguments.out / "badge.svg", badge(made))
+    write_bytes(arguments.out / "audit.json", json_bytes(report.to_json()))
+    write_text(arguments.out / "audit.html", page(report))
+    write_text(arguments.out / "badge.svg", badge(report))
     if arguments.json:
-        show_json(made.to_json())
+        show_json(report.to_json())
         return 0
-    _print(made)
+    _print(report)
     say("", arguments.out / "audit.html", arguments.out / "badge.svg")
     return 0
 
@@ -77,10 +77,10 @@ def _run(arguments: Namespace, progress: LineProgress) -> Run:
     return evaluate(task, model, folder, options, task_spec=str(spec), progress=progress)
 
 
-def summary(made: Audit) -> str:
+def summary(report: Audit) -> str:
     """Describe in one sentence what of the score is seeing."""
     number = formatting.number
-    best = made.best_blind
+    best = report.best_blind
     if best is None or best.comparison is None:
         return "No control without the question's images could be run."
     reach, low_is_good = best.comparison.interval, best.comparison.better == "lower"
@@ -88,52 +88,53 @@ def summary(made: Audit) -> str:
         reach = -reach[1], -reach[0]
     span = f" ({formatting.signed_span(reach)})" if reach else ""
     return (
-        f"Of {made.headline} {number(made.value)}, {number(made.seeing)}{span} is seeing: "
+        f"Of {report.headline} {number(report.value)}, {number(report.seeing)}{span} is seeing: "
         f"it is {number(best.value)} without the question's own images."
     )
 
 
-def _print(made: Audit) -> None:
+def _print(report: Audit) -> None:
     say(
-        f"{made.model} on {made.task}, {made.protocol}, {made.n_samples} samples: "
-        f"{made.headline} {formatting.number(made.value)}"
+        f"{report.model} on {report.task}, {report.protocol}, {report.n_samples} samples: "
+        f"{report.headline} {formatting.number(report.value)}"
     )
-    say(*wrap_lines(summary(made)), "")
+    say(*wrap_lines(summary(report)), "")
     head = ("", "control", "score", "change", "verdict", "")
-    show_columns([head, *map(_cells, made.controls)])
+    show_columns([head, *map(_cells, report.controls)])
 
 
-def _cells(one: Control) -> tuple[str, ...]:
-    number, change = formatting.number(one.value), formatting.change(one.comparison)
-    return (SYMBOLS[one.passed], one.name, number, change, one.verdict, one.reason or one.about)
+def _cells(control: Control) -> tuple[str, ...]:
+    number, change = formatting.number(control.value), formatting.change(control.comparison)
+    why = control.reason or control.about
+    return (SYMBOLS[control.passed], control.name, number, change, control.verdict, why)
 
 
-def page(made: Audit) -> str:
+def page(report: Audit) -> str:
     """Return the page: the sentence, a bar and a verdict for each control."""
-    known = [one.value for one in made.controls if one.value is not None]
-    longest = max([abs(made.value or 0.0), *map(abs, known)]) or 1.0
+    known = [control.value for control in report.controls if control.value is not None]
+    longest = max([abs(report.value or 0.0), *map(abs, known)]) or 1.0
     from harness.leaderboards.render.pages import fill
 
     return fill(
         "audit.jinja",
-        made=made,
-        summary=summary(made),
+        made=report,
+        summary=summary(report),
         width=lambda value: max(1, round(WIDTH * abs(value) / longest)),
         colours=COLOURS,
         symbols=SYMBOLS,
     )
 
 
-def badge(made: Audit) -> str:
+def badge(report: Audit) -> str:
     """Return a badge for a README: what of the score is seeing."""
-    best = made.best_blind
-    if best is None or best.comparison is None or made.seeing is None or not made.value:
+    best = report.best_blind
+    if best is None or best.comparison is None or report.seeing is None or not report.value:
         text, colour = "not known", COLOURS[None]
     else:
-        share = f"{max(0.0, made.seeing / made.value):.0%} of it"
-        other = f"{formatting.number(best.value)} blind"  # an error has no share that is seeing
-        told = other if best.comparison.better == "lower" else share
-        text = f"{made.headline} {formatting.number(made.value)}, {told}"
-        verdicts = [one.passed for one in made.controls if one.name in BLIND]
+        share = f"{max(0.0, report.seeing / report.value):.0%} of it"
+        blind = f"{formatting.number(best.value)} blind"  # an error has no share that is seeing
+        evidence = blind if best.comparison.better == "lower" else share
+        text = f"{report.headline} {formatting.number(report.value)}, {evidence}"
+        verdicts = [control.passed for control in report.controls if control.name in BLIND]
         colour = COLOURS[False if False in verdicts else True if all(verdicts) else None]
     return badges.svg("seeing", text, colour)

@@ -105,18 +105,18 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
     below = (path for folder in arguments.runs for path in runs_below(folder))
     for path in dict.fromkeys(path for path in below if not (path / SCORES).is_file()):
         note(f"{path} has no scores, for the ground truth is hidden.")
-    found = (path for folder in arguments.runs for path in unfinished_below(folder))
-    unfinished = list(dict.fromkeys(found))
+    below = (path for folder in arguments.runs for path in unfinished_below(folder))
+    unfinished = list(dict.fromkeys(below))
     for path in unfinished:
         note(f"{path} is unfinished and left out; run the same `harness eval` to finish it.")
-    for one in board.refused:
-        name = f"{one.model} {one.run}".strip()
-        say(f"refused: {name}: {one.reason}", to=sys.stderr)
+    for refusal in board.refused:
+        name = f"{refusal.model} {refusal.run}".strip()
+        say(f"refused: {name}: {refusal.reason}", to=sys.stderr)
     plain = {
         "files": paths,
         "tables": len(board.tables),
         "unfinished": list(map(str, unfinished)),
-        "refused": [one.run for one in board.refused],
+        "refused": [refusal.run for refusal in board.refused],
     }
     tell(arguments, plain, *paths)
     return int(bool(board.refused))
@@ -133,9 +133,9 @@ def keep(arguments: Namespace) -> int:
             found="one that exists",
             fix="`harness board check … --update-baseline` replaces a baseline.",
         )
-    if not (found := runs_below(arguments.runs)):
+    if not (folders := runs_below(arguments.runs)):
         raise no_run(arguments.runs)
-    for folder in found:
+    for folder in folders:
         place = arguments.out / folder.relative_to(arguments.runs)
         keep_run(Run.open(folder), place)
         say(place)
@@ -237,7 +237,7 @@ def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
         return gate_formats.github(report, os.environ)
     if name == "text":
         lines = report.text().splitlines()
-        wrapped = ([one] if "look: " in one else wrap_lines(one, indent=6) for one in lines)
+        wrapped = ([line] if "look: " in line else wrap_lines(line, indent=6) for line in lines)
         return "".join(f"{part}\n" for parts in wrapped for part in parts)  # commands stay whole
     return gate_formats.markdown(report) if name == "markdown" else gate_formats.junit(report)
 
@@ -248,12 +248,12 @@ def adaptation(arguments: Namespace) -> int:
     from harness.leaderboards.adaptation_tables import charts, to_markdown
     from harness.leaderboards.figure import figure
 
-    found = reports(
+    all_reports = reports(
         arguments.runs, metric=arguments.metric, data_root=arguments.data, texts=arguments.texts
     )
-    plain = [report.to_json() for report in found]
-    files = {"adaptation.md": to_markdown(found).encode()}
-    for place, report in enumerate(found, 1):
+    plain = [report.to_json() for report in all_reports]
+    files = {"adaptation.md": to_markdown(all_reports).encode()}
+    for place, report in enumerate(all_reports, 1):
         if panels := charts(report):
             files[f"adaptation-{place}.svg"] = figure(panels).encode()
     with writing(arguments.out):

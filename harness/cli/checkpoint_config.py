@@ -121,8 +121,8 @@ def _innermost(spec: Spec, name: str) -> Value:
     """Return an argument of the innermost SPEC of the VLM that a SPEC names."""
     for part in NETWORK:
         inner = spec.arguments.get(part)
-        if isinstance(inner, Spec) and (found := _innermost(inner, name)) is not None:
-            return found
+        if isinstance(inner, Spec) and (value := _innermost(inner, name)) is not None:
+            return value
     return spec.arguments.get(name)
 
 

@@ -56,7 +56,7 @@ def fill_checkpoint(spec: Spec, checkpoint: str) -> Spec:
 def check_network(spec: Spec) -> None:
     """Raise UsageError if the network that a model asks needs a checkpoint, and none is given."""
     parameters = inspect.signature(plugins.load("models", spec.name)).parameters
-    usual = {name: one.default for name, one in parameters.items()}
+    usual = {name: option.default for name, option in parameters.items()}
     given = {**usual, **spec.arguments}
     backend = given.get("backend")
     backend = parse(backend) if isinstance(backend, str) else backend
@@ -97,7 +97,7 @@ def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
     Each has the reason, and what to choose.
     """
     parameters = inspect.signature(plugins.load("models", spec.name)).parameters
-    given = {**{name: one.default for name, one in parameters.items()}, **spec.arguments}
+    given = {**{name: option.default for name, option in parameters.items()}, **spec.arguments}
     needed, lacking = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}, {}
     for name, served in needed.items():
         if not forms & served or given.get(name, "") is not None or given.get("sam2"):

@@ -24,12 +24,12 @@ KINDS: Mapping[object, tuple[tuple[type, ...], str]] = {
 
 def read_config(path: Path, parser: argparse.ArgumentParser) -> dict[str, object]:
     """Return the file's values by argument name; raise UsageError for a key that is none."""
-    known = {one.dest: one for one in parser._actions if one.dest not in OURS}
+    known = {action.dest: action for action in parser._actions if action.dest not in OURS}
     values = {}
     for key, value in read_toml(path).items():
         name = key.replace("-", "_")
         if name not in known:
-            near = [one.replace("_", "-") for one in get_close_matches(name, known, n=1)]
+            near = [match.replace("_", "-") for match in get_close_matches(name, known, n=1)]
             raise UsageError(
                 f"config {path}: {key!r}",
                 expected="an option of this command",
@@ -41,14 +41,14 @@ def read_config(path: Path, parser: argparse.ArgumentParser) -> dict[str, object
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a configuration; raise UsageError if it is no TOML, or a number does not fit."""
+    """Read a configuration; raise UsageError if it is not TOML, or a number does not fit."""
     try:
         plain = tomllib.loads(read_text(path), parse_float=_real)
         _check_whole(plain)
         return plain
     except (OSError, ValueError, RecursionError) as error:
-        found = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise UsageError(f"config {path}", expected="a TOML file", found=found) from error
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise UsageError(f"config {path}", expected="a TOML file", found=reason) from error
 
 
 def _real(text: str) -> float:
@@ -75,11 +75,11 @@ def option_value(path: Path, option: argparse.Action, value: object) -> object:
     if option.nargs == 0:
         kinds, wanted = (bool,), "true or false"
     given = value if several and isinstance(value, list) else [value]
-    if any(type(one) not in kinds for one in given):
+    if any(type(item) not in kinds for item in given):
         raise UsageError(
             f"config {path}: {option.dest!r}",
             expected=f"{wanted} or a list of them" if several else wanted,
             found=repr(value)[:60],
         )
-    made = [Path(str(one)) if option.type is Path else one for one in given]
-    return made if several else made[0]
+    values = [Path(str(item)) if option.type is Path else item for item in given]
+    return values if several else values[0]

@@ -13,26 +13,29 @@ SHOWN = 12
 
 def conform(arguments: Namespace) -> int:
     """Print where the scorer deviates, the smallest case first; exit code 1 if it does."""
-    count, found = run_cases(
+    count, deviations = run_cases(
         arguments.scorer, arguments.protocol, tolerance=arguments.tolerance, scale=arguments.scale
     )
-    cases = len({one.case for one in found})
+    cases = len({deviation.case for deviation in deviations})
     if arguments.json:
         plain = {"protocol": arguments.protocol, "cases": count, "deviating": cases}
-        show_json({**plain, "deviations": [asdict(one) for one in found]})
-        return int(bool(found))
+        show_json({**plain, "deviations": [asdict(deviation) for deviation in deviations]})
+        return int(bool(deviations))
     say(f"{arguments.protocol}: {count} cases, {cases} deviate")
-    if not found:
+    if not deviations:
         return 0
-    first = found[0]
+    first = deviations[0]
     say("", f"the smallest that deviates: {first.case}")
     say(f"  {first.metric} {_number(first.expected)}, the scorer gives {_given(first)}")
     say(*(f"    {line}" for line in first.example), "")
     rows = [("metric", "protocol", "scorer", "case")]
-    rows += [(one.metric, _number(one.expected), _given(one), one.case) for one in found[:SHOWN]]
+    rows += [
+        (deviation.metric, _number(deviation.expected), _given(deviation), deviation.case)
+        for deviation in deviations[:SHOWN]
+    ]
     show_columns(rows)
-    if len(found) > SHOWN:
-        print(f"… and {len(found) - SHOWN} more; --json has all")
+    if len(deviations) > SHOWN:
+        print(f"… and {len(deviations) - SHOWN} more; --json has all")
     return 1
 
 
@@ -40,5 +43,5 @@ def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
 
 
-def _given(one: Deviation) -> str:
-    return one.error or _number(one.found)
+def _given(deviation: Deviation) -> str:
+    return deviation.error or _number(deviation.found)

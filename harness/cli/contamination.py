@@ -35,37 +35,37 @@ def contamination_of(
         StoreError: the stored one was edited, and cannot be computed again.
     """
     edited = not anew and is_changed(folder, TRAINED_ON)
-    found = None if anew or edited else read_contamination(folder)
-    if found is None and (rows := trained_by(model)) is not None:
-        found = measure_contamination(rows, task, select(task, subset))
-    if edited and found is None:
+    overlap = None if anew or edited else read_contamination(folder)
+    if overlap is None and (rows := trained_by(model)) is not None:
+        overlap = measure_contamination(rows, task, select(task, subset))
+    if edited and overlap is None:
         raise StoreError(
             f"file {folder / TRAINED_ON}",
             expected="the file that the run wrote",
             found="missing or changed; the model no longer records its training samples",
             fix=SET_ASIDE,
         )
-    if strict and found is None:
+    if strict and overlap is None:
         note(f"{model} does not say what it was trained on: {task.name} cannot be compared with it")
-    if strict and found is not None:
-        refuse_contamination({f"{model} on {task.name}, split {task.split}": found})
-    return found
+    if strict and overlap is not None:
+        refuse_contamination({f"{model} on {task.name}, split {task.split}": overlap})
+    return overlap
 
 
 def refuse_contamination(overlaps: Mapping[str, Contamination]) -> None:
     """Raise UsageError if some evaluated samples are in the training data."""
-    for name, found in overlaps.items():
-        if found.is_any:
+    for name, overlap in overlaps.items():
+        if overlap.is_any:
             raise UsageError(
                 f"--strict-split: {name}",
                 expected="nothing that is trained on",
-                found=str(found),
+                found=str(overlap),
                 fix="Name another split or task, or leave --strict-split out to have it flagged.",
             )
 
 
 def print_contamination(overlaps: Mapping[str, Contamination]) -> None:
     """Print on standard error the evaluated samples that were trained on."""
-    for name, found in overlaps.items():
-        if found.is_any:
-            note(f"{name}: {found}")
+    for name, overlap in overlaps.items():
+        if overlap.is_any:
+            note(f"{name}: {overlap}")

@@ -18,7 +18,7 @@ from harness.store.atomic import write_bytes
 OUTSIDE = re.compile(r",(?![^()]*\))")
 """A comma between names; one inside a task's SPEC belongs to its name."""
 LARGEST = 1e12
-"""Values beyond this are left out, as those are that are no finite numbers."""
+"""Larger values are left out, and so are those that are not finite."""
 LONGEST = 60
 """Maximum number of letters of a recipe's name; a longer one is replaced by the folder."""
 
@@ -30,7 +30,7 @@ def curves(arguments: Namespace) -> int:
         raise UsageError(f"--out {out}", expected="a name that ends with .svg", found=out.name)
     require_minimum(arguments, 1, "smooth")
     trainings = [Training.open(folder) for folder in dict.fromkeys(arguments.runs)]
-    rows = {one.folder: _rows(one) for one in trainings}
+    rows = {training.folder: _rows(training) for training in trainings}
     names = _requested_names(arguments.y, rows)
     recipes = _recipes(trainings)
     panels = []
@@ -43,7 +43,7 @@ def curves(arguments: Namespace) -> int:
         panels.append(Panel(name, lines))
     _tell_lacking(panels, recipes)
     write_bytes(out, figure(panels, smooth=arguments.smooth).encode())
-    named = {label: [str(one) for one in several] for label, several in recipes.items()}
+    named = {label: [str(folder) for folder in several] for label, several in recipes.items()}
     tell(arguments, {"file": str(out), "recipes": named}, out)
     return 0
 
@@ -78,7 +78,7 @@ def _requested_names(
     names = [name for text in texts or () for name in OUTSIDE.split(text) if name]
     unknown = [name for name in names if name not in known]
     if not names or unknown:
-        near = [one for name in unknown for one in get_close_matches(name, known, n=3)]
+        near = [match for name in unknown for match in get_close_matches(name, known, n=3)]
         raise UsageError(
             "--y",
             expected="names that these trainings logged",
@@ -90,7 +90,7 @@ def _requested_names(
 
 def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Points:
     """Return the values of a number that can be drawn, by step; raise StoreError for no number."""
-    found = {}
+    points = {}
     for row in rows:
         value = row.get(name)
         if name in row and (isinstance(value, bool) or not isinstance(value, (int, float))):
@@ -100,15 +100,15 @@ def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Point
                 found=repr(value)[:60],
             )
         if value is not None and abs(value) <= LARGEST:
-            found[row["step"]] = float(value)
-    return found
+            points[row["step"]] = float(value)
+    return points
 
 
 def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
     """Group the folders of trainings that differ only in their seed, by a name for the group."""
     alike: dict[str, list[Training]] = {}
-    for one in trainings:
-        record = one.manifest
+    for training in trainings:
+        record = training.manifest
         try:
             key = [
                 record["method"]["name"],
@@ -118,16 +118,16 @@ def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
-                f"manifest of {one.folder}",
+                f"manifest of {training.folder}",
                 expected="the method, model and tasks of a training",
                 found=f"{type(error).__name__}: {error}",
             ) from error
-        alike.setdefault(json.dumps(key, sort_keys=True), []).append(one)
+        alike.setdefault(json.dumps(key, sort_keys=True), []).append(training)
     several = list(alike.values())
-    labels = [_label(group[0], [other[0] for other in several]) for group in several]
+    labels = [_label(group[0], [peers[0] for peers in several]) for group in several]
     return {
         label if labels.count(label) == 1 and len(label) <= LONGEST else str(group[0].folder): [
-            one.folder for one in group
+            training.folder for training in group
         ]
         for label, group in zip(labels, several, strict=True)
     }
@@ -137,9 +137,9 @@ def _label(training: Training, others: Sequence[Training]) -> str:
     """A method's name, with the settings in which its trainings here differ."""
     method = training.manifest["method"]
     same = [
-        one.manifest["method"]["settings"]
-        for one in others
-        if one.manifest["method"]["name"] == method["name"]
+        peer.manifest["method"]["settings"]
+        for peer in others
+        if peer.manifest["method"]["name"] == method["name"]
     ]
     names = sorted({name for settings in same for name in settings})
     differing = [

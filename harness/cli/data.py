@@ -34,10 +34,9 @@ def make(arguments: Namespace) -> int:
     texts = arguments.tasks
     names = [spec.name for spec in specs(texts, "--tasks")] if texts else None
     with writing(arguments.out):
-        made = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
-    tell(
-        arguments, {"out": str(arguments.out), "tasks": made}, f"{arguments.out}: {', '.join(made)}"
-    )
+        written = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
+    plain = {"out": str(arguments.out), "tasks": written}
+    tell(arguments, plain, f"{arguments.out}: {', '.join(written)}")
     return 0
 
 
@@ -68,9 +67,9 @@ def check(arguments: Namespace) -> int:
 def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
     card = plugins.find_card(task.name)
     with plugins.plugin_errors(f"the check of {task.name}"):
-        problems = [asdict(one) for one in task.check()]
+        problems = [asdict(problem) for problem in task.check()]
     if not problems and arguments.decode != "none":
-        problems = [asdict(one) for one in undecodable(task, every=arguments.decode == "all")]
+        problems = [asdict(fault) for fault in undecodable(task, every=arguments.decode == "all")]
     samples, videos = (0, 0) if card is None else card.published_counts(task.split, task.arguments)
     line: dict[str, Any] = {
         "name": key,
@@ -87,19 +86,19 @@ def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
     if not problems:
         line |= _complete(task)
         line["differences"] = [
-            {"what": what, "found": found, "published": published}
-            for what, found, published in (
+            {"what": what, "found": counted, "published": published}
+            for what, counted, published in (
                 ("samples", line["samples"] + line["left_out"], samples),
                 ("videos", line["videos"], videos),
             )
-            if published and found != published
+            if published and counted != published
         ]
     return line
 
 
 def _complete(task: Task) -> dict[str, object]:
     """Return the counts of files that are complete."""
-    found = survey(task, select(task, None), every_frame=True)
+    surveyed = survey(task, select(task, None), every_frame=True)
     groups: set[str] = set()
 
     def count_samples() -> Iterator[Sample]:
@@ -109,11 +108,11 @@ def _complete(task: Task) -> dict[str, object]:
 
     same = duplicates(count_samples()) + repeated(partial(samples_of, task))
     return {
-        "samples": found.n_total,
+        "samples": surveyed.n_total,
         "videos": len(groups),
-        "fingerprint": found.fingerprint,
-        # Rows that lost their image belong to the published list and are no samples.
-        "conversions": dict(found.conversions),
+        "fingerprint": surveyed.fingerprint,
+        # Rows that lost their image belong to the published list, but are not samples.
+        "conversions": dict(surveyed.conversions),
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": same,
     }
@@ -151,21 +150,23 @@ def repeated(walk: Callable[[], Iterable[Sample]]) -> list[list[str]]:
     alike: dict[tuple[object, ...], dict[str, tuple[Media, ...]]] = {}
     for sample in walk():
         media = sample.query.media
-        if asked[_question(sample)] > 1 and all(one.fault is None and one.weight for one in media):
-            weights = tuple(one.weight for one in media)
+        if asked[_question(sample)] > 1 and all(
+            medium.fault is None and medium.weight for medium in media
+        ):
+            weights = tuple(medium.weight for medium in media)
             truth = hashlib.blake2b(repr(sample.target).encode()).digest()
             alike.setdefault((_question(sample), weights, truth), {})[sample.id] = media
     same: dict[tuple[object, ...], list[str]] = {}
     for key, by_id in alike.items():
         for id, media in by_id.items() if len(by_id) > 1 else ():
-            same.setdefault((key, *(one.id for one in media)), []).append(id)
+            same.setdefault((key, *(medium.id for medium in media)), []).append(id)
     return sorted(sorted(ids) for ids in same.values() if len(ids) > 1)
 
 
 def _question(sample: Sample) -> int:
     """A hash of what is asked and of the media's sizes, for which no file is read."""
     query = sample.query
-    sizes = tuple((one.size, len(one)) for one in query.media)
+    sizes = tuple((medium.size, len(medium)) for medium in query.media)
     return hash((query.text, query.options, query.objects, query.forms, sizes))
 
 
@@ -186,9 +187,9 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
             say(f"  the same content: {', '.join(groups[:SHOWN])}")
         if (rest := len(line["duplicates"]) - SHOWN) > 0:
             say(f"  … and {rest} more (--json lists all)")
-    for one in line["fetched"]:
-        part = "" if one.get("files") is not None else ", not complete: run data fetch again"
-        say(f"  fetched from {one['repository']}, commit {one['commit']}{part}")
+    for source in line["fetched"]:
+        part = "" if source.get("files") is not None else ", not complete: run data fetch again"
+        say(f"  fetched from {source['repository']}, commit {source['commit']}{part}")
     if line.get("data") and (line["problems"] or (strict and line["differences"])):
         say(f"  Source: {line['data']}")
 
@@ -209,11 +210,12 @@ def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
     if not line["differences"]:
         return
     text = ", ".join(
-        f"{one['found']} of {one['published']} {one['what']}" for one in line["differences"]
+        f"{difference['found']} of {difference['published']} {difference['what']}"
+        for difference in line["differences"]
     )
     kind = "error" if strict else "difference"
-    made = " (a generated world)" if line["generated"] else ""
-    say(f"  {kind}: {text}{made}")
+    remark = " (a generated world)" if line["generated"] else ""
+    say(f"  {kind}: {text}{remark}")
 
 
 def info(arguments: Namespace) -> int:
@@ -222,8 +224,8 @@ def info(arguments: Namespace) -> int:
     if arguments.json:
         show_json(shown)
         return 0
-    for one in shown:
-        for name, value in one.items():
+    for facts in shown:
+        for name, value in facts.items():
             say(*f"{name}: {str(_with_unknown(name, value)).strip()}".splitlines())
         print()
     return 0
@@ -275,10 +277,10 @@ def _info(key: str, task: Task) -> dict[str, object]:
 def _printed_counts(task: str) -> Iterator[str]:
     """Yield the numbers of samples that papers print of a benchmark, such as how many they used."""
     for paper, title in papers().items():
-        for one in published_results(paper):
-            if one.unit == "count" and one.task == task:
-                what = " ".join(filter(None, (one.split, one.part)))
-                yield f"{title}, Table {one.table}: {one.printed} of {what}"
+        for result in published_results(paper):
+            if result.unit == "count" and result.task == task:
+                what = " ".join(filter(None, (result.split, result.part)))
+                yield f"{title}, Table {result.table}: {result.printed} of {what}"
 
 
 def _with_unknown(name: str, value: Any) -> object:

@@ -32,10 +32,10 @@ def diff(arguments: Namespace) -> int:
     if arguments.format is None:
         b = Run.open(arguments.b)
         b.check_files()
-        made = diff_runs(a, b, data_root=arguments.data, level=arguments.level)
+        difference = diff_runs(a, b, data_root=arguments.data, level=arguments.level)
     else:
-        made = _against_log(a, arguments)
-    return waterfall.show(made, arguments, {})
+        difference = _against_log(a, arguments)
+    return waterfall.show(difference, arguments, {})
 
 
 def _against_log(a: Run, arguments: Namespace) -> Difference:

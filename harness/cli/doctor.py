@@ -78,23 +78,26 @@ def doctor(arguments: Namespace) -> int:
         findings, code = [*_sandbox()], SandboxUnavailable.exit_code
     else:
         findings, code = [*_core(), *_optional(), *_machine()], MissingDependency.exit_code
-    lacking = [one.needed and bool(one.fix) for one in findings]
+    lacking = [finding.needed and bool(finding.fix) for finding in findings]
     if arguments.sandbox:
-        lacking = [all(one.fix for one in findings)]
+        lacking = [all(finding.fix for finding in findings)]
     code = code if any(lacking) else 0
     if arguments.json:
-        show_json([asdict(one) for one in findings])
+        show_json([asdict(finding) for finding in findings])
         return code
     from harness.cli.tables import show_columns, wrap_lines
 
-    marks = [("✗" if one.needed else "–") if one.fix else "✓" for one in findings]
+    marks = [("✗" if finding.needed else "–") if finding.fix else "✓" for finding in findings]
     show_columns(
-        [(mark, one.name, one.state, one.about) for mark, one in zip(marks, findings, strict=True)]
+        [
+            (mark, finding.name, finding.state, finding.about)
+            for mark, finding in zip(marks, findings, strict=True)
+        ]
     )
     print()
-    for one in findings:
-        if one.fix:
-            print("\n".join(wrap_lines(f"{one.name}: {one.fix}", indent=4)))
+    for finding in findings:
+        if finding.fix:
+            print("\n".join(wrap_lines(f"{finding.name}: {finding.fix}", indent=4)))
     return code
 
 
@@ -110,9 +113,9 @@ def _core() -> Iterator[Finding]:
         return
     for requirement in filter(_is_of_core, requirements):
         name = re.split(r"[^\w.-]", requirement)[0]
-        found = installed_version(name)
-        fix = "" if found else f'pip install "{requirement}"'
-        yield Finding(name, found or "MISSING", "the core", fix, needed=True)
+        version = installed_version(name)
+        fix = "" if version else f'pip install "{requirement}"'
+        yield Finding(name, version or "MISSING", "the core", fix, needed=True)
 
 
 def _is_of_core(requirement: str) -> bool:
@@ -132,9 +135,9 @@ def _is_of_core(requirement: str) -> bool:
 
 def _optional() -> Iterator[Finding]:
     for name, (extra, about) in OPTIONAL.items():
-        found = installed_version(name)
-        fix = "" if found else f'pip install "{DISTRIBUTION}[{extra}]"'
-        yield Finding(name, found or "absent", about, fix)
+        version = installed_version(name)
+        fix = "" if version else f'pip install "{DISTRIBUTION}[{extra}]"'
+        yield Finding(name, version or "absent", about, fix)
 
 
 def _machine() -> Iterator[Finding]:

@@ -126,7 +126,7 @@ def _evaluate_models(
         ]
         samples = [select(task, options.subset).samples(task) for _, _, task in requested]
         pairs = len(models) * len(requested)
-        progress.expect(pairs, sum(1 for one in samples for _ in one) * len(models))
+        progress.expect(pairs, sum(1 for of_task in samples for _ in of_task) * len(models))
         overlaps = {
             folder: contamination_of(
                 spec,
@@ -240,7 +240,7 @@ def _options(arguments: Namespace) -> Options:
             raise UsageError(name, expected="seconds, more than 0", found=str(value))
     if not 0 <= (limit := arguments.infrastructure_limit) <= 1:
         raise UsageError("--infrastructure-limit", expected="from 0 to 1", found=str(limit))
-    known = {one.name for one in fields(Options)}
+    known = {field.name for field in fields(Options)}
     typed = {name: value for name, value in vars(arguments).items() if name in known}
     return Options(**typed, data_root=str(arguments.data.resolve()), checked=True)
 
@@ -261,16 +261,16 @@ def _nothing_worked(run: Run) -> str:
 
 
 def _outcome(
-    task: Task, run: Run, found: Contamination | None, decider: Against | None
+    task: Task, run: Run, contamination: Contamination | None, decider: Against | None
 ) -> dict[str, object]:
     """Return what is shown of a finished run."""
     shown = public(run.results)
     if differs := run.manifest["deviations"]:
         shown["deviations"] = differs
-    if found is not None:
-        write_trainings(run.folder, found)
-        shown["trained_on"] = asdict(found)
-        print_contamination({f"{run.results['model_spec']} on {task.name}": found})
+    if contamination is not None:
+        write_trainings(run.folder, contamination)
+        shown["trained_on"] = asdict(contamination)
+        print_contamination({f"{run.results['model_spec']} on {task.name}": contamination})
     if task.submission is not None:
         shown["submission"] = str(run.folder / "submission.zip")
     if decider is not None:
@@ -294,20 +294,21 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
             ((model, results),) = shown.items()
             show_json({"model": model, "tasks": results})
         else:
-            show_json({"models": {name: {"tasks": one} for name, one in shown.items()}})
+            show_json({"models": {name: {"tasks": tasks} for name, tasks in shown.items()}})
         return
     from harness.cli.tables import show_results, wrap_lines
 
     for model, results in shown.items():
-        if run := {key: one for key, one in results.items() if not one.keys() & NO_SCORES}:
+        if run := {key: result for key, result in results.items() if not result.keys() & NO_SCORES}:
             show_results(f"{arguments.name}, {model}" if arguments.name else model, run)
-        for key, one in results.items():
-            if "verdict" in one:
-                say(*wrap_lines(f"{key} against {one['against']}: {one['verdict']}", indent=2), "")
-            if "submission" in one:
+        for key, result in results.items():
+            if "verdict" in result:
+                verdict = f"{key} against {result['against']}: {result['verdict']}"
+                say(*wrap_lines(verdict, indent=2), "")
+            if "submission" in result:
                 say(
                     f"{key}: the ground truth is hidden; "
-                    f"for the organisers' server: {one['submission']}"
+                    f"for the organisers' server: {result['submission']}"
                 )
     if folders:
         say(*next_commands(arguments.out, folders))

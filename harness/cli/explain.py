@@ -44,7 +44,7 @@ def explain(arguments: Namespace) -> int:
             raise UsageError(f"--{name}", expected="a training's folder", found="a run's")
     run = Run.open(arguments.run)
     if arguments.sample is None:
-        first = next((one for unit in run.units() for one in unit.samples), None)
+        first = next((sample_id for unit in run.units() for sample_id in unit.samples), None)
         raise UsageError(
             "SAMPLE",
             expected="the id of a sample of the run",
@@ -54,7 +54,7 @@ def explain(arguments: Namespace) -> int:
         )
     task = bind(task_of(run, arguments.data), verdicts_of(run), None)
     unit = _unit(task, run, arguments.sample)
-    sample = next(one for one in unit if one.id == arguments.sample)
+    sample = next(sample for sample in unit if sample.id == arguments.sample)
     prediction = run.prediction(sample.id)
     fault = prediction.failure
     if fault is None and (kind := failure_of(task, sample, prediction)) is not None:
@@ -100,7 +100,7 @@ def _question(task: Task, run: Run, sample: Sample) -> dict[str, object]:
         "model": run.manifest["model"]["spec"],
         "protocol": task.protocol.name,
         "question": query.text,
-        "media": ", ".join(repr(one).strip("<>") for one in query.media),
+        "media": ", ".join(repr(medium).strip("<>") for medium in query.media),
         "categories": dict(sample.categories),
     }
     if query.options:
@@ -139,7 +139,7 @@ def adapted(prediction: Prediction) -> dict[str, list[str]]:
         if step.entropy is not None:
             parts.append(f"entropy {step.entropy:.3f} nats a token")
         if step.rolled_back:
-            parts.append("the update was no number and was not made")
+            parts.append("the update was NaN or infinite and was not made")
         if (after := numbers.get(f"@after{place + 1}#0")) is not None:
             parts.append(f"then response {after}")
         lines.append(f"step {place + 1}: {'; '.join(parts)}")
@@ -158,7 +158,7 @@ def _judged(
     if (table := compare_masks(prediction.answer, ground_truth)) is not None:
         shown["masks"] = table
     if ground_truth is not None:
-        predictions = [run.prediction(one.id) for one in unit]
+        predictions = [run.prediction(member.id) for member in unit]
         shown["score"] = to_json(score_unit(task, unit, predictions).scores)
     return shown
 
@@ -219,7 +219,7 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
         (ground_truth, overlay.GROUND_TRUTH, False),
     ]
     layers = [truth, both] if ground_truth else [both]
-    rows = [_row(sample, frames, one) for one in layers]
+    rows = [_row(sample, frames, layer) for layer in layers]
     rows += _draw_frames(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [
@@ -253,10 +253,10 @@ def _draw_frames(query: Query, calls: Sequence[Call]) -> list[Frame]:
     rows = dict.fromkeys(shown for call in calls for shown in call.request.shown)
     return [
         overlay.side_by_side(
-            [_as_seen(query.media[one.medium].frame(frame), one) for frame in one.frames]
+            [_as_seen(query.media[shown.medium].frame(frame), shown) for frame in shown.frames]
         )
-        for one in rows
-        if isinstance(one.medium, int)
+        for shown in rows
+        if isinstance(shown.medium, int)
     ]
 
 

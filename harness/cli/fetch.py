@@ -49,16 +49,19 @@ def fetch(arguments: Namespace) -> int:
     sources = _sources(card, folder, arguments)
     known = _read_record(folder)
     _refuse_another(folder, known, sources, arguments.revision)
-    needed = ", ".join(one.repository for one in sources)
+    needed = ", ".join(source.repository for source in sources)
     refuse_offline(f"harness data fetch {card.name}", f"What is needed: {needed}. {card.data}")
     quiet = arguments.json or arguments.quiet
-    done = [_download(one, folder, known.get(one.repository), quiet=quiet) for one in sources]
+    done = [
+        _download(source, folder, known.get(source.repository), quiet=quiet) for source in sources
+    ]
     if arguments.json:
         show_json({"task": card.name, "root": str(root), "repositories": done})
         return 0
-    for one, source in zip(done, sources, strict=True):
+    for record, source in zip(done, sources, strict=True):
         print(
-            f"{one['repository']}: commit {one['commit']}, {one['files']} file(s) → {source.folder}"
+            f"{record['repository']}: commit {record['commit']}, "
+            f"{record['files']} file(s) → {source.folder}"
         )
     print(f"What is left to do by hand: {card.data}")
     print(f"Then: harness data check {card.name} --data {root}")
@@ -104,7 +107,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
     revision = arguments.revision or hub.get("revision", "main")
     files = None if hub.get("files") is None else tuple(hub["files"])
     places = sorted(set(chosen))
-    return [HubSource(named[one], one, folder / one, revision, files) for one in places]
+    return [HubSource(named[place], place, folder / place, revision, files) for place in places]
 
 
 def _read_record(folder: Path) -> dict[str, dict[str, object]]:
@@ -118,12 +121,12 @@ def _read_record(folder: Path) -> dict[str, dict[str, object]]:
         raise StoreError(
             f"file {path}", expected="a record of `harness data fetch`", found="something else"
         )
-    return {one["repository"]: one for one in listed}
+    return {record["repository"]: record for record in listed}
 
 
-def _is_record(one: object) -> bool:
+def _is_record(record: object) -> bool:
     keys = ("repository", "revision", "commit")
-    return isinstance(one, dict) and all(isinstance(one.get(key), str) for key in keys)
+    return isinstance(record, dict) and all(isinstance(record.get(key), str) for key in keys)
 
 
 def _refuse_another(
@@ -165,11 +168,11 @@ def _download(
     def info() -> "DatasetInfo":
         return api.dataset_info(source.repository, revision=commit)
 
-    found = call_hub(f"datasets/{source.repository}", commit, info)
+    dataset = call_hub(f"datasets/{source.repository}", commit, info)
     record = {
         "repository": source.repository,
         "revision": source.revision if known is None else known["revision"],
-        "commit": found.sha,
+        "commit": dataset.sha,
         "folder": source.place,
         "files": None,
     }
@@ -179,16 +182,16 @@ def _download(
         return api.snapshot_download(
             source.repository,
             repo_type="dataset",
-            revision=found.sha,
+            revision=dataset.sha,
             local_dir=source.folder,
             allow_patterns=patterns,
         )
 
     with writing(source.folder):
         call_hub(f"datasets/{source.repository}", commit, download)
-    names = (one.rfilename for one in found.siblings or ())
+    names = (file.rfilename for file in dataset.siblings or ())
     wanted = (
-        name for name in names if patterns is None or any(fnmatch(name, each) for each in patterns)
+        name for name in names if patterns is None or any(fnmatch(name, glob) for glob in patterns)
     )
     record["files"] = sum((source.folder / name).is_file() for name in wanted)
     _keep(folder, record)
@@ -207,5 +210,5 @@ def fetched_sources(root: Path, card: Card) -> list[dict[str, object]]:
     """The repositories and commits that a benchmark's files were fetched from, if they were."""
     own = set(repositories(card).values())
     with suppress(StoreError):
-        return [one for name, one in _read_record(root / card.folder).items() if name in own]
+        return [record for name, record in _read_record(root / card.folder).items() if name in own]
     return []

@@ -81,7 +81,7 @@ def card(arguments: Namespace) -> int:
     training = Training.open(arguments.training)
     own = arguments.training / EVALUATIONS
     folders = arguments.runs or ([own] if own.is_dir() else [])
-    print(write_card(training, [Run.open(run) for one in folders for run in runs_below(one)]))
+    print(write_card(training, [Run.open(run) for folder in folders for run in runs_below(folder)]))
     return 0
 
 
@@ -130,7 +130,7 @@ def _contents(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]:
         _check_weights(files.values())
         if (folder / checkpoint.INDEX).is_file():
             checkpoint.weights(folder)
-        yield "model", "checkpoint", {name: _without_paths(one) for name, one in files.items()}
+        yield "model", "checkpoint", {name: _without_paths(file) for name, file in files.items()}
         return
     files = dict(_files(path))
     runs = runs_below(path)
@@ -168,7 +168,7 @@ def _refuse_unfinished(folder: Path) -> None:
 
 
 def _refuse_rest(folder: Path, files: Mapping[str, Path], runs: Sequence[Path]) -> None:
-    """Raise UsageError if there are files beside runs, or records of what is no finished run."""
+    """Raise UsageError for files beside runs, and for records of a run that is not finished."""
     finished = set(runs)
     for name, path in files.items():
         if finished.isdisjoint(path.parents) and (runs or _is_record(path)):
@@ -224,11 +224,11 @@ def _without_paths(path: Path) -> Content:
     def cleaned(value: object, *, has_path: bool) -> object:
         if isinstance(value, dict):
             return {
-                key: cleaned(one, has_path=ours or PATHS.fullmatch(key) is not None)
-                for key, one in value.items()
+                key: cleaned(item, has_path=ours or PATHS.fullmatch(key) is not None)
+                for key, item in value.items()
             }
         if isinstance(value, list):
-            return [cleaned(one, has_path=has_path) for one in value]
+            return [cleaned(item, has_path=has_path) for item in value]
         return without_paths(value) if has_path and isinstance(value, str) else value
 
     if path.suffix != ".json":
@@ -268,7 +268,7 @@ def _commit(
     def state() -> tuple[bool, str, set[str]]:
         info = api.repo_info(repository.id, repo_type=repository.kind)
         commit = _commit_id(info.sha)
-        return bool(info.private), commit, {one.path for one in _listing(api, repository, commit)}
+        return bool(info.private), commit, {file.path for file in _listing(api, repository, commit)}
 
     def found_or_made() -> tuple[bool, str, set[str]]:
         try:
@@ -310,8 +310,8 @@ def _commit(
         )
         return _commit_id(done.oid)
 
-    made = call_hub(str(repository), "main", commit)
-    listed = {one.path: one for one in _listing(api, repository, made)}
+    commit_id = call_hub(str(repository), "main", commit)
+    listed = {file.path: file for file in _listing(api, repository, commit_id)}
     differing = [
         name
         for name in sorted(listed.keys() | files.keys())
@@ -319,12 +319,12 @@ def _commit(
     ]
     if differing:
         raise DataError(
-            f"repository {repository}, commit {made}",
+            f"repository {repository}, commit {commit_id}",
             expected="the files that were sent",
             found=f"{differing[0]} missing or different, of {len(differing)}",
             fix="A .gitignore in the repository leaves files out. Push again with --replace.",
         )
-    return made
+    return commit_id
 
 
 def pull(arguments: Namespace) -> int:
@@ -341,8 +341,8 @@ def pull(arguments: Namespace) -> int:
 
     commit = call_hub(str(repository), arguments.revision, resolve)
     listed = _listing(api, repository, commit)
-    _refuse_names([one.path for one in listed], f"repository {repository}")
-    size = sum(one.size for one in listed)
+    _refuse_names([file.path for file in listed], f"repository {repository}")
+    size = sum(file.size for file in listed)
     if size > arguments.max_gb * 1e9:
         raise UsageError(
             f"repository {repository}",
@@ -367,26 +367,26 @@ def _fill(
     partial = out.with_name(f".{out.name}.{commit[:12]}.partial")
     partial.mkdir(parents=True, exist_ok=True)
 
-    def download(one: "RepoFile") -> None:
-        path = partial / one.path
-        if path.is_file() and _is_same(path, one):
+    def download(file: "RepoFile") -> None:
+        path = partial / file.path
+        if path.is_file() and _is_same(path, file):
             return
         call_hub(
             str(repository),
             commit,
             lambda: api.hf_hub_download(
                 repository.id,
-                one.path,
+                file.path,
                 repo_type=repository.kind,
                 revision=commit,
                 local_dir=partial,
             ),
         )
-        if not _is_same(path, one):
+        if not _is_same(path, file):
             path.unlink(missing_ok=True)
             raise DataError(
-                f"file {one.path} of {repository}",
-                expected=f"{one.size} bytes with the hash that the hub lists",
+                f"file {file.path} of {repository}",
+                expected=f"{file.size} bytes with the hash that the hub lists",
                 found="other content",
                 fix="Try again; if it stays so, what the hub holds is damaged.",
             )
@@ -440,9 +440,9 @@ def _listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFil
         tree = api.list_repo_tree(
             repository.id, recursive=True, revision=commit, repo_type=repository.kind
         )
-        rows = (one for one in tree if isinstance(one, RepoFile) and one.path != KEPT_BY_HUB)
+        rows = (item for item in tree if isinstance(item, RepoFile) and item.path != KEPT_BY_HUB)
         files = list(islice(rows, MAX_FILES + 1))
-        if not all(isinstance(one.path, str) and one.size >= 0 for one in files):
+        if not all(isinstance(file.path, str) and file.size >= 0 for file in files):
             raise ValueError("invalid names or sizes")
         return files
 
@@ -450,18 +450,21 @@ def _listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFil
 
 
 def _refuse_names(names: Sequence[str], where: str) -> None:
-    """Raise UsageError unless names are few, lead to places inside a folder, and are no pickles."""
+    """Raise UsageError for too many names, and for one that leaves the folder or is a pickle's."""
     if not 0 < len(names) <= MAX_FILES:
-        found = "more" if names else "none"
-        fix = "Pack them into fewer, larger ones." if names else ""
-        raise UsageError(where, expected=f"1 to {MAX_FILES} files", found=found, fix=fix)
+        raise UsageError(
+            where,
+            expected=f"1 to {MAX_FILES} files",
+            found="more" if names else "none",
+            fix="Pack them into fewer, larger ones." if names else "",
+        )
     folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
     for name in names:
         if not name.isprintable():
             raise UsageError(
                 f"{where}, file {name!a}",
                 expected="a name of printable characters",
-                found=", ".join(f"{one!a}" for one in name if not one.isprintable()),
+                found=", ".join(f"{sign!a}" for sign in name if not sign.isprintable()),
             )
         if not _is_safe(name) or name in folders:
             raise UsageError(

@@ -18,7 +18,7 @@ SIGNED = re.compile(r"\?\S*")
 """Query of an address, which may be signed: it is not shown."""
 REFUSED = (401, 403)
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-"""Errors of the disk, which are no answer of the hub."""
+"""Errors of the disk, which do not come from the hub."""
 
 T = TypeVar("T")
 
@@ -27,8 +27,8 @@ def refuse_offline(what: str, fix: str = "") -> None:
     """Raise UsageError if the environment forbids the network."""
     for name in OFFLINE:
         if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
-            found = f"{name} in the environment"
-            raise UsageError(what, expected="a network", found=found, fix=fix)
+            setting = f"{name} in the environment"
+            raise UsageError(what, expected="a network", found=setting, fix=fix)
 
 
 def connect(*, quiet: bool = False) -> "HfApi":
@@ -39,7 +39,7 @@ def connect(*, quiet: bool = False) -> "HfApi":
 
     Raises:
         MissingDependency: huggingface_hub is not installed.
-        UsageError: HF_TOKEN is no token; an error of the client might show it.
+        UsageError: HF_TOKEN is not a token; an error of the client might show it.
     """
     token = os.environ.get("HF_TOKEN", "").strip()
     if token and not re.fullmatch("[!-~]+", token):
@@ -56,7 +56,7 @@ def connect(*, quiet: bool = False) -> "HfApi":
 
 
 def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
-    """Return the hub's answer; its refusals, and what is no answer, are a DataError."""
+    """Return the hub's answer; raise DataError if it refuses or does not answer."""
     from huggingface_hub import errors
 
     thing = f"repository {repository}"

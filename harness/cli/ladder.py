@@ -15,15 +15,15 @@ def ladder(arguments: Namespace) -> int:
     waterfall.check_out(arguments.out)
     run = Run.open(arguments.run)
     run.check_files()
-    made = climb(run, data_root=arguments.data, level=arguments.level)
-    more = {"alone": made.alone, "by_part": made.by_part}
-    return waterfall.show(made.way, arguments, more, lambda: _print_below(made))
+    climbed = climb(run, data_root=arguments.data, level=arguments.level)
+    more = {"alone": climbed.alone, "by_part": climbed.by_part}
+    return waterfall.show(climbed.way, arguments, more, lambda: _print_below(climbed))
 
 
-def _print_below(made: Ladder) -> None:
+def _print_below(climbed: Ladder) -> None:
     print()
-    show_columns([(step.name, RUNGS.get(step.name, "")) for step in made.way.steps])
-    losses = ", ".join(f"{part} {loss:.4f}" for part, loss in made.by_part.items())
+    show_columns([(step.name, RUNGS.get(step.name, "")) for step in climbed.way.steps])
+    losses = ", ".join(f"{part} {loss:.4f}" for part, loss in climbed.by_part.items())
     say("", f"loss by part: {losses}", "")
-    rows = [("one stage alone replaced by the truth", made.way.headline)]
-    show_columns([*rows, *((name, number(value)) for name, value in made.alone.items())])
+    rows = [("one stage alone replaced by the truth", climbed.way.headline)]
+    show_columns([*rows, *((name, number(value)) for name, value in climbed.alone.items())])

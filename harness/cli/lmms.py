@@ -65,14 +65,15 @@ def export(arguments: Namespace) -> int:
     requested = specs(arguments.tasks, "--tasks") if arguments.tasks else None
     written: dict[str, str] = {}
     left_out: dict[str, str] = {}
-    for one in requested or [Spec(name) for name in sorted(plugins.installed_plugins("tasks"))]:
+    names = sorted(plugins.installed_plugins("tasks"))
+    for task_spec in requested or map(Spec, names):
         try:
-            task = read_once(plugins.build("tasks", one, arguments.data))
-            written[_write(arguments, str(one), task, str(spec), pipeline)] = str(one)
+            task = read_once(plugins.build("tasks", task_spec, arguments.data))
+            written[_write(arguments, str(task_spec), task, str(spec), pipeline)] = str(task_spec)
         except HarnessError as error:
             if requested is not None:
                 raise
-            left_out[str(one)] = str(error)
+            left_out[str(task_spec)] = str(error)
     if not written:
         raise DataError(f"--data {arguments.data}", expected="a benchmark", found="none")
     write_text(arguments.out / "utils.py", UTILS)
@@ -115,17 +116,17 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 def _rows(name: str, task: Task, pipeline: PromptedModel) -> Iterator[dict[str, str]]:
     """Yield a document for each form of each sample; raise UsageError if it cannot be scored."""
-    found = "answers that a judge grades" if task.protocol.rubric is not None else ""
+    obstacle = "answers that a judge grades" if task.protocol.rubric is not None else ""
     for sample in samples_of(task):
         if others := set(sample.query.forms) - pipeline.forms:
-            found = f"answers as {', '.join(sorted(others))}"
+            obstacle = f"answers as {', '.join(sorted(others))}"
         elif sample.target is None:
-            found = "a hidden ground truth"
-        if found:
+            obstacle = "a hidden ground truth"
+        if obstacle:
             raise UsageError(
                 f"{task.name}, split {task.split}",
                 expected="answers that the pipeline gives and the protocol scores by itself",
-                found=found,
+                found=obstacle,
             )
         target = answer_words(sample.target.answer) if sample.target else ""
         for form in sample.query.forms:
@@ -169,7 +170,7 @@ def _write(
         f'dataset_kwargs: {{"data_files": {{"test": "{name}.jsonl"}}}}',
         "test_split: test",
         "output_type: generate_until",
-        *(f"{one}: !function utils.{one}" for one in FUNCTIONS),
+        *(f"{function}: !function utils.{function}" for function in FUNCTIONS),
         "doc_to_target: target",
         f"generation_kwargs: {json.dumps(generation)}",
         # Responses are read whole: what they say before the answer is part of their grammar.

@@ -192,7 +192,7 @@ def _with_config(
 
     values = read_config(parsed.config, parsed.parser)
     # Lists that were typed replace the file's; argparse would append to a default.
-    typed = {name for name, one in vars(parsed).items() if one and isinstance(one, list)}
+    typed = {name for name, value in vars(parsed).items() if value and isinstance(value, list)}
     parsed.parser.set_defaults(**{name: values[name] for name in values.keys() - typed})
     return parser.parse_args(arguments)
 

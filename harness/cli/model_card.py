@@ -67,18 +67,19 @@ def write_card(training: Training, runs: Sequence[Run]) -> Path:
 
 def _row_of(training: Training, run: Run) -> Row:
     """Return the row of a run; raise UsageError unless the training made a part of its model."""
-    made, wanted = row(run), training.manifest["config_hash"]
-    found = {one.config_hash for one in read_origins(run.folder)}
-    if made.training is not None:
-        found.add(made.training.config_hash)
-    if wanted not in found:
+    board_row, wanted = row(run), training.manifest["config_hash"]
+    hashes = {origin.config_hash for origin in read_origins(run.folder)}
+    if board_row.training is not None:
+        hashes.add(board_row.training.config_hash)
+    if wanted not in hashes:
         raise UsageError(
             f"run {run.folder}",
             expected=f"one of a checkpoint of {training.folder}, config_hash {wanted}",
-            found=f"{made.model_spec}, {', '.join(sorted(found)) or 'of no recorded training'}",
+            found=f"{board_row.model_spec}, "
+            f"{', '.join(sorted(hashes)) or 'of no recorded training'}",
             fix="Evaluate the checkpoint, and give that run.",
         )
-    return made
+    return board_row
 
 
 def without_paths(text: str) -> str:
@@ -127,8 +128,8 @@ def _fetched(task: str, root: str) -> tuple[str, str]:
     card = plugins.find_card(task)
     if card is None or not root or len(set(repositories(card).values())) != 1:
         return "", ""
-    found = [one for one in fetched_sources(Path(root), card) if one.get("files")]
-    return (str(found[0]["repository"]), str(found[0]["commit"])) if found else ("", "")
+    sources = [source for source in fetched_sources(Path(root), card) if source.get("files")]
+    return (str(sources[0]["repository"]), str(sources[0]["commit"])) if sources else ("", "")
 
 
 def _base(manifest: Mapping[str, Any]) -> str:
@@ -204,24 +205,24 @@ def _scores(rows: Sequence[Row]) -> Iterator[str]:
     head = ["task", "split", "protocol", "metric", "note", "value", "95 % interval", "scored"]
     cells = [
         [
-            escape(one.task),
-            escape(" ".join(filter(None, (one.split, one.subset)))),
-            escape(one.protocol),
-            escape(one.headline),
-            escape(_notes(one)),
-            formatting.number(one.value),
-            formatting.span(one.interval),
-            f"{one.n_scored} of {one.n_total}",
+            escape(board_row.task),
+            escape(" ".join(filter(None, (board_row.split, board_row.subset)))),
+            escape(board_row.protocol),
+            escape(board_row.headline),
+            escape(_notes(board_row)),
+            formatting.number(board_row.value),
+            formatting.span(board_row.interval),
+            f"{board_row.n_scored} of {board_row.n_total}",
         ]
-        for one in rows
+        for board_row in rows
     ]
     yield from grid(head, cells, left=5)
 
 
-def _notes(made: Row) -> str:
+def _notes(board_row: Row) -> str:
     """Return what a reader must know beside a number: training data in it, parts of toys."""
-    trained = made.trained_on
-    return "; ".join([*([str(trained)] if trained and trained.is_any else []), *made.badges])
+    trained = board_row.trained_on
+    return "; ".join([*([str(trained)] if trained and trained.is_any else []), *board_row.badges])
 
 
 def _use(training: Training, manifest: Mapping[str, Any]) -> Iterator[str]:

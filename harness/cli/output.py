@@ -27,7 +27,7 @@ def say(*lines: object, to: TextIO | None = None) -> None:
 def show_json(value: object) -> None:
     """Print one JSON value in one line, control characters of terminals as their numbers."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    print(CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def tell(arguments: Namespace, value: object, *lines: object) -> None:

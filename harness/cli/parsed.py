@@ -43,44 +43,44 @@ def parsed_parts(prediction: Prediction) -> list[ResponsePart]:
     """Return, for each form of answer, its response's parts and what the grammar read in it."""
     responses = prediction.responses[len(prediction.responses) - len(prediction.parsed) :]
     return [
-        _part(one, response, prediction.answer)
-        for one, response in zip(prediction.parsed, responses, strict=True)
+        _part(parsed, response, prediction.answer)
+        for parsed, response in zip(prediction.parsed, responses, strict=True)
     ]
 
 
-def _part(one: Parsed, response: str, answer: Answer | None) -> ResponsePart:
+def _part(parsed: Parsed, response: str, answer: Answer | None) -> ResponsePart:
     frame, rest = split_frame(response)
     names = dict.fromkeys(TAG.findall(rest[:MAX_TEXT]))
     others = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
     tags = {name: text for name in others if (text := tag_text(rest, name)) is not None}
     return {
-        "form": str(one.form),
-        "frame": frame if one.frame is None else one.frame,
+        "form": str(parsed.form),
+        "frame": frame if parsed.frame is None else parsed.frame,
         "think": reasoning(rest),
         "tags": tags,
-        "phrase": one.phrase,
-        "objects": [_object(place) for place in one.objects],
-        "answer": _answer_text(one, answer),
-        "error": one.error or None,
+        "phrase": parsed.phrase,
+        "objects": [_object(place) for place in parsed.objects],
+        "answer": _answer_text(parsed, answer),
+        "error": parsed.error or None,
     }
 
 
-def _object(one: ParsedObject) -> PartObject:
+def _object(item: ParsedObject) -> PartObject:
     plain: PartObject = {
-        "box": None if one.box is None else list(one.box),
-        "positive": [list(point) for point in one.positive],
-        "negative": [list(point) for point in one.negative],
+        "box": None if item.box is None else list(item.box),
+        "positive": [list(point) for point in item.positive],
+        "negative": [list(point) for point in item.negative],
     }
-    if one.phrase:
-        plain["phrase"] = one.phrase
+    if item.phrase:
+        plain["phrase"] = item.phrase
     return plain
 
 
-def _answer_text(one: Parsed, answer: Answer | None) -> str | None:
+def _answer_text(parsed: Parsed, answer: Answer | None) -> str | None:
     """Return an answer's fields of one form in words; None for masks and no answer."""
-    if answer is None or one.error:
+    if answer is None or parsed.error:
         return None
-    fields = [name for name in SAYS[one.form] if not name.endswith(("masks", "track"))]
+    fields = [name for name in SAYS[parsed.form] if not name.endswith(("masks", "track"))]
     return describe_answer(Answer(**{name: getattr(answer, name) for name in fields})) or None
 
 
@@ -95,7 +95,7 @@ def lines(part: ResponsePart) -> list[str]:
     if part["phrase"]:
         text.append(f"phrase: {part['phrase']}")
     text += [
-        f"object {number}: {_place(one)}" for number, one in enumerate(part["objects"], start=1)
+        f"object {number}: {_place(item)}" for number, item in enumerate(part["objects"], start=1)
     ]
     if part["answer"]:
         text.append(f"answer: {part['answer']}")
@@ -104,11 +104,11 @@ def lines(part: ResponsePart) -> list[str]:
     return text
 
 
-def _place(one: PartObject) -> str:
-    parts = [] if one["box"] is None else [f"box {_numbers(one['box'])}"]
-    for points, words in ((one["positive"], "on it"), (one["negative"], "not on it")):
+def _place(item: PartObject) -> str:
+    parts = [] if item["box"] is None else [f"box {_numbers(item['box'])}"]
+    for points, words in ((item["positive"], "on it"), (item["negative"], "not on it")):
         parts += [f"{words} {_numbers(point)}" for point in points]
-    parts += [repr(one["phrase"])] if "phrase" in one else []
+    parts += [repr(item["phrase"])] if "phrase" in item else []
     return ", ".join(parts)
 
 

@@ -30,37 +30,37 @@ def score_protocols(arguments: Namespace) -> int:
     for folder in arguments.runs:
         run = Run.open(folder)
         run.check_files()
-        found = bracket.bracket(run, data_root=arguments.data, names=names, judge=judge)
+        bracketed = bracket.bracket(run, data_root=arguments.data, names=names, judge=judge)
         if names is None:
-            bracket.write(run, found)
-        shown.append({"run": str(folder), "protocols": [asdict(one) for one in found]})
+            bracket.write(run, bracketed)
+        shown.append({"run": str(folder), "protocols": [asdict(entry) for entry in bracketed]})
         if not arguments.json:
-            say(*lines(run, found))
+            say(*lines(run, bracketed))
     if arguments.json:
         show_json(shown)
     return 0
 
 
-def lines(run: Run, found: Sequence[Bracketed]) -> Iterator[str]:
+def lines(run: Run, bracketed: Sequence[Bracketed]) -> Iterator[str]:
     """Yield a strip for each protocol, whose scorer it is, and the papers that use it."""
     results = run.results
-    scored = [one for one in found if not one.reason]
+    scored = [entry for entry in bracketed if not entry.reason]
     yield (
         f"{results['model']} on {results['task']} {results['split']}: the same "
-        f"{results['n_total']} predictions by {len(scored)} of {len(found)} protocols"
+        f"{results['n_total']} predictions by {len(scored)} of {len(bracketed)} protocols"
     )
-    for one in found:
+    for entry in bracketed:
         yield ""
-        own = " (the run's own)" if one.protocol == results["protocol"] else ""
-        yield f"  {one.protocol}{own}"
-        if one.reason:
-            yield from wrap_lines(f"    no number: {one.reason}", indent=6)
+        own = " (the run's own)" if entry.protocol == results["protocol"] else ""
+        yield f"  {entry.protocol}{own}"
+        if entry.reason:
+            yield from wrap_lines(f"    no number: {entry.reason}", indent=6)
             continue
-        yield f"    {strip(one.value, one.interval)}  {one.headline} {number(one.value)}"
-        if one.n_failed:
-            yield f"    {one.n_failed} of {results['n_total']} samples without an answer"
-        yield from wrap_lines(f"    {one.about}", indent=4)
-        papers = "; ".join(one.papers) or "none on file"
+        yield f"    {strip(entry.value, entry.interval)}  {entry.headline} {number(entry.value)}"
+        if entry.n_failed:
+            yield f"    {entry.n_failed} of {results['n_total']} samples without an answer"
+        yield from wrap_lines(f"    {entry.about}", indent=4)
+        papers = "; ".join(entry.papers) or "none on file"
         yield from wrap_lines(f"    papers: {papers}", indent=6)
 
 
@@ -71,9 +71,11 @@ def strip(value: float | None, interval: tuple[float, float] | None) -> str:
     '··········├─────────●─────────┤·········'
     """
     places = (value, *(interval or (value, value)))
-    if not all(one is not None and 0 <= one <= 1 for one in places):
+    if not all(place is not None and 0 <= place <= 1 for place in places):
         return " " * STRIP
-    middle, low, high = (min(STRIP - 1, int(one * STRIP)) for one in places if one is not None)
+    middle, low, high = (
+        min(STRIP - 1, int(place * STRIP)) for place in places if place is not None
+    )
     drawn = ["·"] * STRIP
     drawn[low : high + 1] = ["─"] * (high + 1 - low)
     drawn[low], drawn[high], drawn[middle] = "├", "┤", "●"

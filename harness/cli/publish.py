@@ -29,22 +29,22 @@ def _publish(arguments: Namespace) -> int:
     from harness.leaderboards.runs import refuse_rehearsal
 
     require(arguments, out="a folder for the publications")
-    found = {folder: runs_below(folder) for folder in arguments.runs}
-    if empty := [folder for folder, paths in found.items() if not paths]:
+    paths_by_folder = {folder: runs_below(folder) for folder in arguments.runs}
+    if empty := [folder for folder, paths in paths_by_folder.items() if not paths]:
         raise no_run(empty[0])
-    made = {}
-    for folder, paths in found.items():
+    heads = {}
+    for folder, paths in paths_by_folder.items():
         for path in paths:
             run = Run.open(path)
             refuse_rehearsal(run)
             below = path.relative_to(folder)
             place = arguments.out / (below if below.parts else path.name)
-            made[str(place)] = publish_run(run, place)
+            heads[str(place)] = publish_run(run, place)
             root = run.manifest["data"]["root"]
             for copy in place.glob("samples.*") if root else ():
                 if root in copy.read_text(errors="replace"):
                     note(f"{copy} names {root}, a path of this machine")
-    tell(arguments, made, *(f"{head}  {place}" for place, head in made.items()))
+    tell(arguments, heads, *(f"{head}  {place}" for place, head in heads.items()))
     return 0
 
 
@@ -52,14 +52,15 @@ def _check(arguments: Namespace) -> int:
     from harness.leaderboards.publish import check
 
     require(arguments, "data")
-    found = check(arguments.check, arguments.data, heads=arguments.head or ())
+    publications = check(arguments.check, arguments.data, heads=arguments.head or ())
     lines = []
-    for one in found:
-        lines.append(f"{'✗' if one.faults else '✓'} {one.folder}  {one.name}  {one.head[:16]}")
-        lines.extend(f"    {line}" for fault in one.faults for line in fault.splitlines())
+    for publication in publications:
+        mark = "✗" if publication.faults else "✓"
+        lines.append(f"{mark} {publication.folder}  {publication.name}  {publication.head[:16]}")
+        lines.extend(f"    {line}" for fault in publication.faults for line in fault.splitlines())
     lines = [one_line(line) for line in lines]
     say(*lines)
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write("".join(f"    {line}\n" for line in lines))
-    return int(any(one.faults for one in found))
+    return int(any(publication.faults for publication in publications))

@@ -29,7 +29,7 @@ VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", 
 """Forms of answer of tasks about videos."""
 ELSEWHERE = ("--machine_rank", "RANK", "--main_process_ip", "ADDRESS")
 """Options of accelerate that differ between machines or are not known here."""
-GPUS = tuple(one for one in estimate.DEVICES if one.name != "CPU")
+GPUS = tuple(device for device in estimate.DEVICES if device.name != "CPU")
 ASSUMED = "A100-80GB"
 """Device that a dry run estimates for where there is no GPU."""
 
@@ -82,7 +82,7 @@ def reproduce(arguments: Namespace) -> int:
     usual = "CPU" if _is_small(definition) else " ".join(gpus()) or absent
     device = estimate.device_of(arguments.device or usual)
     if device is None:
-        names = ", ".join(one.name for one in estimate.DEVICES)
+        names = ", ".join(known.name for known in estimate.DEVICES)
         raise UsageError("--device", expected=f"one of {names}", found=str(arguments.device))
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
@@ -256,25 +256,25 @@ def _ways(
     """
     if estimated(settings, device=device).memory <= device.memory:
         return ()
-    found = [
+    changed = [
         f"{', '.join(f'{name}={value}' for name, value in change.items())} needs {memory:,.0f} GB"
         for change in changes
         if (memory := estimated({**(settings or {}), **change}, device=device).memory)
         <= device.memory
     ]
-    wider = [one for one in GPUS if estimated(settings, device=one).memory <= one.memory]
-    return (*found, *(f"{one.name} has {one.memory:.0f} GB" for one in wider))
+    wider = [gpu for gpu in GPUS if estimated(settings, device=gpu).memory <= gpu.memory]
+    return (*changed, *(f"{gpu.name} has {gpu.memory:.0f} GB" for gpu in wider))
 
 
 def _filled(spec: Spec, out: Path) -> str:
     """Return a SPEC with the folders of trainings in the place of their names."""
-    return SLOT.sub(lambda found: str(out / "trainings" / found[1]), str(spec))
+    return SLOT.sub(lambda match: str(out / "trainings" / match[1]), str(spec))
 
 
 @cache
 def _defaults(kind: plugins.Kind, name: str) -> Mapping[str, object]:
     known = inspect.signature(plugins.load(kind, name)).parameters
-    return {key: one.default for key, one in known.items()}
+    return {key: parameter.default for key, parameter in known.items()}
 
 
 def _size(spec: Spec) -> float:
@@ -315,9 +315,9 @@ def _samples(task: str, world: int, subset: str | None = None) -> int:
     if card is None:
         return 0
     split = str(spec.arguments.get("split", card.default_split))
-    found = card.published_counts(split, {"protocol": card.protocol, **spec.arguments})[0]
+    published = card.published_counts(split, {"protocol": card.protocol, **spec.arguments})[0]
     named = re.search(r"_(\d+)k$", spec.name)  # such as visionreasoner_7k
-    return found or (int(named[1]) * 1000 if named else 0)
+    return published or (int(named[1]) * 1000 if named else 0)
 
 
 @cache

@@ -30,14 +30,14 @@ PARTS: dict[str, plugins.Kind] = {
 def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
     """Return the required settings, files and packages, in this order, each named once."""
     declared, options = declared_requirements(entry), offered_settings(entry)
-    found = [
+    needed = [
         *_required_settings(kind, options),
         *declared.get("given", ()),
         *declared.get("packages", ()),
     ]
     for part in _parts(options):
-        found += _packages(*part)
-    return list(dict.fromkeys(found))
+        needed += _packages(*part)
+    return list(dict.fromkeys(needed))
 
 
 @lru_cache
@@ -56,7 +56,7 @@ def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
     place = plugins.folder(entry)
     declared = _read_needs(place / FILE).get(entry.name, {}) if place is not None else {}
     lists = declared.values() if isinstance(declared, dict) else (None,)
-    if not all(isinstance(one, list) and all(isinstance(a, str) for a in one) for one in lists):
+    if not all(isinstance(row, list) and all(isinstance(a, str) for a in row) for row in lists):
         raise DataError(
             f"file {FILE} of {entry.name}",
             expected='lists of texts, "given" and "packages"',
@@ -77,15 +77,16 @@ def _read_needs(path: Path) -> dict[str, Any]:
 
 def _required_settings(kind: str, options: Mapping[str, Offered]) -> Iterator[str]:
     """Yield settings without a default, and a model's checkpoint if it has no default."""
-    for name, one in options.items():
-        none = isinstance(one.default, ast.Constant) and not one.default.value
-        if one.default is None or (kind == "models" and name == "checkpoint" and none):
+    for name, offered in options.items():
+        none = isinstance(offered.default, ast.Constant) and not offered.default.value
+        if offered.default is None or (kind == "models" and name == "checkpoint" and none):
             yield name
 
 
 def _parts(options: Mapping[str, Offered]) -> Iterator[tuple[plugins.Kind, str]]:
     """Kinds and names of the parts that are taken by default: those given as `Spec("name")`."""
-    for name, one in options.items():
-        made = one.source.resolve_default(one.default) if name in PARTS else None
-        if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Constant):
-            yield PARTS[name], str(made.args[0].value)
+    for name, offered in options.items():
+        default = offered.source.resolve_default(offered.default) if name in PARTS else None
+        match default:
+            case ast.Call(args=[ast.Constant(value=part), *_]):
+                yield PARTS[name], str(part)

@@ -92,15 +92,15 @@ def _samples(
 ) -> Mapping[tuple[str, str], Sample]:
     """The samples that groups are of, by task and id."""
     place = root or Path(training.manifest["data_root"])
-    wanted, found = {group.sample for group in groups}, {}
+    wanted, samples = {group.sample for group in groups}, {}
     for recorded in training.manifest["tasks"]:
         with plugins.plugin_errors(f"task {recorded['spec']}"):
             task = plugins.build("tasks", parse(recorded["spec"]), place)
         for sample in samples_of(task):
             if sample.id in wanted:
-                found[task.name, sample.id] = sample
-                found.setdefault(("", sample.id), sample)
-    return found
+                samples[task.name, sample.id] = sample
+                samples.setdefault(("", sample.id), sample)
+    return samples
 
 
 def _with_image(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Group:

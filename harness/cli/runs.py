@@ -49,7 +49,7 @@ def query(arguments: Namespace) -> int:
         raise UsageError(
             "--since", expected="a date such as 2026-01-31", found=arguments.since
         ) from error
-    found = _database(arguments).query(
+    records = _database(arguments).query(
         task=arguments.task,
         model=arguments.model,
         commit=arguments.commit,
@@ -57,18 +57,21 @@ def query(arguments: Namespace) -> int:
         metric=arguments.metric,
         limit=arguments.limit,
     )
-    plain = [{**one, "finished_at": f"{one['finished_at']:%Y-%m-%dT%H:%M:%S}"} for one in found]
+    plain = [
+        {**record, "finished_at": f"{record['finished_at']:%Y-%m-%dT%H:%M:%S}"}
+        for record in records
+    ]
     if arguments.json:
         show_json(plain)
     elif arguments.csv:
         print(printable(to_csv(plain)), end="")
     else:
         rows = [("finished", "task", "split", "metric", "value", "commit", "model")]
-        for one in plain:
-            split = " ".join(filter(None, (one["split"], one["subset"])))
-            value, commit = number(one["value"]), (one["commit"] or "–")[:7]
-            day, task, metric = one["finished_at"][:10], one["task"], one["metric"]
-            rows.append((day, task, split, metric, value, commit, one["model"]))
+        for record in plain:
+            split = " ".join(filter(None, (record["split"], record["subset"])))
+            value, commit = number(record["value"]), (record["commit"] or "–")[:7]
+            day, task, metric = record["finished_at"][:10], record["task"], record["metric"]
+            rows.append((day, task, split, metric, value, commit, record["model"]))
         show_columns(rows)
     return 0
 
@@ -77,35 +80,35 @@ def repeats(arguments: Namespace) -> int:
     """Print the mean of runs that differ in seeds alone, the best of k, and shares of variance."""
     from harness.leaderboards.repeats import repeats as read
 
-    found = read(arguments.runs, metric=arguments.metric, data_root=arguments.data)
+    report = read(arguments.runs, metric=arguments.metric, data_root=arguments.data)
     if arguments.json:
-        show_json(asdict(found))
+        show_json(asdict(report))
         return 0
 
-    def show(name: str, one: "Estimate | SeededScore", over: tuple[str, ...]) -> None:
-        low, high = map(number, one.interval)
+    def show(name: str, estimate: "Estimate | SeededScore", over: tuple[str, ...]) -> None:
+        low, high = map(number, estimate.interval)
         about = f"95 % interval {low} – {high} over {' and '.join(over)}"
-        say(f"{name} {number(one.value)}, {about}")
+        say(f"{name} {number(estimate.value)}, {about}")
 
-    say(f"{found.task}, {found.metric}")
-    show(f"avg@{sum(map(len, found.runs.values()))}", found.score, found.score.over)
-    for k, one in found.best.items():
-        show(f"pass@{k}" if found.binary else f"best of {k}", one, ("samples",))
-    parts = found.components.of_score()
+    say(f"{report.task}, {report.metric}")
+    show(f"avg@{sum(map(len, report.runs.values()))}", report.score, report.score.over)
+    for k, estimate in report.best.items():
+        show(f"pass@{k}" if report.binary else f"best of {k}", estimate, ("samples",))
+    parts = report.components.of_score()
     total = sum(parts.values()) or 1.0
-    seen = [name for name in parts if getattr(found.components, name) is not None]
+    seen = [name for name in parts if getattr(report.components, name) is not None]
     shares = ", ".join(f"{name} {parts[name] / total:.0%}" for name in seen)
     say(f"variance of one run's score: {shares}")
-    for name, values in found.values.items():
+    for name, values in report.values.items():
         say(f"{name}: {', '.join(map(number, values))}")
-    say(*found.notes)
+    say(*report.notes)
     return 0
 
 
 def gc(arguments: Namespace) -> int:
     """List, and with `--delete` remove, runs set aside and rows of folders that are gone."""
     word = "deleted" if arguments.delete else "would be deleted"
-    folders = [one for place in arguments.runs for one in _set_aside(place)]
+    folders = [folder for place in arguments.runs for folder in _set_aside(place)]
     for folder in folders:
         if arguments.delete:
             shutil.rmtree(folder)
@@ -131,7 +134,9 @@ def export(arguments: Namespace) -> int:
     files: dict[Path, str] = {}
     match arguments.to:
         case "csv":
-            files[out] = to_csv([{**tables.plain(one), **one.metrics} for one in map(row, runs)])
+            files[out] = to_csv(
+                [{**tables.plain(board_row), **board_row.metrics} for board_row in map(row, runs)]
+            )
         case "json":
             files[out] = json.dumps(tables.to_json([row(run) for run in runs])) + "\n"
         case "parquet":
@@ -139,8 +144,8 @@ def export(arguments: Namespace) -> int:
         case "model-card":
             files[out] = hub.model_card(runs, datasets)
         case "huggingface":
-            found = hub.eval_results(runs, datasets, arguments.source)
-            files = {out / ".eval_results" / name: text for name, text in found.items()}
+            results = hub.eval_results(runs, datasets, arguments.source)
+            files = {out / ".eval_results" / name: text for name, text in results.items()}
         case "eval-yaml":
             files = {out / path: text for path, text in hub.benchmarks(runs, datasets).items()}
         case "every-eval-ever":
@@ -149,8 +154,8 @@ def export(arguments: Namespace) -> int:
             )
             files = _distinct((out / path, text) for path, text in eee)
         case "inspect":
-            made = (logs.inspect_log(run, arguments.data) for run in runs)
-            files = _distinct((out / name, text) for name, text in made)
+            named_logs = (logs.inspect_log(run, arguments.data) for run in runs)
+            files = _distinct((out / name, text) for name, text in named_logs)
         case "vlmevalkit":
             files = _distinct(
                 (out / path, to_csv(rows, "\t" if path.suffix == ".tsv" else ","))
@@ -167,10 +172,10 @@ def export(arguments: Namespace) -> int:
     return 0
 
 
-def _distinct(found: Iterable[tuple[Path, str]]) -> dict[Path, str]:
+def _distinct(pairs: Iterable[tuple[Path, str]]) -> dict[Path, str]:
     """Return files by their path; raise UsageError if two runs are one file, and differ."""
     files: dict[Path, str] = {}
-    for path, text in found:
+    for path, text in pairs:
         if files.setdefault(path, text) != text:
             raise UsageError(
                 f"the file {path}",

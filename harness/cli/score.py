@@ -103,9 +103,9 @@ def _written(arguments: Namespace) -> Written | None:
     if arguments.coordinates is None and arguments.mask_order is None:
         return None
     if arguments.format not in ("jsonl", "coco"):
-        expected, found = "--format jsonl or coco beside it", f"--format {arguments.format}"
         option = "--coordinates" if arguments.coordinates else "--mask-order"
-        raise UsageError(option, expected=expected, found=found)
+        form = "--format jsonl or coco beside it"
+        raise UsageError(option, expected=form, found=f"--format {arguments.format}")
     return Written(arguments.coordinates or "pixels", by_rows=arguments.mask_order == "rows")
 
 
@@ -166,7 +166,7 @@ def _score_runs(arguments: Namespace) -> int:
             say(f"{run.folder}: differs from its results.json", *lines, to=sys.stderr)
     models = [arguments.model or run.manifest["model"]["spec"] for run in runs]
     _show(arguments, models[0] if len(set(models)) == 1 else "runs", shown)
-    return int(any(one.get("differs") for one in shown.values()))
+    return int(any(outcome.get("differs") for outcome in shown.values()))
 
 
 def _read_again(

@@ -37,7 +37,7 @@ def settings(entry: EntryPoint) -> dict[str, str]:
 
     Its own come first, in the order of its source; then those of its engine.
     """
-    return {name: one.line() for name, one in offered_settings(entry).items()}
+    return {name: setting.line() for name, setting in offered_settings(entry).items()}
 
 
 def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
@@ -48,20 +48,23 @@ def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
         return {}
     documented = documented_settings(function)
     own = {
-        one.arg: Offered(source, one.annotation, default, "")
-        for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        parameter.arg: Offered(source, parameter.annotation, default, "")
+        for parameter, default in zip(
+            function.args.kwonlyargs, function.args.kw_defaults, strict=True
+        )
     }
     offered = {**own, **_added(source, function)}
     return {
-        name: one._replace(about=documented.get(name, one.about)) for name, one in offered.items()
+        name: setting._replace(about=documented.get(name, setting.about))
+        for name, setting in offered.items()
     }
 
 
 def documented_settings(function: ast.FunctionDef) -> dict[str, str]:
     """Return the descriptions in the `Args:` of a function's docstring, by name."""
     text = ast.get_docstring(function) or ""
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offered]":
@@ -72,7 +75,7 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
             continue
         given = _given(source, call)
         left_out = given.pop(WITHOUT, None)
-        for name in (one.id for one in call.args if isinstance(one, ast.Name)):
+        for name in (argument.id for argument in call.args if isinstance(argument, ast.Name)):
             module = source.origin(name)
             known = module.defined(ast.ClassDef, name) if module is not None else None
             if module is None or known is None:
@@ -88,10 +91,10 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
 def _given(source: "ModuleSource", call: ast.Call) -> dict[str, ast.expr]:
     """The keyword arguments of a call, those of a table that is unpacked (`**RUNS`) among them."""
     given: dict[str, ast.expr] = {}
-    for one in call.keywords:
-        table = source.resolve_default(one.value) if one.arg is None else None
-        if one.arg is not None:
-            given[one.arg] = one.value
+    for keyword in call.keywords:
+        table = source.resolve_default(keyword.value) if keyword.arg is None else None
+        if keyword.arg is not None:
+            given[keyword.arg] = keyword.value
         elif isinstance(table, ast.Dict):
             pairs = zip(table.keys, table.values, strict=True)
             given |= {ast.literal_eval(key): value for key, value in pairs if key is not None}
@@ -100,12 +103,12 @@ def _given(source: "ModuleSource", call: ast.Call) -> dict[str, ast.expr]:
 
 def _fields(module: "ModuleSource", known: ast.ClassDef) -> "dict[str, Offered]":
     """Every field of a dataclass and of its bases; one that a base documents may be given anew."""
-    found: dict[str, Offered] = {}
+    offered: dict[str, Offered] = {}
     for base in known.bases:
         if not isinstance(base, ast.Name) or (origin := module.origin(base.id)) is None:
             continue
         if (above := origin.defined(ast.ClassDef, base.id)) is not None:
-            found |= _fields(origin, above)
+            offered |= _fields(origin, above)
     following = [*known.body[1:], ast.Pass()]
     for statement, after in zip(known.body, following, strict=True):
         match statement:
@@ -115,10 +118,10 @@ def _fields(module: "ModuleSource", known: ast.ClassDef) -> "dict[str, Offered]"
                 about = _text(after)
             case _:
                 continue
-        if not about and name in found:
-            about = found[name].about
-        found[name] = Offered(module, statement.annotation, statement.value, about)
-    return found
+        if not about and name in offered:
+            about = offered[name].about
+        offered[name] = Offered(module, statement.annotation, statement.value, about)
+    return offered
 
 
 def _text(statement: ast.stmt) -> str:
@@ -194,8 +197,10 @@ class ModuleSource:
 
     def defined(self, kind: type[Defined], name: str) -> Defined | None:
         """A function or a class of the module, by name."""
-        found = (one for one in self.tree.body if isinstance(one, kind) and one.name == name)
-        return next(found, None)
+        definitions = (
+            node for node in self.tree.body if isinstance(node, kind) and node.name == name
+        )
+        return next(definitions, None)
 
     def origin(self, name: str) -> "ModuleSource | None":
         """The module that a name is imported from; this one if it is defined here."""
@@ -226,8 +231,8 @@ class ModuleSource:
 
     def value(self, default: ast.expr) -> ast.expr:
         """A default as it is shown: a named number or text, wherever it is defined, is itself."""
-        found = self.resolve_default(default)
-        return found if isinstance(found, (ast.Constant, ast.UnaryOp, ast.Call)) else default
+        resolved = self.resolve_default(default)
+        return resolved if isinstance(resolved, (ast.Constant, ast.UnaryOp, ast.Call)) else default
 
     def resolve_default(self, default: ast.expr | None) -> ast.expr | None:
         """Return a default, or the default that a name stands for."""
@@ -239,23 +244,25 @@ class ModuleSource:
             return self, own[name]
         for module, names in self._imports():
             if name in names and module.partition(".")[0] == "harness":
-                found = ModuleSource.of_module(module)
-                if found is not None:
-                    return found._find_definition(name)
+                source = ModuleSource.of_module(module)
+                if source is not None:
+                    return source._find_definition(name)
         return self, None
 
     def _imports(self) -> Iterator[tuple[str, set[str]]]:
         for node in self.tree.body:
             if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-                yield node.module, {one.asname or one.name for one in node.names}
+                yield node.module, {alias.asname or alias.name for alias in node.names}
 
     def _names(self) -> Mapping[str, ast.expr]:
         """Names that are given a value: `Kind: TypeAlias = …`, `LIMIT = 5` and `A = B = 5`."""
-        found: dict[str, ast.expr] = {}
+        values: dict[str, ast.expr] = {}
         for node in self.tree.body:
             match node:
                 case ast.Assign(targets=targets, value=value):
-                    found |= {one.id: value for one in targets if isinstance(one, ast.Name)}
+                    values |= {
+                        target.id: value for target in targets if isinstance(target, ast.Name)
+                    }
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                    found[name] = value
-        return found
+                    values[name] = value
+        return values

@@ -28,12 +28,12 @@ def list_plugins(arguments: Namespace) -> int:
         known = {arguments.name: known[arguments.name]}
     described = [describe(kind, entry) for entry in known.values()]
     if arguments.name is not None or kind == "trainers":
-        for one, entry in zip(described, known.values(), strict=True):
-            one |= details(kind, entry, whole=arguments.all or arguments.json)
+        for plugin, entry in zip(described, known.values(), strict=True):
+            plugin |= details(kind, entry, whole=arguments.all or arguments.json)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
-        made = known[arguments.name].dist
-        described[0]["package"] = f"{made.name} {made.version}" if made is not None else ""
+        package = known[arguments.name].dist
+        described[0]["package"] = f"{package.name} {package.version}" if package is not None else ""
     if arguments.json:
         show_json(described)
     elif arguments.name is not None:
@@ -132,8 +132,8 @@ def details(kind: str, entry: EntryPoint, *, whole: bool = True) -> dict[str, ob
 def configs(entry: EntryPoint) -> list[str]:
     """List the names of a trainer's configurations, for `--config`."""
     place = plugins.folder(entry)
-    found = (place / "configs").glob("*.toml") if place is not None else ()
-    return sorted(path.stem for path in found)
+    paths = (place / "configs").glob("*.toml") if place is not None else ()
+    return sorted(path.stem for path in paths)
 
 
 def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
@@ -144,19 +144,20 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         rows: list[tuple[str, ...]] = [
             ("name", "headline", "split", "samples", "title (answers; protocol)")
         ]
-        for one in described:
-            about = one.get("title") or one["about"] or one["module"]
-            known = filter(None, (", ".join(one.get("forms", ())), one.get("protocol")))
+        for plugin in described:
+            about = plugin.get("title") or plugin["about"] or plugin["module"]
+            known = filter(None, (", ".join(plugin.get("forms", ())), plugin.get("protocol")))
             if stated := "; ".join(known):
                 about = f"{about} ({stated})"
-            split = one.get("default_split", "")
-            rows.append((one["name"], one.get("headline", ""), split, _count(one), about))
+            split = plugin.get("default_split", "")
+            headline = plugin.get("headline", "")
+            rows.append((plugin["name"], headline, split, _count(plugin), about))
     else:
         titles = ("name", "needs", "about") if kind in NEEDY else ("name", "about")
         rows = [titles]
-        for one in described:
-            usual = {"needs": "nothing", "about": one["module"]}
-            rows.append(tuple(_cell(one.get(title) or usual[title]) for title in titles))
+        for plugin in described:
+            usual = {"needs": "nothing", "about": plugin["module"]}
+            rows.append(tuple(_cell(plugin.get(title) or usual[title]) for title in titles))
     show_columns(rows)
     if kind == "tasks":
         note = (
@@ -170,16 +171,16 @@ def _cell(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _count(one: dict[str, object]) -> str:
+def _count(plugin: dict[str, object]) -> str:
     """Return the default split's number of samples; of videos where only that is published."""
-    if one.get("count"):
-        return str(one["count"])
-    videos = one.get("count_videos")
+    if plugin.get("count"):
+        return str(plugin["count"])
+    videos = plugin.get("count_videos")
     return f"? in {videos} videos" if videos else "?"
 
 
-def _show_one(one: dict[str, object]) -> None:
-    for key, value in one.items():
+def _show_one(plugin: dict[str, object]) -> None:
+    for key, value in plugin.items():
         if value in (None, "", (), [], {}):
             continue
         if isinstance(value, dict):

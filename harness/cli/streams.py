@@ -77,7 +77,7 @@ class Streams:
 def tolerant_streams() -> Iterator[Streams]:
     """Let standard output and error take any text while a command runs.
 
-    Streams that are no files, such as those of a notebook, are left as they are.
+    Streams that are not files, such as those of a notebook, are left as they are.
     """
     before = sys.stdout, sys.stderr
     for number, stream in enumerate((sys.stdin, *before)):

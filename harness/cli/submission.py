@@ -107,14 +107,14 @@ def _find_state(job: Any) -> str:
 
 def _find_code(error: Exception) -> int | None:
     """Return the exit code that ended a task; None where it was killed."""
-    found = re.search(r"^RuntimeError: exit code (\d+)$", str(error), re.MULTILINE)
-    return found and int(found[1])
+    match = re.search(r"^RuntimeError: exit code (\d+)$", str(error), re.MULTILINE)
+    return match and int(match[1])
 
 
 def _executor(submitit: ModuleType, arguments: Namespace, check: Callable[[int], None]) -> Any:
     """Return the executor with the parameters of `--submitit`."""
     typed = parse(f"submitit({arguments.submitit})").arguments
-    given = {name.removeprefix("slurm_"): one for name, one in typed.items()}
+    given = {name.removeprefix("slurm_"): value for name, value in typed.items()}
     shared = submitit.AutoExecutor._valid_parameters()  # no public way leads to the names
     known = {"cluster", "folder", *shared, *submitit.SlurmExecutor._valid_parameters()} - INTERNAL
     if unknown := [name for name in given if name not in known]:
@@ -135,8 +135,8 @@ def _executor(submitit: ModuleType, arguments: Namespace, check: Callable[[int],
         executor = submitit.AutoExecutor(Path(str(folder)), cluster=cluster or "slurm")
         executor.update_parameters(
             **{
-                name if name in shared else f"slurm_{name}": [one] if name in LISTS else one
-                for name, one in chosen.items()
+                name if name in shared else f"slurm_{name}": [value] if name in LISTS else value
+                for name, value in chosen.items()
             }
         )
         size = int(str(chosen.get("nodes", 1))) * int(str(chosen["tasks_per_node"]))

@@ -9,7 +9,7 @@ from harness.cli.output import say
 from harness.errors import one_line
 
 ENDLESS = 10_000
-"""Number of columns where the output is no terminal: another program reads whole lines."""
+"""Number of columns where the output is not a terminal: another program reads whole lines."""
 MIN_WIDTH = 24
 """Number of columns below which a text goes under its row instead of beside it."""
 
@@ -58,19 +58,22 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Every task with its protocol, coverage and failures, and below them every metric."""
     say(*wrap_lines(model, indent=2))
-    for key, one in results.items():
+    for key, result in results.items():
         print()
-        say(*wrap_lines(f"  {key}, {one['protocol']}", indent=4))
-        covered = f"{one['n_scored'] / one['n_total']:.1%} covered"
-        counted = f"    {one['n_total']} samples, {covered}, {failures(one)} failed"
+        say(*wrap_lines(f"  {key}, {result['protocol']}", indent=4))
+        covered = f"{result['n_scored'] / result['n_total']:.1%} covered"
+        counted = f"    {result['n_total']} samples, {covered}, {failures(result)} failed"
         say(*wrap_lines(counted, indent=4))
-        if told := marks(one):
-            say(*wrap_lines(f"    {told}", indent=6))
-        names = [one["headline"], *(name for name in one["metrics"] if name != one["headline"])]
+        if remark := marks(result):
+            say(*wrap_lines(f"    {remark}", indent=6))
+        names = [
+            result["headline"],
+            *(name for name in result["metrics"] if name != result["headline"]),
+        ]
         longest = max(map(len, names))
         for name in names:
-            line = f"    {name:<{longest}}  {number(one['metrics'][name])}"
-            say(f"{line}  {interval(one)}" if name == one["headline"] else line)
+            line = f"    {name:<{longest}}  {number(result['metrics'][name])}"
+            say(f"{line}  {interval(result)}" if name == result["headline"] else line)
     print()
 
 
@@ -79,22 +82,22 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-def interval(one: Mapping[str, Any]) -> str:
+def interval(result: Mapping[str, Any]) -> str:
     """Return the headline's interval; empty where it has none."""
-    pair = one["intervals"].get(one["headline"])
+    pair = result["intervals"].get(result["headline"])
     return f"95 % interval {number(pair[0])} – {number(pair[1])}" if pair else ""
 
 
-def marks(one: Mapping[str, Any]) -> str:
+def marks(result: Mapping[str, Any]) -> str:
     """Describe responses that were cut off, repaired, or named places beyond the image."""
     from harness.leaderboards.formatting import ledger_text
 
-    ledger = one.get("ledger")
-    return ledger_text(ledger, one["headline"], one["n_total"]) if ledger else ""
+    ledger = result.get("ledger")
+    return ledger_text(ledger, result["headline"], result["n_total"]) if ledger else ""
 
 
-def failures(one: Mapping[str, Any]) -> str:
+def failures(result: Mapping[str, Any]) -> str:
     """Return the number of failed samples, with the number of each kind."""
-    kinds = {kind: count for kind, count in one["failures"].items() if count}
+    kinds = {kind: count for kind, count in result["failures"].items() if count}
     kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return f"{sum(kinds.values())} ({kinds_text})" if kinds else "0"

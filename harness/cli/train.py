@@ -81,7 +81,7 @@ def train(arguments: Namespace) -> int:
     train_tasks = _tasks(given, given.train_tasks)
     watched = _tasks(given, given.eval_tasks, given.eval_metrics)
     judge = judge_for(given, [task for _, task in watched])
-    further = tuple(one.metric.name for one in asked_metrics(given.eval_metrics))
+    further = tuple(asked.metric.name for asked in asked_metrics(given.eval_metrics))
     seed, evaluated = given.seed or 0, checkpoints.evaluated_by(given.eval_model)
     watch = CheckpointEvaluator(
         watched, model, trainer, out, seed, str(data), judge, evaluated, further
@@ -137,7 +137,7 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
     if arguments.configuration is None:
         return arguments, {}
     path = _configuration(arguments)
-    options = {one.dest: one for one in arguments.parser._actions}
+    options = {action.dest: action for action in arguments.parser._actions}
     given, settings = dict(vars(arguments)), dict[str, Value]()
     plain = {key.replace("-", "_"): value for key, value in read_toml(path).items()}
     method = given["method"] or plain.get("method")
@@ -266,8 +266,8 @@ class CheckpointEvaluator:
         del step
         numbers = {}
         try:
-            found = self._evaluate(folder, folder / EVALUATIONS, LineProgress())
-            for name, results in found.items():
+            evaluated = self._evaluate(folder, folder / EVALUATIONS, LineProgress())
+            for name, results in evaluated.items():
                 for metric in (results["headline"], *self.further):
                     value = results["metrics"].get(metric)
                     if value is not None:
@@ -281,8 +281,8 @@ class CheckpointEvaluator:
     ) -> dict[str, dict[str, object]]:
         """Evaluate the finished checkpoint and keep its run folders; return the results."""
         results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
-        for name, found in overlaps.items():
-            write_trainings(self.out / EVALUATIONS / slug(name), found)
+        for name, overlap in overlaps.items():
+            write_trainings(self.out / EVALUATIONS / slug(name), overlap)
         return results
 
     def overlaps(self, rows: Sequence[TrainedSample]) -> dict[str, Contamination]:
@@ -346,7 +346,7 @@ def _show(
                 "result": manifest["result"],
                 "seconds": manifest["seconds"],
                 "tasks": results,
-                "trained_on": {name: asdict(one) for name, one in overlaps.items()},
+                "trained_on": {name: asdict(overlap) for name, overlap in overlaps.items()},
             }
         )
         return

@@ -34,7 +34,10 @@ def verify(arguments: Namespace) -> int:
     ]
     passed = all(verdict.is_passed for _, verdict in verdicts)
     if arguments.json:
-        lines = [{"name": key, **asdict(one), "passed": one.is_passed} for key, one in verdicts]
+        lines = [
+            {"name": key, **asdict(verdict), "passed": verdict.is_passed}
+            for key, verdict in verdicts
+        ]
         show_json({"passed": passed, "verdicts": lines})
     else:
         _show(verdicts)
@@ -57,14 +60,14 @@ def _available_tasks(arguments: Namespace) -> list[str]:
     """Return the tasks whose folder is there, and print the others; raise UsageError for none."""
     root = arguments.data
     folders = {name: root / folder for name, folder in data_folders().items()}
-    found = [name for name, folder in folders.items() if folder.is_dir()]
-    if not found:
+    available = [name for name, folder in folders.items() if folder.is_dir()]
+    if not available:
         raise UsageError(
             f"--tasks {ALL} --data {root}", expected="at least one benchmark's folder", found="none"
         )
-    if missing := [name for name in folders if name not in found]:
+    if missing := [name for name in folders if name not in available]:
         print(f"no data below {root}: {', '.join(missing)}", file=sys.stderr)
-    return found
+    return available
 
 
 def _reader(text: str) -> ResponseReader | MaskEmitter | None:
@@ -83,22 +86,23 @@ def _reader(text: str) -> ResponseReader | MaskEmitter | None:
 def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
     from harness.cli.tables import number, wrap_lines
 
-    for key, one in verdicts:
-        value = "–" if one.value is None else f"{one.value:.7f}"
+    for key, verdict in verdicts:
+        value = "–" if verdict.value is None else f"{verdict.value:.7f}"
         summary = (
-            f"{'reached' if one.is_passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} "
-            f"{value} of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
+            f"{'reached' if verdict.is_passed else 'MISSED'}  {key}, {verdict.protocol}: "
+            f"{verdict.metric} {value} of {verdict.ceiling:.7f} by perfect {verdict.way}, "
+            f"{verdict.n} units"
         )
         say(*wrap_lines(summary, indent=9))
     remarks = []
-    for key, one in verdicts:
-        if not one.is_passed:
-            remarks.append(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
-            remarks += [f"  {reason}" for reason in one.reasons]
-        elif one.tolerance:
-            why = f", because {one.why}" if one.why else ""
-            remarks.append(f"{key}: up to {one.tolerance:g} below the ceiling{why}")
-        if one.others:
-            others = ", ".join(f"{name} {number(value)}" for name, value in one.others.items())
-            remarks.append(f"{key} by perfect {one.way}: {others}")
+    for key, verdict in verdicts:
+        if not verdict.is_passed:
+            remarks.append(f"{key} by {verdict.way}: lowest are {', '.join(verdict.worst)}")
+            remarks += [f"  {reason}" for reason in verdict.reasons]
+        elif verdict.tolerance:
+            why = f", because {verdict.why}" if verdict.why else ""
+            remarks.append(f"{key}: up to {verdict.tolerance:g} below the ceiling{why}")
+        if verdict.others:
+            others = ", ".join(f"{name} {number(value)}" for name, value in verdict.others.items())
+            remarks.append(f"{key} by perfect {verdict.way}: {others}")
     say(*dict.fromkeys(remarks))

@@ -21,62 +21,62 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 280, 260, 40
 
 
 def check_out(path: Path | None) -> None:
-    """Raise UsageError for a `--out` that is no picture, before anything is computed."""
+    """Raise UsageError for a `--out` that is not a drawing, before anything is computed."""
     if path is not None and path.suffix not in PICTURES:
         raise UsageError(f"--out {path}", expected=" or ".join(PICTURES), found=path.suffix)
 
 
 def show(
-    made: Difference,
+    diff: Difference,
     arguments: Namespace,
     more: Mapping[str, object],
     below: Callable[[], None] = lambda: None,
 ) -> int:
     """Draw it in `--out`, and print it as JSON with `more`, or as text with what `below` prints."""
     if arguments.out is not None:
-        write_text(arguments.out, PICTURES[arguments.out.suffix](made))
+        write_text(arguments.out, PICTURES[arguments.out.suffix](diff))
     if arguments.json:
-        show_json({**made.to_json(), **more})
+        show_json({**diff.to_json(), **more})
         return 0
-    say(*lines(made))
+    say(*lines(diff))
     below()
     if arguments.out is not None:
         say(arguments.out)
     return 0
 
 
-def heights(made: Difference) -> list[tuple[float, float]]:
+def heights(diff: Difference) -> list[tuple[float, float]]:
     """Return the number before and after each step; the last ends at the second number."""
-    places, at = [], made.first or 0.0
-    for step in made.steps:
+    places, at = [], diff.first or 0.0
+    for step in diff.steps:
         places.append((at, at + step.points))
         at += step.points
     return places
 
 
-def lines(made: Difference) -> Iterator[str]:
+def lines(diff: Difference) -> Iterator[str]:
     """Yield the waterfall as text; each step is the difference of the rounded numbers beside it."""
-    places = heights(made)
-    numbers = [made.first or 0.0, made.second or 0.0, *(one for pair in places for one in pair)]
+    places = heights(diff)
+    numbers = [diff.first or 0.0, diff.second or 0.0, *(level for pair in places for level in pair)]
     low, high = min(numbers), max(numbers)
-    names = [made.a, made.b, *(step.name for step in made.steps)]
+    names = [diff.a, diff.b, *(step.name for step in diff.steps)]
     room = min(LABEL, max(map(len, names)))
     yield (
-        f"{made.b} against {made.a} on {made.task}, {made.headline}, {made.n_samples} samples: "
-        f"{number(made.first)} → {number(made.second)}"
+        f"{diff.b} against {diff.a} on {diff.task}, {diff.headline}, {diff.n_samples} samples: "
+        f"{number(diff.first)} → {number(diff.second)}"
     )
     yield ""
-    yield f"  {_label(made.a):{room}}  {number(made.first):>8}"
-    for step, (before, after) in zip(made.steps, places, strict=True):
+    yield f"  {_label(diff.a):{room}}  {number(diff.first):>8}"
+    for step, (before, after) in zip(diff.steps, places, strict=True):
         drawn = _bar(before, after, low, high)
         moved = _moved(before, after)
         yield f"  {_label(step.name):{room}}  {moved:>8}  {drawn}  {_evidence(step)}".rstrip()
         for line in step.details:
             yield f"      {_cut(line)}"
-    yield f"  {_label(made.b):{room}}  {number(made.second):>8}"
-    if made.verdict:
+    yield f"  {_label(diff.b):{room}}  {number(diff.second):>8}"
+    if diff.verdict:
         yield ""
-        yield from wrap_lines(made.verdict)
+        yield from wrap_lines(diff.verdict)
 
 
 def _label(name: str) -> str:
@@ -104,27 +104,27 @@ def _evidence(step: Step) -> str:
 
 def _bar(before: float, after: float, low: float, high: float) -> str:
     scale = (BAR - 1) / (high - low) if high > low else 0.0
-    start, end = sorted(round((one - low) * scale) for one in (before, after))
+    start, end = sorted(round((level - low) * scale) for level in (before, after))
     mark = "·" if abs(after - before) < 5e-5 else "▲" if after > before else "▼"
     return " " * start + mark * (end - start + 1) + " " * (BAR - 1 - end)
 
 
-def svg(made: Difference) -> str:
+def svg(diff: Difference) -> str:
     """Draw the waterfall: both numbers as whole bars, each step as what it adds or takes."""
-    places = [(0.0, made.first or 0.0), *heights(made), (0.0, made.second or 0.0)]
-    names = [made.a, *(step.name for step in made.steps), made.b]
-    evidence = ["", *map(_evidence, made.steps), ""]
-    numbers = [one for pair in places for one in pair]
+    places = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
+    names = [diff.a, *(step.name for step in diff.steps), diff.b]
+    evidence = ["", *map(_evidence, diff.steps), ""]
+    numbers = [level for pair in places for level in pair]
     low, high = min(numbers), max(numbers) or 1.0
     scale = (WIDTH - LEFT - RIGHT) / (high - low)
     parts = []
     for row, ((before, after), name) in enumerate(zip(places, names, strict=True)):
         y, whole = TOP + row * ROW, row in (0, len(places) - 1)
-        left, right = (LEFT + (one - low) * scale for one in sorted((before, after)))
+        left, right = (LEFT + (level - low) * scale for level in sorted((before, after)))
         colour = WHOLE if whole else UP if after >= before else DOWN
         text = f"{after:.4f}" if whole else _moved(before, after)
         weight = ' font-weight="bold"' if whole else ""
-        details = "" if whole else "\n".join(made.steps[row - 1].details)
+        details = "" if whole else "\n".join(diff.steps[row - 1].details)
         shown = escape(_label(name))
         parts.append(
             f"<g><title>{escape(details)}</title>"
@@ -138,30 +138,30 @@ def svg(made: Difference) -> str:
             x = LEFT + (after - low) * scale
             parts.append(f'<path d="M{x:.1f} {y + 20}v{ROW - 20}" stroke="#999"/>')
     height = TOP + len(places) * ROW + 30
-    title = f"{made.headline} on {made.task}: {made.b} against {made.a}"
+    title = f"{diff.headline} on {diff.task}: {diff.b} against {diff.a}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'height="{height}" font-family="sans-serif" font-size="13" fill="#222">'
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
         f'<text x="12" y="22" font-weight="bold">{escape(title)}</text>{"".join(parts)}'
-        f'<text x="12" y="{height - 12}">{escape(made.verdict)}</text></svg>\n'
+        f'<text x="12" y="{height - 12}">{escape(diff.verdict)}</text></svg>\n'
     )
 
 
-def html(made: Difference) -> str:
+def html(diff: Difference) -> str:
     """Return a page with the drawing and what differs at each step."""
     rows = "".join(
         f"<tr><td>{escape(step.name)}</td><td>{_moved(*place)}</td>"
         f"<td>{escape(_evidence(step))}</td>"
         f"<td>{'<br>'.join(map(escape, step.details))}</td></tr>"
-        for step, place in zip(made.steps, heights(made), strict=True)
+        for step, place in zip(diff.steps, heights(diff), strict=True)
     )
-    title = f"{escape(made.b)} against {escape(made.a)}"
+    title = f"{escape(diff.b)} against {escape(diff.a)}"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         "<style>body{font:14px sans-serif;margin:2em}td,th{text-align:left;padding:.3em 1em .3em 0;"
         "vertical-align:top}</style>"
-        f"{svg(made)}<table><tr><th>stage</th><th>points</th><th>evidence</th><th>what differs</th>"
+        f"{svg(diff)}<table><tr><th>stage</th><th>points</th><th>evidence</th><th>what differs</th>"
         f"</tr>{rows}</table></html>\n"
     )
 

@@ -9,9 +9,9 @@ def manifests() -> object:
     """Return what lmms-eval's registry wants to know of `--model harness`, without loading it."""
     from lmms_eval.models.registry_v2 import ModelManifest
 
-    made: object = ModelManifest(
+    manifest: object = ModelManifest(
         model_id="harness",
         simple_class_path="harness.lmms.models.SimpleModel",
         chat_class_path="harness.lmms.models.ChatModel",
     )
-    return made
+    return manifest

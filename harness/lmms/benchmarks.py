@@ -99,16 +99,16 @@ def load_benchmark(data: Path, name: str) -> Benchmark:
         )
     with plugin_errors(f"task {name} of lmms-eval"):
         loaded = get_task_dict([name], manager)
-        tasks = {one.task_name: one.task for one in get_task_list(loaded)}
-    kinds = {one.OUTPUT_TYPE for one in tasks.values()} - {"generate_until"}
+        tasks = {entry.task_name: entry.task for entry in get_task_list(loaded)}
+    kinds = {task.OUTPUT_TYPE for task in tasks.values()} - {"generate_until"}
     if kinds:
         raise UsageError(
             f"lmms(name={name})", expected="output_type: generate_until", found=kinds.pop()
         )
-    folders = {Path(manager.task_index[one]["yaml_path"]).parent for one in tasks}
+    folders = {Path(manager.task_index[task_name]["yaml_path"]).parent for task_name in tasks}
     code = {path for folder in folders for path in folder.iterdir() if path.is_file()}
     cached = {
-        Path(one["filename"]) for task in tasks.values() for one in task.eval_docs.cache_files
+        Path(file["filename"]) for task in tasks.values() for file in task.eval_docs.cache_files
     }
     (first, *_) = loaded
     group = None if len(tasks) == 1 and name in tasks else getattr(first, "config", {})
@@ -151,7 +151,8 @@ class Aggregation:
     def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.bool_]) -> list[float]:
         """Return the number without some blocks; NaN where what is left is not enough for it."""
         return [
-            self._over([one for one, mark in zip(blocks, row, strict=True) if mark]) for row in kept
+            self._over([block for block, mark in zip(blocks, row, strict=True) if mark])
+            for row in kept
         ]
 
     def _over(self, blocks: Sequence[Sequence[Any]]) -> float:
@@ -178,11 +179,11 @@ def lmms(
         generation: Whose length, sampling and stop strings a response has: the `task`'s
             `generation_kwargs`, or the `model`'s.
     """
-    made = load_benchmark(data.resolve(), name)
-    metrics = tuple(_metrics(made))
+    benchmark = load_benchmark(data.resolve(), name)
+    metrics = tuple(_metrics(benchmark))
     if not metrics:
         raise UsageError(f"lmms(name={name})", expected="a metric", found="only files for a server")
-    headline = next(one.name for one in metrics if made.group is None or one.inputs)
+    headline = next(metric.name for metric in metrics if benchmark.group is None or metric.inputs)
     arguments = {"name": name, "read": read, "generation": generation}
     # What lmms-eval does not do is another protocol.
     own = [
@@ -195,14 +196,14 @@ def lmms(
         (sample,), (prediction,) = unit, predictions
         assert sample.target is not None, "every document has one"
         task, document = sample.target.extra["task"], sample.target.extra["document"]
-        return _score(made, task, document, _text(prediction, read))
+        return _score(benchmark, task, document, _text(prediction, read))
 
     def samples() -> Iterator[Sample]:
-        for task in made.tasks:
-            given = request_settings(made.tasks[task]) if generation == "task" else None
-            yield from _samples(made, data.resolve(), name, task, given)
+        for task in benchmark.tasks:
+            given = request_settings(benchmark.tasks[task]) if generation == "task" else None
+            yield from _samples(benchmark, data.resolve(), name, task, given)
 
-    (first, *_) = made.tasks.values()
+    (first, *_) = benchmark.tasks.values()
     return Task(
         name=f"lmms_{name}",
         version=1,
@@ -217,7 +218,7 @@ def lmms(
             about=f"lmms-eval's task {name}",
         ),
         samples=samples,
-        annotations=made.files,
+        annotations=benchmark.files,
         check=lambda: check_by_reading(samples, data / FOLDER),
         arguments=arguments,
     )
@@ -237,22 +238,22 @@ def request_settings(task: Any) -> GenerationSettings:
         max_new_tokens=given.get("max_new_tokens"),
         temperature=0.0 if greedy else given.get("temperature"),
         top_p=top_p or None,
-        stop=tuple(one for one in until if one and one != BLANK_LINE),
+        stop=tuple(string for string in until if string and string != BLANK_LINE),
     )
 
 
 def _samples(
-    made: Benchmark, data: Path, name: str, task: str, generation: GenerationSettings | None
+    benchmark: Benchmark, data: Path, name: str, task: str, generation: GenerationSettings | None
 ) -> Iterator[Sample]:
     """Yield the documents of one task, in their order."""
-    one = made.tasks[task]
-    one.set_fewshot_seed(seed=1234)  # lmms-eval's default
-    shots, cluster = one.config.num_fewshot or 0, one.config.cluster_key
+    loaded = benchmark.tasks[task]
+    loaded.set_fewshot_seed(seed=1234)  # lmms-eval's default
+    shots, cluster = loaded.config.num_fewshot or 0, loaded.config.cluster_key
     for number, (document, plain) in enumerate(
-        zip(one.eval_docs, one.eval_docs_no_media, strict=True)
+        zip(loaded.eval_docs, loaded.eval_docs_no_media, strict=True)
     ):
         sample = f"{task}/{number}"
-        visuals = one.doc_to_visual(document) or []
+        visuals = loaded.doc_to_visual(document) or []
         media = [
             medium(visual, DocumentImage(data, name, task, number, place))
             for place, visual in enumerate(visuals)
@@ -262,36 +263,36 @@ def _samples(
             id=sample,
             query=Query(
                 id=query_id(sample),
-                text=one.fewshot_context(plain, shots),
+                text=loaded.fewshot_context(plain, shots),
                 media=tuple(media),
                 forms=(AnswerForm.TEXT,),
                 generation=generation,
             ),
             target=Target(
-                answer=Answer(text=str(one.doc_to_target(plain))),
+                answer=Answer(text=str(loaded.doc_to_target(plain))),
                 extra={"task": task, "document": number},
             ),
             group=str(plain[cluster]) if cluster in plain else Path(paths[0]).name if paths else "",
         )
 
 
-def _metrics(made: Benchmark) -> Iterator[Metric]:
+def _metrics(benchmark: Benchmark) -> Iterator[Metric]:
     """Yield the metrics of each task, and in a group those over its tasks."""
     parts: dict[str, list[tuple[str, int]]] = {}
-    for task, one in made.tasks.items():
-        for metric, aggregation in _aggregations(one).items():
-            name = made.name_of(task, metric)
-            parts.setdefault(metric, []).append((name, len(one.eval_docs)))
-            lower = one.higher_is_better()[metric] is False
+    for task, loaded in benchmark.tasks.items():
+        for metric, aggregation in _aggregations(loaded).items():
+            name = benchmark.name_of(task, metric)
+            parts.setdefault(metric, []).append((name, len(loaded.eval_docs)))
+            lower = loaded.higher_is_better()[metric] is False
             corpus = None if _is_mean(aggregation) else Aggregation(name, aggregation)
             yield Metric(name, better="lower" if lower else "higher", corpus=corpus)
-    pooled = made.group and made.group["aggregate_metric_list"]
-    for metric, several in parts.items() if made.group is not None else ():
+    pooled = benchmark.group and benchmark.group["aggregate_metric_list"]
+    for metric, several in parts.items() if benchmark.group is not None else ():
         # As lmms-eval finds it: by a part of the name, and the last one counts.
-        own = next((one for one in reversed(pooled or ()) if one["metric"] in metric), None)
+        own = next((entry for entry in reversed(pooled or ()) if entry["metric"] in metric), None)
         if own is not None and own["aggregation"] != "mean":
             raise UsageError(
-                f"group {made.group['group']} of lmms-eval, metric {metric}",
+                f"group {benchmark.group['group']} of lmms-eval, metric {metric}",
                 expected="aggregation: mean over its tasks",
                 found=f"the function {getattr(own['aggregation'], '__name__', '')}",
                 fix="Name its tasks one by one.",
@@ -313,9 +314,9 @@ def _weighted(weights: NDArray[np.int64], *values: Any) -> Any:
 def _aggregations(task: Any) -> dict[str, Callable[[list[Any]], float]]:
     """Return the aggregations that give a number; those with `args` write files for a server."""
     return {
-        metric: one
-        for metric, one in task.aggregation().items()
-        if "args" not in inspect.signature(one).parameters
+        metric: aggregation
+        for metric, aggregation in task.aggregation().items()
+        if "args" not in inspect.signature(aggregation).parameters
     }
 
 
@@ -331,12 +332,12 @@ def _text(prediction: Prediction, read: str) -> str:
     return response if read == "response" or answer is None else answer
 
 
-def _score(made: Benchmark, name: str, document: int, text: str) -> Scores:
+def _score(benchmark: Benchmark, name: str, document: int, text: str) -> Scores:
     """Filter a response, take its reasoning out and process it, as lmms-eval's evaluator does."""
     from lmms_eval.api.instance import Instance
     from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
 
-    task = made.tasks[name]
+    task = benchmark.tasks[name]
     about = {"task": name, "doc_id": document, "repeats": 1}
     instance = Instance("generate_until", (text,), 0, about, resps=[text])
     task._filters[0].apply([instance], None)
@@ -347,7 +348,7 @@ def _score(made: Benchmark, name: str, document: int, text: str) -> Scores:
     row = dict(task.eval_docs_no_media[document])  # some tasks write into it
     aggregations = _aggregations(task)
     return {
-        made.name_of(name, metric): Mean(float(value))
+        benchmark.name_of(name, metric): Mean(float(value))
         if _is_mean(aggregations[metric])
         else Corpus((_plain(metric, value),))
         for metric, value in task.process_results(row, [response]).items()
@@ -358,7 +359,7 @@ def _score(made: Benchmark, name: str, document: int, text: str) -> Scores:
 def _plain(metric: str, value: object) -> object:
     """Return what a task gives for a metric as the JSON that a run's record keeps."""
     try:
-        return json.loads(json.dumps(value, default=lambda one: one.item()))
+        return json.loads(json.dumps(value, default=lambda number: number.item()))
     except (TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"metric {metric} of lmms-eval",

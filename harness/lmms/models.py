@@ -86,14 +86,14 @@ class HarnessModel(lmms):
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
         """Return the text of each answer, in order."""
-        model, found = self.harness_model, list[str]()
+        model, texts = self.harness_model, list[str]()
         model.prepare()
         queries = self.queries(requests)
         with tqdm(total=len(requests), desc="harness") as progress:
             while batch := list(islice(queries, model.batch_size * model.rounds)):
-                found += map(written, batch, model.predict(batch))
+                texts += map(written, batch, model.predict(batch))
                 progress.update(len(batch))
-        return found
+        return texts
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
         """Raise UsageError: answers are generated."""
@@ -111,9 +111,9 @@ class SimpleModel(HarnessModel):
 
     def queries(self, requests: Sequence[Any]) -> Iterator[Query]:
         """Yield the query of each request."""
-        for text, _, doc_to_visual, document, task, split in (one.args for one in requests):
+        for text, _, doc_to_visual, document, task, split in (request.args for request in requests):
             visuals = doc_to_visual(self.task_dict[task][split][document]) or []
-            yield self.query(task, document, text, [medium(one) for one in visuals])
+            yield self.query(task, document, text, [medium(visual) for visual in visuals])
 
 
 class ChatModel(HarnessModel):
@@ -123,7 +123,7 @@ class ChatModel(HarnessModel):
 
     def queries(self, requests: Sequence[Any]) -> Iterator[Query]:
         """Yield the query of each request."""
-        for _, doc_to_messages, _, document, task, split in (one.args for one in requests):
+        for _, doc_to_messages, _, document, task, split in (request.args for request in requests):
             messages = doc_to_messages(self.task_dict[task][split][document])
             parts = [part for message in messages for part in message["content"]]
             texts = [part["text"] for part in parts if part["type"] == "text"]
@@ -140,7 +140,7 @@ def written(query: Query, prediction: Prediction) -> str:
 
 def _shares(places: Sequence[Sequence[float]] | None, size: tuple[int, int]) -> str:
     """Write boxes or points as shares of the width and the height."""
-    shares = [[one / size[axis % 2] for axis, one in enumerate(each)] for each in places or ()]
+    shares = [[side / size[axis % 2] for axis, side in enumerate(place)] for place in places or ()]
     return json.dumps(shares)
 
 

@@ -77,9 +77,9 @@ class ExportedTask:
             return {}
         unit = score_unit(self.task, [sample], [self.read(sample.id, (response,))])
         return {
-            name: one.value
-            for name, one in unit.scores.items()
-            if isinstance(one, Mean) and one.weight == 1
+            name: mean.value
+            for name, mean in unit.scores.items()
+            if isinstance(mean, Mean) and mean.weight == 1
         }
 
     @lru_cache(maxsize=4)  # noqa: B019 - called for every metric with the same responses
@@ -114,8 +114,8 @@ def exported_task(folder: Path, name: str) -> ExportedTask:
     """
     recorded = read_metadata(folder / f"{name}.yaml")
     task = read_once(build("tasks", parse(recorded["task"]), Path(recorded["data"])))
-    found = survey(task, select(task, None)).fingerprint
-    if found != recorded["fingerprint"]:
+    fingerprint = survey(task, select(task, None)).fingerprint
+    if fingerprint != recorded["fingerprint"]:
         raise DataError(
             f"{recorded['task']} below {recorded['data']}",
             expected=f"the data that {name} was exported from",
@@ -181,6 +181,6 @@ def process_results(folder: Path, doc: Document, results: Sequence[str]) -> dict
 def aggregate(folder: Path, items: Sequence[Item]) -> float:
     """Return the metric of the items over all responses; NaN where nothing counts."""
     first = items[0]
-    given = tuple((one["id"], one["form"], one["response"]) for one in items)
+    given = tuple((item["id"], item["form"], item["response"]) for item in items)
     number = exported_task(folder, first["task"]).numbers(given)[first["metric"]]
     return math.nan if number is None else number

@@ -73,8 +73,8 @@ def replace_checkouts(folder: Path) -> None:
     ) -> Checkout:
         if not repo.is_dir():
             repo, weights = write_checkout(folder)
-        made: Checkout = find(kind, repo, weights, size=size, device=device, timeout=timeout)
-        return made
+        checkout: Checkout = find(kind, repo, weights, size=size, device=device, timeout=timeout)
+        return checkout
 
     xmem.find_checkout = find_checkout
 

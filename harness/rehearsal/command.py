@@ -60,7 +60,7 @@ def reproduce(arguments: Namespace) -> int:
         chosen = [find(arguments.paper, arguments.table)]
     else:
         papers = PAPERS if arguments.all else {arguments.paper}
-        chosen = [one for one in definitions() if one.paper in papers]
+        chosen = [definition for definition in definitions() if definition.paper in papers]
     if not chosen:
         raise UsageError(
             f"paper {arguments.paper!r}", expected=", ".join(PAPERS), found=arguments.paper
@@ -71,7 +71,7 @@ def reproduce(arguments: Namespace) -> int:
     for definition in chosen:
         plan.add(definition)
     if not plan.rows:
-        names = ", ".join(dict.fromkeys(row.row for one in chosen for row in one.rows))
+        names = ", ".join(dict.fromkeys(row.row for table in chosen for row in table.rows))
         raise UsageError("--rows", expected=f"among {names}", found=", ".join(arguments.rows))
     with replacements(standins.served()) as replacing:
         world = amounts.make_world(out / "data")
@@ -89,8 +89,8 @@ def evaluate(arguments: Namespace) -> int:
     tasks = sorted(amounts.tasks_of(arguments.tasks))
     data = _data(arguments, tasks)
     with replacements() as replacing:
-        told = [amounts.make_world(data, tasks)]
-        return _alone(replacing, amounts.with_data(_typed(arguments), data), told)
+        replaced = [amounts.make_world(data, tasks)]
+        return _alone(replacing, amounts.with_data(_typed(arguments), data), replaced)
 
 
 def train(arguments: Namespace) -> int:
@@ -100,11 +100,11 @@ def train(arguments: Namespace) -> int:
     given, _ = configured(arguments)
     tasks = sorted(amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())]))
     data = _data(arguments, tasks)
-    small, replaced = amounts.training(arguments, 1, data)
+    small, changes = amounts.training(arguments, 1, data)
     with replacements() as replacing:
-        told = [amounts.make_world(data, tasks), *map(str, replaced)]
+        replaced = [amounts.make_world(data, tasks), *map(str, changes)]
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
-        return _alone(replacing, typed, told)
+        return _alone(replacing, typed, replaced)
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
@@ -117,9 +117,9 @@ def _typed(arguments: Namespace) -> list[str]:
     return [text for text in arguments.typed if text != "--rehearse"]
 
 
-def _alone(replacing: Replacements, arguments: Sequence[str], told: Sequence[str]) -> int:
+def _alone(replacing: Replacements, arguments: Sequence[str], replaced: Sequence[str]) -> int:
     """Run one rehearsed command in this process."""
-    print("rehearsal: " + "; ".join([*_always(replacing), *told]), file=sys.stderr)
+    print("rehearsal: " + "; ".join([*_always(replacing), *replaced]), file=sys.stderr)
     print(f"rehearsal: {shlex.join(['harness', *arguments])}", file=sys.stderr)
     code = play(replacing, arguments)
     print(f"rehearsal: {report.NOT_SHOWN}", file=sys.stderr)
@@ -178,7 +178,7 @@ def _make_room(out: Path) -> None:
             raise UsageError(
                 f"--out {out}", expected="a new folder, or an earlier rehearsal's", found="another"
             )
-        boards = [f"{one.paper}-{one.table}" for one in definitions()]
+        boards = [f"{definition.paper}-{definition.table}" for definition in definitions()]
         for name in (*MADE, *boards):
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ class TablePlan:
                 self.stages[command] = Stage(
                     name=name, arguments=command, after=tuple(trained), alone=model
                 )
-                packages = [one for one in step.needs if isinstance(one, Package)]
+                packages = [need for need in step.needs if isinstance(need, Package)]
                 if absent := [package.name for package in packages if not package.is_given]:
                     self.missing[name] = f"the package {' and '.join(absent)} is not installed"
             yield self.stages[command]
@@ -280,9 +280,9 @@ class TablePlan:
         outcomes = children.play(stages, _show)
         outcomes |= self._drawn_again(replacing, outcomes)
         last = [
-            Stage(name=f"{step.name} {one.paper} {one.table}", arguments=step.command)
-            for one in self.definitions
-            for step in tables.boards(one, self.out)
+            Stage(name=f"{step.name} {definition.paper} {definition.table}", arguments=step.command)
+            for definition in self.definitions
+            for step in tables.boards(definition, self.out)
         ]
         written = children.play(last, _show)
         return [*self._lines(outcomes), *self._boards(last, written)]

@@ -86,8 +86,8 @@ def _task_answer(wanted: str, paths: list[str], draw: random.Random) -> tuple[st
         plain = [{"name": drawn.phrase(draw), "mask": path} for path in chosen]
         return "reasoning segmentation", json.dumps({"instances": plain})
     boxes = [
-        {"name": drawn.phrase(draw), "bbox": [int(side) for side in one.bounds], "frame": 0}
-        for one in drawn.items(draw, (100, 100), most=2)
+        {"name": drawn.phrase(draw), "bbox": [int(side) for side in item.bounds], "frame": 0}
+        for item in drawn.items(draw, (100, 100), most=2)
     ]
     return "grounding", json.dumps({"instances": boxes})
 

@@ -72,7 +72,7 @@ def _places() -> Iterator[Grammar]:
         yield _place(videoseg_r1.Prompt(think=think), videoseg_r1.template(name))
     yield _place(visionreasoner.VisionReasoner(), visionreasoner.template())
     yield _place(seg_zero.SegZero(), seg_zero.template(), nothing=False)
-    for path in sorted(DIALECTS.iterdir(), key=lambda one: one.name):
+    for path in sorted(DIALECTS.iterdir(), key=lambda file: file.name):
         own = dialect(path.name.removesuffix(".toml"))
         side = normalized_to(own.coordinates)
         extent = None if side is None else (side, side)
@@ -89,24 +89,24 @@ def _place(
         objects = [] if none else drawn.items(draw, extent or asked.extent)
         words = drawn.phrase(draw)
         text = prompt.write(
-            [one._replace(phrase=words) for one in objects], frame=_frame(asked, draw)
+            [item._replace(phrase=words) for item in objects], frame=_frame(asked, draw)
         )
         for tag in ("description", "target_desc"):
             text = text.replace(f"<{tag}></{tag}>", f"<{tag}>{words}</{tag}>", 1)
         return text.replace("<think></think>", f"<think>{drawn.thoughts(draw)}</think>", 1)
 
     def reads(asked: Asked, filled: Filled, text: str) -> bool:
-        found = prompt.parse(text)
-        named = found.frame is not None or NUMBERED.filled(asked.text) is None
-        return found.ok and (named or not (found.items or found.phrase))
+        parsed = prompt.parse(text)
+        named = parsed.frame is not None or NUMBERED.filled(asked.text) is None
+        return parsed.ok and (named or not (parsed.items or parsed.phrase))
 
     return Grammar(name=prompt.name, pattern=pattern_of(template), write=write, reads=reads)
 
 
 def _frame(asked: Asked, draw: random.Random) -> int | None:
     """Return one of the frames that a request numbers; None: it numbers none."""
-    found = NUMBERED.filled(asked.text)
-    return None if found is None else int(draw.choice(found["Numbers"].split(", ")))
+    gaps = NUMBERED.filled(asked.text)
+    return None if gaps is None else int(draw.choice(gaps["Numbers"].split(", ")))
 
 
 # -- answers in words -------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _write_grade(grades: Sequence[str], asked: Asked, filled: Filled, draw: rand
 
 
 def _times(listed: str) -> list[float]:
-    return [float(one) for one in re.findall(r"\d+(?:\.\d+)?", listed)]
+    return [float(number) for number in re.findall(r"\d+(?:\.\d+)?", listed)]
 
 
 def _ratings() -> Iterator[Grammar]:

@@ -52,11 +52,11 @@ def empty(text: str, draw: random.Random) -> str:
 
 def nameless(text: str, draw: random.Random) -> str:
     """Return the text with other names for nodes, tasks and tools, and without numbers."""
-    other = re.sub(r"SAM2|segment_phrase|visual question|grounding|reasoning seg", "Other", text)
-    return NUMBER.sub("many", other)
+    renamed = re.sub(r"SAM2|segment_phrase|visual question|grounding|reasoning seg", "Other", text)
+    return NUMBER.sub("many", renamed)
 
 
 KINDS: Mapping[str, Callable[[str, random.Random], str]] = MappingProxyType(
-    {one.__name__: one for one in (cut, untagged, unclosed, short, worded, empty, nameless)}
+    {kind.__name__: kind for kind in (cut, untagged, unclosed, short, worded, empty, nameless)}
 )
 """Every kind by its name."""

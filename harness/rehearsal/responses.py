@@ -82,7 +82,7 @@ def draw(asked: Asked, *, seed: int = 0) -> Drawn:
 
 def grammar_of(asked: Asked) -> Grammar:
     """Return the grammar of a request; the last one takes any text."""
-    return next(one for one in grammars() if one.filled(asked) is not None)
+    return next(grammar for grammar in grammars() if grammar.filled(asked) is not None)
 
 
 def _random(asked: Asked, seed: int) -> random.Random:
@@ -219,7 +219,7 @@ def install(seed: int = 0) -> Callable[[], None]:
         self: TransformersChat, requests: Sequence[ChatRequest], **given: Any
     ) -> SpokenBatch:
         choice = token_choice(self, requests, **given)
-        return SpokenBatch(choice, [tokens_of(self, one, seed=seed) for one in requests])
+        return SpokenBatch(choice, [tokens_of(self, request, seed=seed) for request in requests])
 
     def undo() -> None:
         TransformersChat.samplings = samplings  # type: ignore[method-assign]

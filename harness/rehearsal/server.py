@@ -196,7 +196,7 @@ def asked_of(body: Mapping[str, Any]) -> Asked:
     if not users:
         raise LookupError("no message of the user")
     sizes = [size for message in users for size in _sizes(message)]
-    system = next((_text(one) for one in messages if one["role"] == "system"), "")
+    system = next((_text(message) for message in messages if message["role"] == "system"), "")
     return Asked(
         text=_text(users[-1]),
         system=system,
@@ -217,14 +217,14 @@ def _sizes(message: Mapping[str, Any]) -> list[tuple[int, int]]:
     """Return (width, height) of each image, and of each frame of a video, in a message."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
-    found: list[tuple[int, int]] = []
+    sizes: list[tuple[int, int]] = []
     for part in parts:
         if part["type"] in ("image_url", "video_url"):
             header, _, inlined = part[part["type"]]["url"].partition(",")
             if not header.startswith("data:"):
                 raise ValueError("an address of an image; only inlined ones are read")
-            found += [_size(one) for one in inlined.split(",")]
-    return found
+            sizes += [_size(image) for image in inlined.split(",")]
+    return sizes
 
 
 def _size(inlined: str) -> tuple[int, int]:
@@ -243,7 +243,7 @@ def _keeps_stop(body: Mapping[str, Any]) -> bool:
 def _ended(text: str, stop: object, *, keep: bool) -> tuple[str, bool]:
     """Return the text up to the first stop string, and whether there is one."""
     strings = [stop] if isinstance(stop, str) else list(stop) if isinstance(stop, list) else []
-    places = [(text.find(one), one) for one in strings if one and one in text]
+    places = [(text.find(string), string) for string in strings if string and string in text]
     if not places:
         return text, False
     place, first = min(places)

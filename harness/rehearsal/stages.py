@@ -132,7 +132,7 @@ class Children:
     def _may_start(self, stage: Stage) -> bool:
         """Return True if there is room, and nothing runs that writes to the same folders."""
         free = self.at_once - len(self._running)
-        beside = {other.alone for other, _, _ in self._running.values() if other.alone}
+        beside = {running.alone for running, _, _ in self._running.values() if running.alone}
         return stage.alone not in beside and (not self._running or free >= stage.processes)
 
     def _start(self, stage: Stage) -> None:
@@ -172,7 +172,7 @@ class Children:
             codes.append(_code(status))
             peak = max(self._peaks.get(stage.name, 0), usage.ru_maxrss * 1024)
             self._peaks[stage.name] = peak
-            others = [other for other, (one, _, _) in self._running.items() if one is stage]
+            others = [peer for peer, (owner, _, _) in self._running.items() if owner is stage]
             if codes[-1] != 0:
                 self._kill(others)
                 others = []
@@ -234,8 +234,8 @@ def _last_error(log: Path, code: int) -> str:
     if code == TIMED_OUT:
         return f"still running after {PATIENCE:.0f} s"
     lines = [line for line in _text(log).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("harness: ")]
-    last = (told or lines or ["nothing printed"])[-1]
+    errors = [line for line in lines if line.startswith("harness: ")]
+    last = (errors or lines or ["nothing printed"])[-1]
     return f"code {code}: {last.removeprefix('harness: ')}"
 
 
@@ -245,7 +245,7 @@ def _text(path: Path) -> str:
 
 def free_port() -> int:
     """Return a TCP port of this machine that nothing listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
     return port

@@ -142,7 +142,7 @@ def _versions() -> dict[str, str]:
     package = files(__package__)
     for part in ("networks.py", "vocabulary.py"):
         own.update(package.joinpath(part).read_bytes())
-    for template in sorted(package.joinpath("templates").iterdir(), key=lambda one: one.name):
+    for template in sorted(package.joinpath("templates").iterdir(), key=lambda file: file.name):
         own.update(template.name.encode() + template.read_bytes())
     return {
         "modules": own.hexdigest(),
@@ -167,13 +167,13 @@ def _move(partial: Path, folder: Path) -> None:
 
 def _as_commit(folder: Path, commit: str) -> Path:
     """Let a snapshot be found under another commit too, which a loader looks for as a folder."""
-    other = folder.with_name(commit)
-    if not other.exists():
+    copy = folder.with_name(commit)
+    if not copy.exists():
         partial = folder.parent.parent / f".commit-{os.getpid()}"
         shutil.copytree(folder, partial)
-        _move(partial, other)
+        _move(partial, copy)
         shutil.rmtree(partial, ignore_errors=True)
-    return other
+    return copy
 
 
 def _refer(reference: Path, commit: str) -> None:

@@ -32,13 +32,13 @@ def corpus() -> tuple[str, ...]:
 
 
 def _texts(folder: Traversable) -> "list[str]":
-    found: list[str] = []
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    texts: list[str] = []
+    for entry in sorted(folder.iterdir(), key=lambda file: file.name):
         if entry.is_dir():
-            found += _texts(entry)
+            texts += _texts(entry)
         elif entry.name.endswith((".txt", ".toml")):
-            found.append(entry.read_text("utf-8"))
-    return found
+            texts.append(entry.read_text("utf-8"))
+    return texts
 
 
 @cache

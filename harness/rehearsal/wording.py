@@ -30,16 +30,16 @@ class Pattern:
         start = text.find(self.literals[0])
         if start < 0:
             return None
-        at, found = start + len(self.literals[0]), dict[str, str]()
+        at, filling = start + len(self.literals[0]), dict[str, str]()
         for number, name in enumerate(self.gaps, start=1):
             literal = self.literals[number]
             last = number == len(self.gaps) and not literal
             end = len(text) if last else text.find(literal, at)
             if end < 0:
                 return None
-            found.setdefault(name, text[at:end])
+            filling.setdefault(name, text[at:end])
             at = end + len(literal)
-        return found
+        return filling
 
 
 def pattern_of(template: str) -> Pattern:

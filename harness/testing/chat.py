@@ -79,21 +79,21 @@ class ScriptedChat(Chat):
             raise _no_script(self.responses)
         allowed = text[: request.max_new_tokens]
         whole = ChatResponse(text=f"{request.prefix}{allowed}", cut=allowed != text)
-        found = until_stop(whole, request)
-        written = f"{found.text.removeprefix(request.prefix)}{found.stopped}"
+        response = until_stop(whole, request)
+        written = f"{response.text.removeprefix(request.prefix)}{response.stopped}"
         return ChatResponse(
-            text=found.text,
+            text=response.text,
             tokens=self.encode(written),
             prompt_tokens=len(request.text),
             completion_tokens=len(written),
-            cut=found.cut,
-            stopped=found.stopped,
+            cut=response.cut,
+            stopped=response.stopped,
         )
 
 
-def _no_script(found: object) -> UsageError:
+def _no_script(responses: object) -> UsageError:
     return UsageError(
         "ScriptedChat(responses=…)",
         expected="a sequence of at least one text, or a function of a request",
-        found=repr(found),
+        found=repr(responses),
     )

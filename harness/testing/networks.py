@@ -43,10 +43,10 @@ def tiny_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
 
 def classes(family: str, *kinds: str) -> tuple[Any, ...]:
     """Return classes of transformers; raise ImportError for one that this version lacks."""
-    found = import_module("transformers")
-    if missing := [kind for kind in kinds if not hasattr(found, f"{family}{kind}")]:
-        raise ImportError(f"transformers {found.__version__} has no {family}{missing[0]}")
-    return tuple(getattr(found, f"{family}{kind}") for kind in kinds)
+    transformers = import_module("transformers")
+    if missing := [kind for kind in kinds if not hasattr(transformers, f"{family}{kind}")]:
+        raise ImportError(f"transformers {transformers.__version__} has no {family}{missing[0]}")
+    return tuple(getattr(transformers, f"{family}{kind}") for kind in kinds)
 
 
 NETWORK = ("Config", "ForConditionalGeneration")
@@ -111,7 +111,7 @@ def save(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin") 
 def text_settings(words: "PreTrainedTokenizerFast", **more: object) -> dict[str, object]:
     """Return settings of a language model with these tokens."""
     ends = ("bos_token_id", "eos_token_id", "pad_token_id")
-    return {**TEXT, "vocab_size": 320, **{one: getattr(words, one) for one in ends}, **more}
+    return {**TEXT, "vocab_size": 320, **{end: getattr(words, end) for end in ends}, **more}
 
 
 QWEN_TEMPLATE = TEMPLATE.format(image="<|vision_start|><|{{ c.type }}_pad|><|vision_end|>")
@@ -152,7 +152,7 @@ def _qwen(
     of_text = text_settings(words, bos_token_id=token("<|im_start|>"))
     of_text["rope_parameters"] = {**ROPE, **rope}
     del of_text["head_dim"]
-    made = network(
+    model = network(
         config(
             text_config={**of_text, **text},
             vision_config={
@@ -179,7 +179,7 @@ def _qwen(
         video_processor=videos(size=many, do_sample_frames=False, **common),
         chat_template=template,
     )
-    return save(folder, made, whole)
+    return save(folder, model, whole)
 
 
 FAMILIES: Mapping[str, Callable[[Path], Path]] = MappingProxyType(

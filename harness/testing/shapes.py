@@ -28,24 +28,24 @@ def make_shapes(
     Raises:
         UsageError: a benchmark has no writer, `out` is not empty, or a number is too small.
     """
-    found = writers()
-    names = sorted(found) if tasks is None else sorted(set(tasks))
+    by_task = writers()
+    names = sorted(by_task) if tasks is None else sorted(set(tasks))
     for name in names:
-        if name not in found:
+        if name not in by_task:
             raise UsageError(
                 f"shapes for {name}",
-                expected=f"a benchmark with a writer: {', '.join(sorted(found))}",
+                expected=f"a benchmark with a writer: {', '.join(sorted(by_task))}",
                 found=name,
             )
     if size < 1 or seed < 0:
         raise UsageError("shapes", expected="size ≥ 1 and seed ≥ 0", found=f"{size} and {seed}")
-    make(out, seed=seed, size=size, writers={name: found[name] for name in names})
+    make(out, seed=seed, size=size, writers={name: by_task[name] for name in names})
     return names
 
 
 def writers() -> dict[str, Writer]:
     """Return the writer of each task that has one: the module `writer` beside the task's module."""
-    found = {}
+    by_task = {}
     for name, entry in plugins.installed_plugins("tasks").items():
         package = entry.module.rpartition(".")[0]
         try:
@@ -53,5 +53,5 @@ def writers() -> dict[str, Writer]:
         except ModuleNotFoundError:
             there = False
         if there:
-            found[name] = importlib.import_module(f"{package}.writer").write
-    return found
+            by_task[name] = importlib.import_module(f"{package}.writer").write
+    return by_task
