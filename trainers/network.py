@@ -189,7 +189,7 @@ def export(
     from safetensors import SafetensorError
 
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
-        whole = {**(tensors or weights), **unloaded_weights(plain, base)}
+        whole = {**unloaded_weights(plain, base), **(tensors or weights)}
         try:
             plain.save_pretrained(partial, state_dict=whole)
         except SafetensorError as error:

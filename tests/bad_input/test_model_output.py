@@ -62,7 +62,7 @@ def test_an_empty_response_is_a_failure(read, response):
 @pytest.mark.parametrize(
     ("response", "words"),
     [
-        ("I see three.", "expected <answer>"),
+        ("I see three.", "expected places"),
         (f"[{ITEM}]", "expected <answer>"),
         (f"<answer>[{ITEM}]", "closed"),
         ("</answer><answer>", "closed"),

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -25,12 +26,18 @@ def images(reason_seg):
     return [(path.stem, *Image.open(path).size) for path in paths]
 
 
+def in_this_python(command):
+    """Arguments of a printed command; `python` is the one that runs the tests."""
+    first, *rest = shlex.split(command)
+    return [sys.executable if first == "python" else first, *rest]
+
+
 def convert(harness, done, place=0):
     """Return what the command of an error prints, with the names of task and data filled in."""
     command = COMMAND.findall(done.err)[place]
     command = command.replace("TASK", "reason_seg").replace("ROOT", str(harness.folder / "data"))
     return subprocess.run(
-        shlex.split(command), cwd=harness.folder, capture_output=True, check=True
+        in_this_python(command), cwd=harness.folder, capture_output=True, check=True
     ).stdout
 
 
@@ -159,7 +166,7 @@ def test_backslashes_in_names(harness, images, tool):
             (folder / f"{name}\\0.png").write_bytes(content)
         done = harness(*scored, *options).says("Backslashes")
         (command,) = COMMAND.findall(done.err)
-        subprocess.run(shlex.split(command), cwd=folder, check=True)
+        subprocess.run(in_this_python(command), cwd=folder, check=True)
     overlap(harness(*scored, *options, code=0))
 
 
@@ -211,5 +218,5 @@ def test_backslashes_in_names_of_frames(harness, mevis):
     options = ("--format", "png-tree", "--predictions", folder, "--json")
     scored = ("score", "--tasks", "mevis", "--data", harness.folder / "data", *options)
     (command,) = COMMAND.findall(harness(*scored).says("Backslashes").err)
-    subprocess.run(shlex.split(command), cwd=folder, check=True)
+    subprocess.run(in_this_python(command), cwd=folder, check=True)
     harness(*scored, code=0)

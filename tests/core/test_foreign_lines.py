@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -21,10 +22,16 @@ pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out 
 COMMAND = re.compile(r"`(jq -c .*?) > NEW`")
 
 
+def in_this_python(command):
+    """Arguments of a printed command; `python` is the one that runs the tests."""
+    first, *rest = shlex.split(command)
+    return [sys.executable if first == "python" else first, *rest]
+
+
 def convert(path, error, place=0):
     """Run the command of an error; return the rows that it makes."""
     command = COMMAND.findall(str(error.value))[place]
-    done = subprocess.run(shlex.split(command), cwd=path.parent, capture_output=True, check=True)
+    done = subprocess.run(in_this_python(command), cwd=path.parent, capture_output=True, check=True)
     path.write_bytes(done.stdout)
     return list(read_rows(path))
 

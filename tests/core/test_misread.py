@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -40,10 +41,16 @@ def write(path, rows):
     return path
 
 
+def in_this_python(command):
+    """Arguments of a printed command; `python` is the one that runs the tests."""
+    first, *rest = shlex.split(command)
+    return [sys.executable if first == "python" else first, *rest]
+
+
 def convert(path, error, place=0):
     """Replace the file by what the error's command makes of it."""
     command = COMMAND.findall(str(error.value))[place]
-    done = subprocess.run(shlex.split(command), cwd=path.parent, capture_output=True, check=True)
+    done = subprocess.run(in_this_python(command), cwd=path.parent, capture_output=True, check=True)
     path.write_bytes(done.stdout)
 
 

@@ -210,7 +210,7 @@ def test_a_sample_is_explained_step_by_step(runs):
     (lines,) = explained(run.prediction(next(run.units()).samples[0])).values()
     assert lines[0] == "vr_ttrl" and len(lines) == 3
     assert "response 1, agreement 1.00; 3 can be read; rewards 4.00, 6.00" in lines[1]
-    assert "no number" in lines[2] and "no number" not in lines[1]
+    assert "NaN" in lines[2] and "NaN" not in lines[1]
     base = Run.open(runs[0])
     assert explained(base.prediction(next(base.units()).samples[0])) == {}
 

@@ -187,7 +187,7 @@ WRONG = [
     ('del answer["masks"]', "masks"),
     ('answer = {"id": row["id"], "error": "no idea"}', "no idea"),
     ("continue", "no row"),
-    ('answer["id"] = "another"', "asked about"),
+    ('answer["id"] = "another"', "the id of a question"),
     ('answer["score"] = 1', "score"),
     ('out.write("{ nothing\\n"); continue', "one JSON object"),
     ('answer["text"] = float("nan")', "NaN is not JSON"),

@@ -193,6 +193,6 @@ def test_a_signal_while_a_step_is_logged_loses_nothing_of_what_the_next_round_go
         with pytest.raises(KeyboardInterrupt):
             begin("cut", **given)
     resumed, _ = begin("cut", **given)
-    assert any("goes on after step 2" in note for note in told.notes)
+    assert any("resumes after step 2" in note for note in told.notes)
     for name in ("curve.jsonl", "rollouts.jsonl", "checkpoint/model.safetensors"):
         assert (whole.folder / name).read_bytes() == (resumed.folder / name).read_bytes(), name
