@@ -236,6 +236,8 @@ def _row(
         notes[f"records whose score is not above {limit:g}, left out of the {of}"] += left
     kept = [one for one, is_sure in zip(records, sure, strict=True) if is_sure]
     if sample.query.form is AnswerForm.COUNT:
+        if len({str(record.get("category_id")) for _, record in kept}) > 1:
+            notes["counts of records of several categories, all of which count"] += 1
         boxes = [_box(record, sample, place, notes, written) for place, record in kept]
         return Row(sample.id, "boxes", boxes, None, where)
     tracks = [_track(record, sample, place, written) for place, record in kept]

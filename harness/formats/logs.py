@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, raised_as
+from harness.foreign_lines import command
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
 from harness.interchange import json_lines
 from harness.layout import field, read_json
@@ -58,6 +59,7 @@ def _lmms_entry(one: object, where: str) -> Entry:
         video=text_in(objects, *VIDEO_KEYS),
         question=text_in(objects, "question") or text_in([one], "input", "prompt"),
         categories={"aspect": aspect} if aspect else {},
+        options=_texts_of(document.get("options")),
         row=row if type(row) is int else None,
         note=SEVERAL if _texts(responses) > 1 else "",
         ground_truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
@@ -146,7 +148,14 @@ def video_mme(path: Path) -> Iterator[Entry]:
                 ids=ids_in([one]),
                 video=text_in([video], "videoID", "video_id"),
                 question=text_in([one], "question"),
+                options=_texts_of(one.get("options")),
             )
+
+
+def _texts_of(value: object) -> tuple[str, ...]:
+    """Return the texts of a list; none of anything else."""
+    is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
+    return tuple(value) if isinstance(value, list) and is_list else ()
 
 
 def sti(path: Path) -> Iterator[Entry]:
@@ -174,6 +183,15 @@ def qvhighlights(path: Path) -> Iterator[Entry]:
         first = windows[0] if windows else None
         if first is not None and not (isinstance(first, list) and len(first) in (2, 3)):
             raise DataError(where, expected="[start, end, score]", found=repr(first)[:60])
+        scores = [window[2] for window in windows if isinstance(window, list) and len(window) == 3]
+        are_numbers = all(type(score) in (int, float) for score in scores)
+        if first and scores and are_numbers and len(first) == 3 and first[2] < max(scores):
+            raise DataError(
+                f"{where}: pred_relevant_windows",
+                expected="the best window first, which counts",
+                found=f"a score of {first[2]} before {max(scores)}",
+                fix=f"{command('.pred_relevant_windows |= sort_by(-.[2])', path.name)} sorts them.",
+            )
         yield Entry(
             where=where,
             response=None,

@@ -81,6 +81,7 @@ def match(
             unmatched.append(f"{entry.where}, {named!r}{why}")
             continue
         (sample,) = found
+        _refuse_other_order(entry, sample)
         kind = "response" if entry.answer is None else "answer"
         row = Row(sample.id, kind, value, None, entry.where)
         counts[entry.note] += bool(entry.note)
@@ -101,9 +102,29 @@ def match(
     return Matched(rows, tuple(unmatched), tuple(repeated), scores, notes)
 
 
+LETTERED = re.compile(r"\(?[A-Z][.):]\s*")
+"""The letter before an option's text."""
 SILENT = "entries without a response, counted as failed"
 REPEATED = "entries that come again with the same response, counted once"
 TWICE = "responses to questions that the benchmark asks twice, assigned in their order"
+
+
+def _refuse_other_order(entry: Entry, sample: Sample) -> None:
+    """Refuse an entry whose options are the sample's under other letters."""
+    written = [_plain_option(option) for option in entry.options]
+    known = [_plain_option(option) for option in sample.query.options]
+    if written != known and sorted(written) == sorted(known):
+        raise DataError(
+            f"{entry.where}: options of sample {sample.id!r}",
+            expected=f"the benchmark's order: {', '.join(known)[:80]}",
+            found=", ".join(written)[:80],
+            fix="Its letters mean other options there: write the text of the chosen option.",
+        )
+
+
+def _plain_option(option: str) -> str:
+    """An option's text without its letter."""
+    return _normalize(LETTERED.sub("", option.strip())).rstrip(" .")
 
 
 def _storable(entry: Entry) -> object:

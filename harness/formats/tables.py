@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from pathlib import Path
+from string import ascii_uppercase
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
@@ -51,6 +52,9 @@ ALTERED = (
     "A spreadsheet program altered it: give the table that VLMEvalKit wrote, or type the text."
 )
 
+DECIMAL = re.compile(r"-?\d+,\d+")
+"""A cell that is a number with a comma."""
+
 
 def vlmevalkit(path: Path) -> Iterator[Entry]:
     """VLMEvalKit's table of predictions: a row a question, with the column "prediction".
@@ -84,7 +88,7 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
             video=text_in([row], *VIDEO_KEYS),
             question=text_in([row], "question"),
             categories={"aspect": row["dim"]} if row.get("dim") else {},
-            options=_options(row.get("candidates", "")),
+            options=_options(row.get("candidates", "")) or _by_letter(row),
             task=row.get("task_type", ""),
             row=int(index) if index.isdecimal() and len(index) < MAX_DIGITS else None,
             ground_truth=row.get("answer", ""),
@@ -109,6 +113,11 @@ def _options(text: str) -> tuple[str, ...]:
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return ()
     return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
+def _by_letter(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options of a row in the columns A, B, ..., as far as they go."""
+    return tuple(takewhile(bool, (row.get(letter, "") for letter in ascii_uppercase)))
 
 
 def _responses(row: Mapping[str, str]) -> tuple[str, ...]:
@@ -196,7 +205,8 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
         is_whole = raw.read() in (b"\n", b"\r", b'"')
         raw.seek(0)
         file = TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        reader = csv.reader(file, delimiter=_delimiter(header, path), strict=True)
+        delimiter = _delimiter(header, path)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         rows = (row for row in reader if row)
         names: Cells = []
         for number, (row, after) in enumerate(pairwise(chain(rows, [None])), start=1):
@@ -208,6 +218,13 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
                     expected=f"{len(names)} cells",
                     found=f"{len(row)}",
                     fix="Is the file complete?",
+                )
+            if delimiter == ";" and (decimal := next(filter(DECIMAL.fullmatch, row), None)):
+                raise DataError(
+                    f"{path}, line {reader.line_num}",
+                    expected="a point before decimals",
+                    found=f"{decimal!r} in a table with semicolons, whose decimals have commas",
+                    fix="Save it with points: read_csv(FILE, sep=';', decimal=',').to_csv(NEW).",
                 )
             yield number, row
 
