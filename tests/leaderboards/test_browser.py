@@ -74,7 +74,7 @@ class Opened:
             **{"viewport": {"width": 1440, "height": 900}, **context}
         )
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.start, self.complaints, self.asked = start, [], []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
