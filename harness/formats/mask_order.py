@@ -22,7 +22,7 @@ OF_ONE = 4
 NEARLY = 3
 """Pixels by which the sides of an image differ at most that does not show the order."""
 CLEARER = 1.5
-"""How many times more pixels differ in one order than in the other, at least, to show it."""
+"""Least ratio of the pixels that differ in one order to those of the other that shows the order."""
 
 
 def check_order(rows: Mapping[str, Row], samples: Iterable[Sample], thing: str) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ class Submission:
     format: str = "jsonl"
     """Name of the file's format in `harness.formats`, or name of the format that `tree` reads."""
     written: Written | None = None
-    """What the file's numbers mean, if its author says it; None: as documented, and checked."""
+    """Meaning of the file's numbers, if its author states it; None: as documented, and checked."""
     threshold: float | None = None
     """Probability above which a pixel is foreground, for the record; None: the format has none."""
     tree: Tree | None = None

@@ -80,7 +80,7 @@ _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
 class _Patterns(NamedTuple):
-    """How a letter of some options is stated and rejected."""
+    """Patterns of texts that state or reject a letter of some options."""
 
     rejected: re.Pattern[str]
     opening: re.Pattern[str]
@@ -160,7 +160,7 @@ _ATTEMPT = re.compile(
 )
 _NOT_A_LABEL = re.compile(r"\b(?i:is|was|be)\b")
 _FINAL = re.compile(r"(?i:\bfinal\s)\Z")
-"""Of a label "Answer:" alone, words after an option's text may be of another question."""
+"""Words of a label that speaks of this question; after "Answer:" alone another may follow."""
 _IS_ANY = r"(?i:is|are|was|were|do|does|has|have|can|cannot|shows?)\b"
 _SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
 _ASKS = re.compile(r"\s*(?i:is|are|was|can|could|would|should|does|do|which|what|why|how)\b")
@@ -172,7 +172,7 @@ _APPROVED = re.compile(
     rf"{_ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{_ADVERBS}\s+(?i:the|correct|right|true"
     r"|best|most|more|closer|closest|similar|identical|consistent)\b(?!\s(?:least|worst|wrong))"
 )
-"""What says of an option more than how it is: that it is the one that was asked for."""
+"""Words after an option that call it the one that was asked for, and do not describe it alone."""
 
 
 @lru_cache

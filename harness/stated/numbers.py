@@ -99,7 +99,7 @@ _CONDITION = re.compile(
     r"(?:at\s|(?:at|when|where|for|if|with)\s[*$\\(]{0,3}(?:the )?(?:[a-z]|input|time)[*$]{0,3}"
     r"\s?(?:=|≈|(?:is|equals)\b)(?:\sequal to)?)\s*(?:about\s)?)\Z"
 )
-"""What stands before a number that says where or when something holds."""
+"""Words before a number that is a condition: where or when something holds."""
 _HAS_QUANTITY = re.compile(r"(?i:\b(?:has|had|have) an? (?:[\w-]+ ){1,3}of\s+[$€£]?)\Z")
 _SENTENCE_LAST = re.compile(r"[^.!?;,:\n]{0,40}\.?\s*(?:\Z|This\b)")
 _TIME = re.compile(r"(?i:\b(?:at|around|by)\s)\Z")
@@ -136,7 +136,7 @@ _THE_NUMBER = re.compile(
 _THE_ASKED = re.compile(
     r"(?:\A|[.!?]\s|\n)\W*(?i:the (?:missing|requested|unknown) (?:\w+ ){1,2}is)(?=\s)"
 )
-"""What stands before a number that is the one that was asked for."""
+"""Words before a number that is the one asked for."""
 _COPULA = r"(?:\b(?:is|are|was|were|equals)\b|=)"
 _OF_SUBJECT = re.compile(
     rf"(?i:(?:{_OPENS})?\W*(?:the|a)\s(?:\w+\s){{0,2}}(?:number|count|sum|total|difference|gap"
@@ -144,7 +144,7 @@ _OF_SUBJECT = re.compile(
     r"|percentage|probability|accuracy|cost|price|age)\b"
     rf"(?:(?!{_COPULA}|\bor\b).){{1,160}}{_COPULA}{_FILLS}*)"
 )
-"""What stands before a number that is said of a quantity: numbers in it say what is measured."""
+"""Words before the value of a quantity; numbers within them say which quantity is measured."""
 _RESTRICTS = re.compile(
     r"(?i:\b(?:with|that|which|whose|where|who|having)\b[^.;,:\n]{0,60}\b(?:more|less|fewer|greater"
     r"|higher|lower|larger|smaller|taller|longer|shorter|bigger|older|younger|above|below|over"

@@ -1,5 +1,6 @@
 """Predictions files whose ids are names of files: `harness score --predictions`."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -17,13 +18,16 @@ def test_ids_as_paths_are_refused_with_a_command(harness, reason_seg, arguments)
     rows = [{"id": f"ReasonSeg/val/{stem}.jpg", "no_target": True} for stem in stems]
     done = harness.score(rows, *arguments).says(f"{len(stems)} others", "split val")
     (command,) = COMMAND.findall(done.err)
-    made = subprocess.run(
+    converted = subprocess.run(
         shlex.split(command), cwd=harness.folder, capture_output=True, check=True
     ).stdout
-    harness.score(made, code=0)
+    ids = [json.loads(line)["id"] for line in converted.splitlines()]
+    assert ids == stems
+    assert harness.score(converted, code=0).task("reason_seg")["n_scored"] == len(stems)
 
 
 @case("a file about no sample, with --allow-extra", "refused; it would score nothing", code=3)
 def test_a_file_of_which_nothing_is_left_is_refused(harness, reason_seg):
     rows = [{"id": f"other_{number}", "no_target": True} for number in range(8)]
-    harness.score(rows, "--allow-extra").says("8 others", "No line is about a sample")
+    done = harness.score(rows, "--allow-extra").says("8 others", "No line is about a sample")
+    assert not done.out
