@@ -189,6 +189,7 @@ def export(
     from safetensors import SafetensorError
 
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
+        # A class may name weights that it holds as such that it leaves out (SAM 2's): its own count.
         whole = {**unloaded_weights(plain, base), **(tensors or weights)}
         try:
             plain.save_pretrained(partial, state_dict=whole)
@@ -207,13 +208,15 @@ def unloaded_weights(network: "PreTrainedModel", base: Path) -> "dict[str, Tenso
     from safetensors import safe_open
 
     patterns = getattr(network, "_keys_to_ignore_on_load_unexpected", None) or ()
-    found = {}
+    unloaded = {}
     for path in sorted(base.glob("*.safetensors")) if patterns else ():
         with safe_open(path, framework="pt") as file:
             every: list[str] = file.keys()  # the file itself cannot be iterated
-            names = [name for name in every if any(re.search(one, name) for one in patterns)]
-            found.update({name: file.get_tensor(name) for name in names})
-    return found
+            names = [
+                name for name in every if any(re.search(pattern, name) for pattern in patterns)
+            ]
+            unloaded.update({name: file.get_tensor(name) for name in names})
+    return unloaded
 
 
 @contextmanager
