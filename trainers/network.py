@@ -189,7 +189,7 @@ def export(
     from safetensors import SafetensorError
 
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
-        # A class may hold what its patterns say it leaves out, as SAM 2's does: its own weights count.
+        # A class may hold weights that its patterns leave out (SAM 2's): its own count.
         whole = {**unloaded_weights(plain, base), **(tensors or weights)}
         try:
             plain.save_pretrained(partial, state_dict=whole)
