@@ -17,7 +17,7 @@ import transformers  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
 from harness import plugins  # noqa: E402
-from harness.errors import StoreError  # noqa: E402
+from harness.errors import StoreError, UsageError  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
@@ -113,6 +113,13 @@ def test_a_finished_training_makes_more_steps(begin):
     whole = begin("whole", max_steps=5, **given)
     begin("grown", **given)
     assert_same(begin("grown", max_steps=5, **given), whole)
+
+
+def test_a_training_that_ended_within_a_round_is_not_continued(begin):
+    given = {"lr_scheduler_type": "constant_with_warmup", "num_iterations": 2}
+    begin("grown", max_steps=3, **given)
+    with pytest.raises(UsageError, match="num_iterations=2"):
+        begin("grown", max_steps=6, **given)
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("unexpected pos 64"), OSError(28, "No space")])

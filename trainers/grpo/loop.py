@@ -210,7 +210,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 break
             further = self.share(prompts.take(missing * processes))
             written += self._written(further, number, len(written))
-        prompts.record(gather([(one.drafts[0].example.name, one.is_dead) for one in written]))
+        judged = [group for group in written if not group.fault]
+        prompts.record(gather([(group.drafts[0].example.name, group.is_dead) for group in judged]))
 
     def _rewards(
         self, groups: Sequence[Group], several: Sequence[Sequence[Draft]]
