@@ -87,10 +87,10 @@ class GrpoTrainer(GrpoMethod):
         model = self.with_prompt(given)
         if run.main and request_key(model) != request_key(given):
             run.progress.note(
-                f"{run.model} is trained with the prompt of {self.name}, and has another by "
-                f"itself. Give {self.name}(checkpoint=…) as the model, or "
-                f'--eval-model "{self.name}(checkpoint={{checkpoint}})", so that it is evaluated '
-                "as it was trained"
+                f"training uses the prompt of {self.name}; the model {run.model} has another. To "
+                f'evaluate with this prompt, give --eval-model "{self.name}(checkpoint='
+                '{checkpoint},…)" with a segmenter, or train '
+                f"{self.name}(checkpoint=…)"
             )
         return self.bound(model).rewarded._train(run, model, chat)
 
