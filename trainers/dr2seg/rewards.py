@@ -214,16 +214,16 @@ class DR2SegReward(ComponentReward):
         response = split_frame(first.text)[1]
         count = self._tokens(group, first)
         # Where nothing was described there was no second pass, of no length.
-        other = None if second is None else self._tokens(group, second)
+        again = None if second is None else self._tokens(group, second)
         return {
             **format_terms(response, form=self.form),
             **right,
             "non_repeat": non_repeat(response),
             "description": desc,
             "described": float(second is not None),
-            "length": length_reward(count, other, anchor=self.n0, gamma=self.gamma),
+            "length": length_reward(count, again, anchor=self.n0, gamma=self.gamma),
             "tokens_first": float(count),
-            **({} if other is None else {"tokens_second": float(other)}),
+            **({} if again is None else {"tokens_second": float(again)}),
         }
 
     def _seconds(self, group: Group) -> list[Rollout | None]:

@@ -129,17 +129,17 @@ class GrpoTrainer(GrpoMethod):
         if run.main:
             log.cut(session.done)
 
-        def keep(number: int, made: RewardedRound) -> None:
+        def keep(number: int, rewarded: RewardedRound) -> None:
             first, parse = number * settings.num_iterations + 1, model.prompt.parse
             if settings.log_completions:
-                given = made.prompts, made.groups, made.rewards, made.advantages
+                given = rewarded.prompts, rewarded.groups, rewarded.rewards, rewarded.advantages
                 table = table_of(gather(rows_of(first, *given)))
                 if run.main:
                     write_completions(run.out, first, table)
                     session.log_table("completions", table, first)
             if run.main:
-                groups = made.groups[: settings.keep_rollouts]
-                log_rollouts(log, first, groups, made.rewards, made.advantages, parse)
+                groups = rewarded.groups[: settings.keep_rollouts]
+                log_rollouts(log, first, groups, rewarded.rewards, rewarded.advantages, parse)
 
         learner.log = keep
         run.progress.note(
