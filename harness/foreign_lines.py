@@ -27,6 +27,17 @@ UNBOX = (
 )
 """jq's program that makes a value of each list of one, except scores."""
 
+LABELME = (
+    '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image '
+    "| {image_id: $image, width: .imageWidth, height: .imageHeight} as $about | .shapes[] "
+    "| (.points | map(.[0])) as $x | (.points | map(.[1])) as $y "
+    '| if .shape_type == "rectangle" then {bbox: [($x | min), ($y | min), ($x | max) - ($x | min), '
+    '($y | max) - ($y | min)]} elif .shape_type == "polygon" then {segmentation: [.points | '
+    'flatten]} else error("a shape that is no polygon") end + $about + {category_id: .label}]'
+)
+"""jq's program for annotations of labelme, an object an image, read with `-s`."""
+OF_LABELME = f"`jq -s {quote(LABELME)} *.json > NEW`"
+
 
 class Form(NamedTuple):
     """Objects of one program, and what makes lines of them."""
@@ -376,6 +387,8 @@ def way_out(plain: object, name: str) -> str:
         return OWN_LINES
     if type(plain.get("id")) is int:
         return f"{command('.id |= tostring', name)} writes it as text."
+    if {"shapes", "imagePath"} <= plain.keys():
+        return f"--format coco reads what {OF_LABELME} makes of labelme's files, one an image."
     if isinstance(plain.get("id"), list) and len(plain["id"]) == 1:
         return f"Each value is in a list: {command(UNBOX, name)} makes such lines."
     if known := _known(plain, name):
