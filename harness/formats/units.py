@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
+from harness.foreign_lines import rewrite
 from harness.formats.misread import CENTRE, READ, TO_CORNERS, around, box_command, refuse_misread
 from harness.interchange import Row, row_to_answer
 from harness.types import AnswerForm, Prediction, Query, Sample
@@ -99,11 +100,11 @@ def check_units(
     count the unit does not matter."""
     ordered: list[tuple[Row, Query]] = []
     odd = unsure = 0
-    commas: list[str] = []
+    commas: dict[str, str] = {}
     for sample in samples:
         query = sample.query
         if query.form is AnswerForm.NUMBER and (text := _bare_number(rows.get(sample.id))):
-            commas.append(text)
+            commas[text] = rows[sample.id].file if lines else ""
         if not _is_looked_at(query) or (row := rows.get(sample.id)) is None:
             continue
         odd += _odd_scores(row, query)
@@ -189,16 +190,22 @@ def _bare_number(row: Row | None) -> str | None:
     return text if DECIMAL.fullmatch(text) or GROUPED.fullmatch(text) else None
 
 
-def _refuse_commas(texts: Sequence[str], thing: str) -> None:
-    """Refuse responses of which some have a decimal comma, and others may have thousands."""
-    decimal = next(filter(DECIMAL.fullmatch, texts), None)
-    grouped = next(filter(GROUPED.fullmatch, texts), None)
+def _refuse_commas(files: Mapping[str, str], thing: str) -> None:
+    """Refuse responses of which some have a decimal comma, and others may have thousands.
+
+    `files` holds by text the name of the file of JSON lines, or an empty text.
+    """
+    decimal = next(filter(DECIMAL.fullmatch, files), None)
+    grouped = next(filter(GROUPED.fullmatch, files), None)
     if decimal and grouped:
+        file = files[decimal]
+        points = r'if test("^\\s*-?\\d+,\\d+\\s*$") then sub(","; ".") else . end'
         raise DataError(
             f"{thing}: numbers",
             expected="a point before decimals",
             found=f"{decimal!r} with a comma, and {grouped!r}, which may be thousands",
-            fix='If commas are decimal, write points: jq -c \'.response |= gsub(","; ".")\'.',
+            fix="If commas are decimal, write points"
+            + (f": {rewrite('response', points, file)}." if file else "."),
         )
 
 
