@@ -274,8 +274,7 @@ FORMS = (
     Form(
         "objects by id",
         _by_id(lambda value: isinstance(value, Mapping)),
-        'to_entries[] | if (.value | has("id")) and (.value.id | tostring) != .key then '
-        'error("another id in an object") else .value + {id: .key} end',
+        "to_entries[] | .value + {id: .key}",
         KEYS,
     ),
 )
