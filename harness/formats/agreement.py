@@ -26,6 +26,7 @@ Rows: TypeAlias = NDArray[np.float64]
 """Boxes or points, one a row, in pixels."""
 Size: TypeAlias = tuple[float, float]
 
+NOTHING: Rows = np.empty((0, 0))
 MOST = 400
 """Answers of a form that are looked at: the first ones."""
 BOXES_OF_ONE = 16
@@ -43,6 +44,8 @@ HALF = 0.5
 """Agreement that is a hit, and share of hits from which answers are right as they are read."""
 MARGIN = 0.25
 """Mean agreement by which a reading is better."""
+FIT = 8
+"""Answers from which a scale can be fitted."""
 TRIED = 5
 """Readings that are tested: those that agree best."""
 SHARE = 0.3
@@ -140,9 +143,46 @@ def _sizes(b: Rows) -> Rows:
     return np.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], axis=1)
 
 
+def _flipped(rows: Rows, side: float, axis: int) -> Rows:
+    """Return places seen in a mirror; `axis` is 0 for x, 1 for y."""
+    turned = rows.copy()
+    turned[:, axis::2] = side - rows[:, axis::2][:, ::-1]
+    return turned
+
+
+def _fitted(pairs: Sequence["Pair"]) -> Iterator[Reading]:
+    """Yield the scales that fit most answers, of a factor or of a square, if these are many."""
+    means = [(pair.predicted.mean(), pair.truth.mean(), pair) for pair in pairs]
+    usable = [one for one in means if one[0] > 0 and one[1] > 0 and 0 not in one[2].size]
+    if len(usable) < FIT:
+        return
+    factor = float(np.median([true / read for read, true, _ in usable]))
+    yield Reading(
+        f"{factor:.3g} times too small",
+        lambda rows, _: rows * factor,
+        _times(float(f"{factor:.3g}")),
+    )
+    sides = [
+        read / (pair.truth / np.tile(pair.size, pair.truth.shape[1] // 2)).mean()
+        for read, _, pair in usable
+    ]
+    side = round(float(np.median(sides)))
+    if side > 1:
+        yield Reading(
+            f"of images resized to {side} × {side}",
+            lambda rows, size: _scaled(size[0] / side, size[1] / side, rows),
+            _of_size(str(side)),
+        )
+
+
 CORNER, _ = TO_CORNERS
 Y_FIRST = Reading("with y first", lambda rows, _: _swapped(rows), _state("pixels_yx"))
-SCALES = (Y_FIRST, *_scales())
+SCALES = (
+    Y_FIRST,
+    *_scales(),
+    Reading("flipped from left to right", lambda rows, size: _flipped(rows, size[0], 0)),
+    Reading("upside down, y counted from below", lambda rows, size: _flipped(rows, size[1], 1)),
+)
 """Other meanings of boxes and points."""
 CORNERS = (
     Reading(CORNER, lambda b, _: _corners_of_sizes(b), lambda n: box_command(CORNER, n)),
@@ -198,6 +238,7 @@ class Pair(NamedTuple):
     """A prediction and the ground truth of its sample."""
 
     predicted: Rows
+    """Empty where there is no answer."""
     truth: Rows
     size: Size
     group: str
@@ -276,12 +317,13 @@ class Agreement:
     """Number of answers that a model's text was read for: its mistakes are its own."""
 
     def add(self, samples: Iterable[Sample], predictions: Iterable[Prediction]) -> None:
-        """Keep the pairs of samples that have a ground truth and were answered."""
+        """Keep the pairs of samples that have a ground truth."""
         for sample, prediction in zip(samples, predictions, strict=True):
-            if sample.target is None or prediction.answer is None:
+            if sample.target is None:
                 continue
             self.said += bool(prediction.responses)
-            for kind, pair in _pairs(prediction.answer, sample.target.answer, sample):
+            answer = prediction.answer or Answer()
+            for kind, pair in _pairs(answer, sample.target.answer, sample):
                 if len(self.pairs[kind]) < MOST:
                     self.pairs[kind].append(pair)
 
@@ -301,12 +343,14 @@ class Agreement:
         """
         for name, kind in KINDS.items():
             orders = (SIZES if sizes else CORNERS) if name == "boxes" else ()
-            likely = _likely(self.pairs[name], kind, (*orders, *kind.readings))
+            answered = [pair for pair in self.pairs[name] if pair.predicted.size]
+            fitted = _fitted(answered) if kind.is_place else ()
+            likely = _likely(self.pairs[name], kind, (*orders, *kind.readings, *fitted))
             if likely is None:
                 continue
             right, before, meaning, reading = likely
             found = (
-                f"{right} of {len(self.pairs[name])} that agree with the ground truth if they are "
+                f"{right} of {len(answered)} that agree with the ground truth if they are "
                 f"{meaning}, and {before} as they are read"
             )
             if kind.is_place and reading and not stated and not self.said:
@@ -322,47 +366,48 @@ class Agreement:
 
 
 def _pairs(answer: Answer, truth: Answer, sample: Sample) -> Iterator[tuple[str, Pair]]:
-    """Yield the pairs of an answer with its kind."""
+    """Yield the pairs of a ground truth with its kind; what is not answered has no rows."""
     query = sample.query
-    is_seen = bool(query.media) and query.media[0].fault is None
-    if truth.choice is not None and answer.choice is not None:
-        size = float(len(query.options)), 0.0
-        letters = (np.array([[float(ord(one.choice or "A"))]]) - 65 for one in (answer, truth))
-        yield "choice", Pair(*letters, size, "")
-    if truth.number is not None and answer.number is not None:
-        yield (
-            "number",
-            Pair(*(np.array([[one.number]], float) for one in (answer, truth)), (0, 0), ""),
-        )
-    if truth.count is not None and answer.count is not None:
-        yield (
-            "count",
-            Pair(*(np.array([[one.count]], float) for one in (answer, truth)), (0, 0), ""),
-        )
-    if not is_seen:
+    plain: list[tuple[str, Sequence[object]]] = [
+        ("choice", [one.choice and ord(one.choice) - ord("A") for one in (answer, truth)]),
+        ("number", [one.number for one in (answer, truth)]),
+        ("count", [one.count for one in (answer, truth)]),
+    ]
+    for kind, (given, true) in plain:
+        if true is not None:
+            yield kind, Pair(_rows(given), _rows(true), (len(query.options), 0), "")
+    if not query.media or query.media[0].fault is not None:
         return
-    if truth.interval is not None and answer.interval is not None:
+    if truth.interval is not None:
         times = query.media[0].times()
         end = max(times, default=0.0)
-        size = end, (len(times) - 1) / end if end else 0.0
-        spans = (np.array([tuple(one.interval or ())], float) for one in (answer, truth))
-        yield "interval", Pair(*spans, size, "")
+        rate = (len(times) - 1) / end if end else 0.0
+        yield "interval", Pair(_rows(answer.interval), _rows(truth.interval), (end, rate), "")
         return
     if AnswerForm.COUNT in query.forms:
         return
-    true_boxes = _boxes_of(truth)
-    if true_boxes and (boxes := _boxes_of(answer, len(true_boxes))):
-        rows = np.array(boxes, float), np.array(true_boxes, float)
-        yield "boxes", Pair(*rows, query.size, sample.group)
-    true_places = true_boxes or _extents(truth) or [tuple(one) for one in truth.points or ()]
-    if answer.points and true_places:
-        rows = np.array(answer.points, float), np.array(true_places, float)
-        yield "points", Pair(*rows, query.size, sample.group)
-    if truth.masks and answer.masks and len(truth.masks) == len(answer.masks):
+    boxes = _boxes_of(truth)
+    if boxes:
+        given_boxes = _boxes_of(answer, len(boxes))
+        yield "boxes", Pair(_rows(given_boxes), _rows(boxes), query.size, sample.group)
+    if AnswerForm.POINTS in query.forms and (
+        places := boxes or _extents(truth) or list(truth.points or ())
+    ):
+        yield "points", Pair(_rows(answer.points), _rows(places), query.size, sample.group)
+    if truth.masks:
         frame = max(range(len(truth.masks)), key=lambda place: truth.masks[place].area)
-        if truth.masks[frame].area and answer.masks[frame].area:
-            grids = _grid(answer.masks[frame]), _grid(truth.masks[frame])
-            yield "masks", Pair(*grids, query.size, sample.group)
+        masks = answer.masks if answer.masks and len(answer.masks) == len(truth.masks) else None
+        grids = [_grid(one[frame]) if one else NOTHING for one in (masks, truth.masks)]
+        if grids[1].any():
+            yield (
+                "masks",
+                Pair(grids[0] if grids[0].any() else NOTHING, grids[1], query.size, sample.group),
+            )
+
+
+def _rows(given: object) -> Rows:
+    """Return a number, a place or several as rows; none of None."""
+    return NOTHING if given is None or given == "" else np.atleast_2d(np.array(given, float))
 
 
 def _boxes_of(answer: Answer, most: int = BOXES_OF_ONE) -> list[Sequence[float]]:
@@ -393,18 +438,19 @@ def _grid(mask: Rle) -> Rows:
 
 
 def _likely(
-    pairs: Sequence[Pair], kind: Kind, readings: Sequence[Reading]
+    given: Sequence[Pair], kind: Kind, readings: Sequence[Reading]
 ) -> tuple[int, int, str, Reading | None] | None:
     """Return the hits in the likeliest reading, the hits as read, its name, and the reading.
 
     None: the answers are right as they are read, or no reading explains them.
     """
+    pairs = [pair for pair in given if pair.predicted.size]
     before = _agreements(pairs, kind)
     if len(pairs) < LEAST or (before >= HALF).mean() >= HALF:
         return None
     tried: list[tuple[Rows, str, Reading | None, list[Pair]]] = []
     for step, name in NEIGHBOURS.items():
-        moved = _moved(pairs, step)
+        moved = [pair for pair in _moved(given, step) if pair.predicted.size]
         tried.append((_agreements(moved, kind), name, None, moved))
     for reading in readings:
         read = [pair._replace(predicted=reading.turn(pair.predicted, pair.size)) for pair in pairs]

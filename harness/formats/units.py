@@ -64,8 +64,8 @@ DECIMAL, GROUPED = (
 """A number with a decimal comma, and one that may be thousands as well."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
-MANY = 20
-"""Boxes or points of which it is no chance that all lie in one quarter."""
+MANY = 5
+"""Questions of which it is no chance (0.1 %) that all answers lie in a quarter of their images."""
 
 
 def check_units(
@@ -133,8 +133,8 @@ def check_units(
         refuse_misread(ordered)
     file = ordered[0][0].file if ordered and lines and not sizes else ""
     notes = (
-        *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS, file),
-        *_shapes(points, thing, "points", PLACES),
+        *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS, len(placed), file),
+        *_shapes(points, thing, "points", PLACES, len(placed)),
     )
     return (
         *notes,
@@ -233,11 +233,17 @@ def _odd_scores(row: Row, query: Query) -> int:
 
 
 def _shapes(
-    found: Sequence[tuple[Numbers, Size]], thing: str, kind: str, orders: Orders, file: str = ""
+    found: Sequence[tuple[Numbers, Size]],
+    thing: str,
+    kind: str,
+    orders: Orders,
+    questions: int,
+    file: str = "",
 ) -> Iterator[str]:
     """Yield a note on boxes or points that leave their image; refuse what shows another unit.
 
-    `file` is the name of a file of JSON lines, for the command to type.
+    `questions` is the number of questions that they answer, and `file` the name of a file of JSON
+    lines, for the command to type.
     """
     what, expected = f"{thing}: {kind}", "pixels of the original image"
     if not any(max(numbers) > ROUNDED for numbers, _ in found):  # none, or zeros in their place
@@ -274,7 +280,7 @@ def _shapes(
             fix=f"{parts}Divide those of a resized image by the factor; or clip them, if they are "
             "in pixels.",
         )
-    if len(found) >= MANY and all(_is_in_corner(*one) for one in found):
+    if questions >= MANY and all(_is_in_corner(*one) for one in found):
         yield (
             f"{len(found)} {kind}, all of which lie in the upper left quarter of their images, as "
             "percentages and those of a smaller image do"
