@@ -11,6 +11,8 @@ from harness.types import (
     Answer,
     AnswerForm,
     Box,
+    Failure,
+    FailureKind,
     Interval,
     Point,
     Prediction,
@@ -43,7 +45,7 @@ VIDEOS = [
 
 
 def in_pixels(number):
-    (width, height), share = SIZES[number], SHARES[number]
+    (width, height), share = SIZES[number % 6], SHARES[(number + number // 6) % 6]
     return share[0] * width, share[1] * height, share[2] * width, share[3] * height
 
 
@@ -55,15 +57,19 @@ def doubts(form, media, truths, answers, *, responses=(), sizes=False, stated=Fa
             id=query_id(str(number)), text="?", media=media(number), forms=(form,), options=options
         )
         sample = Sample(id=str(number), query=query, target=Target(answer=truth))
-        found.add([sample], [Prediction(query_id=query.id, answer=answer, responses=responses)])
+        failure = None if answer else Failure(FailureKind.PARSE, "unread")
+        prediction = Prediction(
+            query_id=query.id, answer=answer, failure=failure, responses=responses
+        )
+        found.add([sample], [prediction])
     return list(found.notes("file", "x.jsonl", sizes=sizes, stated=stated))
 
 
 def of_boxes(turn, count=3, **more):
     truths = [Answer(boxes=(Box(*in_pixels(n)),)) for n in range(count)]
-    read = [turn(np.array(in_pixels(n)), np.array(SIZES[n] * 2, float)) for n in range(count)]
+    read = [turn(np.array(in_pixels(n)), np.array(SIZES[n % 6] * 2, float)) for n in range(count)]
     answers = [Answer(boxes=(Box(*box),)) for box in read]
-    return doubts(AnswerForm.BOXES, lambda n: (IMAGES[n],), truths, answers, **more)
+    return doubts(AnswerForm.BOXES, lambda n: (IMAGES[n % 6],), truths, answers, **more)
 
 
 RESIZED = {
@@ -122,6 +128,8 @@ def test_points_likewise():
     assert given(lambda xy, size: xy) == given(lambda xy, size: (0, 0)) == []
     with pytest.raises(DataError, match="normalized_1000 reads"):
         given(lambda xy, size: 1000 * xy / size)
+    with pytest.raises(DataError, match="flipped from left to right"):
+        given(lambda xy, size: (size[0] - xy[0], xy[1]))
 
 
 @pytest.mark.parametrize(
@@ -204,3 +212,22 @@ def test_masks_that_are_turned_or_inverted_are_noted(name, turn):
     )
     found = doubts(AnswerForm.MASK, lambda n: (IMAGES[n],), truths, answers)
     assert len(found) == bool(name) and all(name in one for one in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "turn"),
+    [
+        ("1.25 times too small", lambda box, size: box * 0.8),
+        ("resized to 112 × 112", lambda box, size: 112 * box / size),
+    ],
+)
+def test_scales_that_no_list_has_are_fitted(name, turn):
+    with pytest.raises(DataError, match=name):
+        of_boxes(lambda box, size: turn(box, size), count=9)
+
+
+def test_a_sample_without_an_answer_still_has_neighbours():
+    truth = letters("ABCDBACDCABDACBDBCDA" * 2)
+    given = [None if n % 5 == 2 else one for n, one in enumerate(truth[-1:] + truth[:-1])]
+    found = doubts(AnswerForm.CHOICE, lambda _: (), truth, given, options=tuple("wxyz"))
+    assert len(found) == 1 and "31 of 32" in found[0] and "sample before" in found[0]
