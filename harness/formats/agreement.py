@@ -28,7 +28,7 @@ Size: TypeAlias = tuple[float, float]
 
 NOTHING: Rows = np.empty((0, 0))
 MOST = 400
-"""Answers of a form that are looked at: the first ones."""
+"""Samples with a ground truth that are looked at: the first ones."""
 BOXES_OF_ONE = 16
 """Boxes of an answer that are looked at: those with the highest scores."""
 LEAST = 3
@@ -313,19 +313,21 @@ class Agreement:
     """Pairs of a prediction and the ground truth of its sample, by the form of answer."""
 
     pairs: dict[str, list[Pair]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    seen: int = 0
+    """Number of samples that were looked at, at most `MOST`."""
     said: int = 0
     """Number of answers that a model's text was read for: its mistakes are its own."""
 
     def add(self, samples: Iterable[Sample], predictions: Iterable[Prediction]) -> None:
-        """Keep the pairs of samples that have a ground truth."""
+        """Keep the pairs of the first samples that have a ground truth."""
         for sample, prediction in zip(samples, predictions, strict=True):
-            if sample.target is None:
+            if sample.target is None or self.seen == MOST:
                 continue
+            self.seen += 1
             self.said += bool(prediction.responses)
             answer = prediction.answer or Answer()
             for kind, pair in _pairs(answer, sample.target.answer, sample):
-                if len(self.pairs[kind]) < MOST:
-                    self.pairs[kind].append(pair)
+                self.pairs[kind].append(pair)
 
     def notes(
         self, thing: str, file: str, *, sizes: bool = False, stated: bool = False
@@ -387,8 +389,11 @@ def _pairs(answer: Answer, truth: Answer, sample: Sample) -> Iterator[tuple[str,
     if AnswerForm.COUNT in query.forms:
         return
     boxes = _boxes_of(truth)
+    given_boxes = _boxes_of(answer, len(boxes))
+    tracks = zip(truth.box_track or (), answer.box_track or (), strict=False)
+    if shared := next((pair for pair in tracks if None not in pair), None):
+        boxes, given_boxes = [shared[0]], [shared[1]]
     if boxes:
-        given_boxes = _boxes_of(answer, len(boxes))
         yield "boxes", Pair(_rows(given_boxes), _rows(boxes), query.size, sample.group)
     if AnswerForm.POINTS in query.forms and (
         places := boxes or _extents(truth) or list(truth.points or ())
@@ -411,13 +416,11 @@ def _rows(given: object) -> Rows:
 
 
 def _boxes_of(answer: Answer, most: int = BOXES_OF_ONE) -> list[Sequence[float]]:
-    """Return at most so many boxes of an answer, or the first of a track."""
+    """Return at most so many boxes of an answer, those with the highest scores."""
     boxes: Sequence[Sequence[float]] = answer.boxes or ()
     if answer.box_scores and len(answer.box_scores) == len(boxes):
         order = sorted(range(len(boxes)), key=lambda place: -answer.box_scores[place])
         boxes = [boxes[place] for place in order]
-    if answer.box_track:
-        boxes = [box for box in answer.box_track if box is not None][:1]
     return [tuple(box) for box in boxes[:most]]
 
 
