@@ -46,6 +46,8 @@ MARGIN = 0.25
 """Mean agreement by which a reading is better."""
 FIT = 8
 """Answers from which a scale can be fitted."""
+SURPLUS = 0.1
+"""Mean agreement by which a reading is better than places that are moved as most of them are."""
 TRIED = 5
 """Readings that are tested: those that agree best."""
 SHARE = 0.3
@@ -459,10 +461,32 @@ def _likely(
         read = [pair._replace(predicted=reading.turn(pair.predicted, pair.size)) for pair in pairs]
         tried.append((_agreements(read, kind), reading.name, reading, read))
     tried.sort(key=lambda one: -one[0].mean())
+    biased = _agreements(_centred(pairs), kind).mean() + SURPLUS if kind.is_place else 0
     for after, name, likely, read in tried[:TRIED]:
-        if _is_evidence(before, after, read, kind):
+        if after.mean() >= biased and _is_evidence(before, after, read, kind):
             return int((after >= HALF).sum()), int((before >= HALF).sum()), name, likely
     return None
+
+
+def _centred(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return places without what moves most of them: a poor model's bias is no other meaning."""
+    bias = np.median(
+        [
+            (_middle(pair.truth) - _middle(pair.predicted)) / np.maximum(pair.size, 1)
+            for pair in pairs
+        ],
+        axis=0,
+    )
+    moved = []
+    for pair in pairs:
+        offset = np.tile(bias * pair.size, pair.predicted.shape[1] // 2)
+        moved.append(pair._replace(predicted=pair.predicted + offset))
+    return moved
+
+
+def _middle(rows: Rows) -> Rows:
+    """Return the mean x and y of places."""
+    return np.array([rows[:, 0::2].mean(), rows[:, 1::2].mean()])
 
 
 def _agreements(pairs: Iterable[Pair], kind: Kind) -> Rows:
