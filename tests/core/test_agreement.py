@@ -106,12 +106,13 @@ def test_poor_boxes_are_scored_as_they_are():
     poor = {
         "right": lambda box, size: box,
         "moved": lambda box, size: box + np.tile(0.2 * size[:2], 2),
+        "biased": lambda box, size: box + np.tile([0.2, 0.1], 2) * size,
         "whole": lambda box, size: np.append([0, 0], size[:2]),
         "large": lambda box, size: box + 0.2 * np.array([-1, -1, 1, 1]) * size,
         "quarter": lambda box, size: np.append([0, 0], size[:2] / 2),
         "random": lambda box, size: np.sort(rng.random((2, 2)), 0).ravel() * size,
     }
-    assert {name: of_boxes(turn, count=6) for name, turn in poor.items()} == {
+    assert {name: of_boxes(turn, count=18) for name, turn in poor.items()} == {
         name: [] for name in poor
     }
 
