@@ -430,7 +430,7 @@ def _extents(answer: Answer) -> list[Sequence[float]]:
     """Return the extents of an answer's objects in an image."""
     tracks = answer.instances or ([answer.masks] if answer.masks else [])
     masks = [track[0] for track in tracks if len(track) == 1 and track[0].area]
-    found = []
+    found: list[Sequence[float]] = []
     for mask in masks[:BOXES_OF_ONE]:
         rows, columns = (np.flatnonzero(mask.to_array().any(axis)) for axis in (1, 0))
         found.append((columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
@@ -518,8 +518,8 @@ def _is_evidence(before: Rows, after: Rows, read: Sequence[Pair], kind: Kind) ->
             other = read[(place + offset) % count]
             truth = other.truth
             if kind.is_place and 0 not in (*pair.size, *other.size):
-                ratio = [mine / its for mine, its in zip(pair.size, other.size, strict=True)]
-                truth = _scaled(*ratio, truth)
+                (width, height), (its_width, its_height) = pair.size, other.size
+                truth = _scaled(width / its_width, height / its_height, truth)
             hits += kind.agreement(pair.predicted, truth, pair.size) >= HALF
             compared += 1
     return _tail(int(now.sum()), count, hits / compared) <= CHANCE
