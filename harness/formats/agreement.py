@@ -79,7 +79,8 @@ class Reading(NamedTuple):
 
 
 def _scaled(x: float, y: float, rows: Rows) -> Rows:
-    return rows * np.tile([x, y], rows.shape[1] // 2)
+    factors: Rows = np.tile([x, y], rows.shape[1] // 2)
+    return rows * factors
 
 
 def _swapped(rows: Rows) -> Rows:
@@ -263,7 +264,7 @@ def _points_agree(predicted: Rows, truth: Rows, size: Size) -> float:
         inside = (predicted[:, None] >= low) & (predicted[:, None] < high)
     else:
         inside = abs(predicted[:, None] - truth[None]) <= NEAR * np.array(size)
-    return float(inside.all(-1).any(1).mean())
+    return float(inside.all(-1).any(-1).mean())
 
 
 def _spans_agree(predicted: Rows, truth: Rows, _: Size) -> float:
@@ -393,8 +394,10 @@ def _pairs(answer: Answer, truth: Answer, sample: Sample) -> Iterator[tuple[str,
     boxes = _boxes_of(truth)
     given_boxes = _boxes_of(answer, len(boxes))
     tracks = zip(truth.box_track or (), answer.box_track or (), strict=False)
-    if shared := next((pair for pair in tracks if None not in pair), None):
-        boxes, given_boxes = [shared[0]], [shared[1]]
+    for true_box, box in tracks:
+        if true_box and box:
+            boxes, given_boxes = [true_box], [box]
+            break
     if boxes:
         yield "boxes", Pair(_rows(given_boxes), _rows(boxes), query.size, sample.group)
     if AnswerForm.POINTS in query.forms and (
@@ -402,7 +405,8 @@ def _pairs(answer: Answer, truth: Answer, sample: Sample) -> Iterator[tuple[str,
     ):
         yield "points", Pair(_rows(answer.points), _rows(places), query.size, sample.group)
     if truth.masks:
-        frame = max(range(len(truth.masks)), key=lambda place: truth.masks[place].area)
+        areas = [mask.area for mask in truth.masks]
+        frame = areas.index(max(areas))
         masks = answer.masks if answer.masks and len(answer.masks) == len(truth.masks) else None
         grids = [_grid(one[frame]) if one else NOTHING for one in (masks, truth.masks)]
         if grids[1].any():
@@ -420,9 +424,9 @@ def _rows(given: object) -> Rows:
 def _boxes_of(answer: Answer, most: int = BOXES_OF_ONE) -> list[Sequence[float]]:
     """Return at most so many boxes of an answer, those with the highest scores."""
     boxes: Sequence[Sequence[float]] = answer.boxes or ()
-    if answer.box_scores and len(answer.box_scores) == len(boxes):
-        order = sorted(range(len(boxes)), key=lambda place: -answer.box_scores[place])
-        boxes = [boxes[place] for place in order]
+    scores = answer.box_scores
+    if scores and len(scores) == len(boxes):
+        boxes = [boxes[place] for place in np.argsort(-np.array(scores), kind="stable")]
     return [tuple(box) for box in boxes[:most]]
 
 
