@@ -12,8 +12,10 @@ from harness.plain import from_plain
 from harness.tasks.table.layouts import LAYOUTS
 
 Form = Literal[
-    "choice", "number", "count", "text", "boxes", "points", "mask", "interval"
+    "choice", "number", "count", "text", "boxes", "points", "mask", "interval", "mask_track"
 ]  # values of `harness.types.AnswerForm`
+VIDEOS = "youtube_vos"
+"""The layout of videos with a mask in every frame, which is not one of rows."""
 WRITTEN: Mapping[str, tuple[str, ...]] = {
     "choice": ("letter", "marked", "place", "place_from_1", "option"),
     "boxes": ("xyxy", "xywh", "cxcywh"),
@@ -40,12 +42,8 @@ class MediaFields:
     """Rate of videos that are folders of frames."""
 
     def __post_init__(self) -> None:
-        if bool(self.images) == bool(self.video):
-            raise ValueError(
-                "expected images or video, found both"
-                if self.video
-                else "expected images = FIELD or video = PATTERN, found neither"
-            )
+        if self.images and self.video:
+            raise ValueError("expected images or video, found both")
         if len(self.clip) not in (0, 2) or (self.clip and not self.video):
             raise ValueError(
                 "clip: expected two fields, the seconds of begin and end, of a video, "
@@ -64,7 +62,7 @@ class MediaFields:
 class QuestionFields:
     """The section `question`."""
 
-    text: str
+    text: str = ""
     """Field of the question, or a pattern with fields in braces."""
     id: str = ""
     """Field of the id, or a pattern; by default the record's number, from 0."""
@@ -117,8 +115,8 @@ class Description:
     name: str
     """The benchmark's name in records and on boards."""
     media: MediaFields
-    question: QuestionFields
     answer: AnswerField
+    question: QuestionFields = QuestionFields()
     version: int = 1
     """Raised by its author when questions or ground truth change."""
     layout: str = "rows"
@@ -126,20 +124,24 @@ class Description:
     files: Mapping[str, str] = field(default_factory=dict)
     """Tables by their split, from the folder of the description; empty: the table beside it."""
     scoring: Scoring = Scoring()
-    title: str = ""
-    paper: str = ""
-    licence: str = ""
-    data: str = ""
-    notes: str = ""
     path: Path = Path()
     """The file itself; not one of its keys."""
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"name: expected letters, digits and _, found {self.name!r}")
-        if self.layout not in LAYOUTS:
-            known = " or ".join(map(repr, LAYOUTS))
+        if self.layout not in (*LAYOUTS, VIDEOS):
+            known = " or ".join(map(repr, (*LAYOUTS, VIDEOS)))
             raise ValueError(f"layout: expected {known}, found {self.layout!r}")
+        if (self.layout == VIDEOS) != (self.answer.form == "mask_track"):
+            raise ValueError(
+                f"answer: form: expected 'mask_track' exactly with layout = {VIDEOS!r}, "
+                f"found {self.answer.form!r} with {self.layout!r}"
+            )
+        if self.layout != VIDEOS and not self.question.text:
+            raise ValueError("question: text: expected a field or a pattern, found none")
+        if self.layout != VIDEOS and not (self.media.images or self.media.video):
+            raise ValueError("media: expected images = FIELD or video = PATTERN, found neither")
         choice, options = (
             self.answer.form == "choice",
             self.question.options or self.question.letters,

@@ -8,16 +8,20 @@ from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
 
-from harness.errors import DataError
+from harness.errors import DataError, raised_as
 from harness.layout import JsonFile
 from harness.media import open_image
-from harness.tasks.table.cells import BASE64_LENGTH, is_empty, plain_value
+from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_empty, plain_value
+from harness.tasks.table.description import VIDEOS
 from harness.tasks.table.draft_truth import Size, Values
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.rows import Record, table_records
 
 LOOKED_AT = 200
 """Records from which a description is drafted."""
+OBJECTS: Mapping[str, str] = {"coco": "category", "captions": "caption", "odvg": "phrase"}
+"""Fields of the question in layouts of objects, whose boxes are known to be (left, top, right,
+bottom) in pixels."""
 CHECK = "CHECK"
 """Mark of what a draft could not know."""
 NAMES: Mapping[str, str] = {
@@ -52,7 +56,7 @@ class Draft:
         if self.layout != "rows":
             lines.append(f"layout = {_plain(self.layout)}")
         for section in ("media", "question", "answer"):
-            lines += ["", f"[{section}]"]
+            lines += ["", f"[{section}]"] if getattr(self, section) else []
             for key, value in getattr(self, section).items():
                 doubt = self.doubts.get(f"{section}.{key}")
                 lines.append(
@@ -68,15 +72,40 @@ def draft(table: Path) -> Draft:
         DataError: it cannot be read, or holds no record.
     """
     layout = _layout(table)
-    parsed = [parse for _, parse in islice(LAYOUTS[layout](table, (), ()), LOOKED_AT)]
+    if layout == VIDEOS:
+        folder = _folder_of(table.parent, ["JPEGImages"], video=True)[0]
+        return Draft(
+            layout,
+            table.parent,
+            media={"folder": folder or "."},
+            answer={"form": "mask_track"},
+            doubts={} if folder else {"media.folder": "the folder that has JPEGImages"},
+        )
+    columns = _columns(table)
+    parsed = [parse for _, parse in islice(LAYOUTS[layout](table, columns, ()), LOOKED_AT)]
     records = [parse() for parse in parsed]
     if not records:
         raise DataError(f"table {table}", expected="records", found="none")
     description = Draft(layout, table.parent)
     _draft_media(description, records)
+    if layout in OBJECTS:
+        description.question |= {"id": "id", "text": OBJECTS[layout]}
+        description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
+        return description
     _draft_question(description, records)
     _draft_answer(description, records)
     return description
+
+
+def _columns(table: Path) -> Sequence[str]:
+    """Return the columns of a Parquet file; () of other tables, which are read whole."""
+    if table.suffix.lower() != ".parquet":
+        return ()
+    from pyarrow import ArrowException, parquet
+
+    with raised_as(DataError, f"table {table}", "a Parquet file", OSError, ArrowException):
+        names: list[str] = parquet.read_schema(table).names
+    return names
 
 
 def _layout(table: Path) -> str:
@@ -85,11 +114,13 @@ def _layout(table: Path) -> str:
             (keys,) = [{key for key, _ in JsonFile(table).members()}]
         except DataError:
             keys = set()
+        if keys == {"videos"}:
+            return VIDEOS
         if {"images", "annotations"} <= keys:
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
-    first_record = next((parse() for _, parse in table_records(table, ())), {})
+    first_record = next((parse() for _, parse in table_records(table, _columns(table))), {})
     if "conversations" in first_record:
         return "llava"
     if "messages" in first_record:
@@ -144,8 +175,9 @@ def _file_names(values: Sequence[object]) -> list[str]:
         name
         for name in named
         if isinstance(name, str)
-        and len(name) < 4 * BASE64_LENGTH
         and not name.startswith(("data:", "http"))
+        and not name.isdecimal()
+        and not (len(name) >= BASE64_LENGTH and BASE64.fullmatch(name))
     ]
 
 
@@ -206,9 +238,7 @@ def _draft_question(description: Draft, records: Sequence[Record]) -> None:
 
 def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     taken = {description.question.get("text"), description.question.get("id")}
-    preferred = ["boxes"] if description.layout in ("coco", "captions", "odvg") else ["answer"]
-    fields = [name for name in preferred if name in records[0]]
-    fields += [name for name in _named(records, "answer") if name not in taken]
+    fields = [name for name in _named(records, "answer") if name not in taken]
     if not fields:
         description.answer["form"] = "text"
         doubt = "the form of the answer; no field of a ground truth was found"

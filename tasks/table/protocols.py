@@ -21,6 +21,7 @@ from harness.tasks.pointing.task import LMMS_FORMS, share_protocols, white
 from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.letters import Reading, letter_protocols
 from harness.tasks.refer.scoring import PROTOCOLS as REFER
+from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvtbench.text import by_text
 from harness.tasks.segmentation.protocols import PROTOCOLS as SEGMENTATION
 from harness.types import Prediction, Sample
@@ -99,6 +100,7 @@ JUDGED = replace(
 CAPTION = by_text(
     "text/caption", "ptb", "ROUGE-L, BLEU-4 and CIDEr of pycocoevalcap over all samples"
 )
+TRACK = by_expressions("J and F over all frames, as MeViS' tools/eval_mevis.py computes them")
 PROTOCOLS: Mapping[str, Mapping[str, Protocol]] = {
     "choice": letter_protocols(
         "choice",
@@ -115,6 +117,7 @@ PROTOCOLS: Mapping[str, Mapping[str, Protocol]] = {
     ),
     "mask": SEGMENTATION,
     "interval": INTERVAL,
+    "mask_track": {TRACK.name: TRACK},
 }
 """Protocols by the form of answer and their name."""
 DEFAULT: Mapping[str, str] = {
@@ -126,6 +129,7 @@ DEFAULT: Mapping[str, str] = {
     "points": "points/inside",
     "mask": "seg/lisa",
     "interval": "charades/interval",
+    "mask_track": "rvos/mevis",
 }
 
 

@@ -33,11 +33,12 @@ from harness.tasks.qa.questions import FILE, INDEX, Fields, Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
 from harness.tasks.segmentation.task import Phrase, Phrases, segmentation_task
 from harness.tasks.table.cells import BASE64_LENGTH, image_cells, is_empty, plain_value
-from harness.tasks.table.description import Description, read_description
+from harness.tasks.table.description import VIDEOS, Description, read_description
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.protocols import chosen_protocol
 from harness.tasks.table.rows import Record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
+from harness.tasks.table.videos import expressions_task
 from harness.types import Answer, AnswerForm
 
 T = TypeVar("T")
@@ -78,6 +79,8 @@ def table(
     records = Records(description, _table_of(path, description, split), frames)
     scoring = chosen_protocol(description.answer.form, protocol or description.scoring.protocol)
     arguments = {"description": path.with_suffix(".toml").name}
+    if description.layout == VIDEOS:
+        return expressions_task(description, records.table, scoring, split, arguments)
     if description.answer.form == "mask":
         return segmentation_task(
             Phrases(files=records.files, read=records.phrases),
