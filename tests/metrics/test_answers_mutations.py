@@ -17,6 +17,7 @@ import harness
 from harness.errors import HarnessError
 from harness.types import Box, Box3D, Interval
 
+pytestmark = pytest.mark.slow
 FOLDER = Path(harness.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (

@@ -12,6 +12,7 @@ import pytest
 
 import harness.metrics
 
+pytestmark = pytest.mark.slow
 ORDER = (
     "bits",
     "overlap",

@@ -15,6 +15,7 @@ import pytest
 import harness.metrics
 from harness.errors import HarnessError
 
+pytestmark = pytest.mark.slow
 FOLDER = Path(harness.metrics.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (

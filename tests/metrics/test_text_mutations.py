@@ -23,6 +23,7 @@ from harness.judge import Verdict
 from harness.types import Answer, Prediction, Usage
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(find_spec("pycocoevalcap") is None, reason="needs the extra [text]"),
     pytest.mark.skipif(shutil.which("java") is None, reason="needs Java"),
 ]

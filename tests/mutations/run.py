@@ -2,17 +2,17 @@
 
     python tests/mutations/run.py [--only ROOM] [--match TEXT] [--dry]
 
-A room is a list `tests/mutations/<room>.toml`. Each mutant has a `name`, a `file`, the `old` text,
-which occurs once in it, and the `new` one; `tests`, of the room or of the mutant, have to fail with
-it. Texts are compared token by token, so that formatting and line breaks do not matter. The tests
-run in a copy of the repository. `killed`: they fail; `survived`: they pass, so that a test is
-missing; `stale`: the text is no longer there, or is there several times: write the mutant anew.
+A room is a list `tests/mutations/<room>.toml`. Each mutant has a `name`, a `file`, the `function`
+(or class) it changes, the `old` text, which occurs once in that function, and the `new` one;
+`tests`, of the room or of the mutant, have to fail with it. Texts are compared token by token, so
+that formatting and line breaks do not matter. The tests run in a copy of the repository. `killed`:
+they fail; `survived`: they pass, so that a test is missing; `stale`: the function no longer has the
+text, or has it several times: write the mutant anew.
 
-`metrics` and `statistics` are not lists: their tests make mutants in memory, in `make test` too.
+`metrics` and `statistics` are not lists: their tests make mutants in memory.
 """
 
 import argparse
-import io
 import itertools
 import os
 import shutil
@@ -21,18 +21,17 @@ import subprocess
 import sys
 import tempfile
 import time
-import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from place import span
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -60,7 +59,6 @@ PACKAGES = (
 )
 LIMIT = 180  # seconds of one run of the tests; a mutant may never end
 NOTHING_RUN = (4, 5)  # pytest's exit codes for a wrong argument and for no test
-LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
 
 
 @dataclass(frozen=True)
@@ -73,79 +71,33 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...]
+    function: str = ""
+    """Qualified name of the function or class it changes; empty: the module."""
 
     def applied(self, source: str) -> str:
         """Return the source with the mistake.
 
         Raises:
-            ValueError: the text is not there exactly once.
+            ValueError: the function does not have the text exactly once.
         """
-        spans = list(places(source, self.old))
-        if len(spans) != 1:
-            raise ValueError(f"{len(spans)} places in {self.file} with {self.old!r}")
-        ((start, end),) = spans
+        try:
+            start, end = span(source, self.function, self.old)
+        except ValueError as error:
+            raise ValueError(f"{self.file}: {error}") from None
         return source[:start] + self.new + source[end:]
 
 
 def rooms() -> dict[str, list[Mutant]]:
     """Return the mutants of each list."""
-    found = {}
+    lists = {}
     for path in sorted(HERE.glob("*.toml")):
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-        found[path.stem] = [
-            Mutant(
-                path.stem,
-                one["name"],
-                one["file"],
-                one["old"],
-                one["new"],
-                tuple(one.get("tests", plain.get("tests", ()))),
-            )
-            for one in plain["mutant"]
+        room = tomllib.loads(path.read_text(encoding="utf-8"))
+        tests = room.get("tests", ())
+        lists[path.stem] = [
+            Mutant(room=path.stem, **{**mutant, "tests": tuple(mutant.get("tests", tests))})
+            for mutant in room["mutant"]
         ]
-    return found
-
-
-def places(source: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each occurrence of a text, whatever its layout."""
-    bracketed = words(f"({text}\n)")  # without indentation
-    wanted = [word for word, _, _ in bracketed][1:-1]
-    given = words(source)
-    texts = [word for word, _, _ in given]
-    for at in range(len(given) - len(wanted) + 1):
-        if texts[at : at + len(wanted)] == wanted:
-            yield given[at][1], given[at + len(wanted) - 1][2]
-
-
-@lru_cache(maxsize=8)
-def words(source: str) -> list[tuple[str, int, int]]:
-    """Return each token with its start and end; no layout, no comma before a closing bracket.
-
-    The last are kept: a file has many mutants, one after the other.
-    """
-    return list(_words(source))
-
-
-def _words(source: str) -> Iterator[tuple[str, int, int]]:
-    lines = source.splitlines(keepends=True)
-    starts = [0]
-    for one in lines:
-        starts.append(starts[-1] + len(one))
-    held = None
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type in LAYOUT or not token.string:
-                continue
-            start, end = (starts[row - 1] + column for row, column in (token.start, token.end))
-            if held is not None and token.string not in (")", "]", "}"):
-                yield held
-            held = None
-            if token.string == ",":
-                held = (",", start, end)
-            else:
-                yield token.string, start, end
-    except tokenize.TokenError:
-        return  # a fragment may open a bracket that it does not close
+    return lists
 
 
 class Tree:

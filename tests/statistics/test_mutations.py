@@ -14,6 +14,7 @@ import pytest
 
 import harness.statistics
 
+pytestmark = pytest.mark.slow
 ORDER = (
     "quantiles",
     "clusters",
