@@ -9,7 +9,6 @@ import re
 import shutil
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -50,7 +49,6 @@ RESULTS_FOLDER = ".eval_results"
 REPOSITORY = re.compile(r"(datasets/)?(?!datasets/)(\w[\w.-]{0,95}/\w[\w.-]{0,95})", re.ASCII)
 PATHS = re.compile(".*(path|file|dir|folder|root|checkpoint)")
 """Names of fields of JSON files beside weights that have paths; in others a slash is a token."""
-WORKERS = 8  # files that are downloaded at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,41 +360,24 @@ def _fill(
 ) -> None:
     """Download files into a folder beside `out`, check them, and give the folder its name.
 
-    What an earlier attempt at the same commit downloaded is kept if its hashes are right.
+    What an earlier attempt at the same commit downloaded is not asked for again.
     """
     partial = out.with_name(f".{out.name}.{commit[:12]}.partial")
     partial.mkdir(parents=True, exist_ok=True)
 
-    def download(file: "RepoFile") -> None:
-        path = partial / file.path
-        if path.is_file() and _is_same(path, file):
-            return
-        call_hub(
-            str(repository),
-            commit,
-            lambda: api.hf_hub_download(
-                repository.id,
-                file.path,
-                repo_type=repository.kind,
-                revision=commit,
-                local_dir=partial,
-            ),
+    def download() -> object:
+        return api.snapshot_download(
+            repository.id,
+            repo_type=repository.kind,
+            revision=commit,
+            local_dir=partial,
+            ignore_patterns=KEPT_BY_HUB,
         )
-        if not _is_same(path, file):
-            path.unlink(missing_ok=True)
-            raise DataError(
-                f"file {file.path} of {repository}",
-                expected=f"{file.size} bytes with the hash that the hub lists",
-                found="other content",
-                fix="Try again; if it stays so, what the hub holds is damaged.",
-            )
 
     with lease(partial):
-        pool = ThreadPoolExecutor(WORKERS)
-        try:
-            list(pool.map(download, listed))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        call_hub(str(repository), commit, download)
+        for file in listed:
+            _refuse_other_content(partial / file.path, file, repository)
         shutil.rmtree(partial / ".cache", ignore_errors=True)
         _verify(partial)
     (partial / ".lock").unlink(missing_ok=True)
@@ -404,6 +385,19 @@ def _fill(
         sync(path)
     partial.rename(out)
     sync(out.parent)
+
+
+def _refuse_other_content(path: Path, file: "RepoFile", repository: Repository) -> None:
+    """Remove a file that is not what the hub listed, and raise DataError."""
+    if path.is_file() and _is_same(path, file):
+        return
+    path.unlink(missing_ok=True)
+    raise DataError(
+        f"file {file.path} of {repository}",
+        expected=f"{file.size} bytes with the hash that the hub lists",
+        found="other content",
+        fix="Try again; if it stays so, what the hub holds is damaged.",
+    )
 
 
 def _verify(folder: Path) -> None:

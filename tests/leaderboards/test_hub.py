@@ -25,6 +25,7 @@ library = pytest.importorskip("huggingface_hub")
 constants = pytest.importorskip("huggingface_hub.constants")
 file_download = pytest.importorskip("huggingface_hub.file_download")
 _http = pytest.importorskip("huggingface_hub.utils._http")
+_snapshot_download = pytest.importorskip("huggingface_hub._snapshot_download")
 TOKEN = "hf_a_secret"
 NAME, MODEL = "org/runs", "models/org/net"
 
@@ -502,7 +503,7 @@ def test_a_full_disk_is_told_as_one(command, hub, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(library.HfApi, "hf_hub_download", full)
+    monkeypatch.setattr(_snapshot_download, "hf_hub_download", full)
     code, text = command("pull", "org/net", tmp_path / "net")
     assert code == 5 and f"{tmp_path / 'net'}:" in text and "No space left" in text
 
