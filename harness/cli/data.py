@@ -1,4 +1,4 @@
-"""`harness data make | check | info`; `fetch` is in its own module."""
+"""`harness data make | fetch | check | info`."""
 
 import hashlib
 import re
@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.fetch import fetched_sources
-from harness.cli.output import say, show_json, tell
-from harness.cli.spec_arguments import specs
+from harness.cli.output import note, say, show_json, tell
+from harness.cli.spec_arguments import require, specs
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
+from harness.hub.fetch import card_of, fetched_sources
+from harness.hub.fetch import fetch as fetch_files
 from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
@@ -68,6 +69,31 @@ def draft(arguments: Namespace) -> int:
     checked = f"{doubts} to check (see {CHECK})" if doubts else "nothing to check"
     after = f'next: harness data check "table(file={table})"'
     say(*text.splitlines(), "", f"{path}: {checked}", after)
+    return 0
+
+
+def fetch(arguments: Namespace) -> int:
+    """Fetch the files that a task's card names; print commits and the steps that remain by hand."""
+    require(arguments, "data")
+    root: Path = arguments.data
+    card = card_of(arguments.task)
+    records = fetch_files(
+        card,
+        root,
+        only=arguments.only,
+        revision=arguments.revision,
+        quiet=arguments.json or arguments.quiet,
+        tell=note,
+    )
+    if arguments.json:
+        show_json({"task": card.name, "root": str(root), "repositories": records})
+        return 0
+    for record in records:
+        folder = root / card.folder / str(record["folder"])
+        files = f"{record['files']} file(s) → {folder}"
+        print(f"{record['repository']}: commit {record['commit']}, {files}")
+    print(f"What is left to do by hand: {card.data}")
+    print(f"Then: harness data check {card.name} --data {root}")
     return 0
 
 

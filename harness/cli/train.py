@@ -120,7 +120,7 @@ def train(arguments: Namespace) -> int:
 
 def _write_card(training: Training) -> None:
     """Write the checkpoint's card; without one the training is finished all the same."""
-    from harness.cli.model_card import write_card
+    from harness.hub.model_card import write_card
 
     folder = training.folder / EVALUATIONS
     try:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from harness.card import Card
-from harness.cli import fetch
-from harness.cli.fetch import RECORD, card_of, fetched_sources
 from harness.cli.main import main
+from harness.hub import fetch
+from harness.hub.fetch import RECORD, card_of, fetched_sources
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -212,7 +212,7 @@ def test_a_card_that_names_another_revision_is_told_and_not_followed(
     record = {"repository": NAME, "revision": "main", "commit": COMMIT, "folder": ".", "files": 3}
     (place / "hub.json").write_text(json.dumps({"version": 1, "repositories": [record]}))
     newer = replace(card, hub={"repository": NAME, "revision": MOVED})
-    monkeypatch.setattr(fetch, "card_of", lambda _: newer)
+    monkeypatch.setattr("harness.cli.data.card_of", lambda _: newer)
     monkeypatch.setattr(fetch, "_download", lambda source, folder, known, quiet: known)
     assert main(arguments) == 0
     output = capsys.readouterr()

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli import hub as hub_command
 from harness.cli.main import main
-from harness.cli.model_card import CARD, CURVES, WRITTEN, without_paths, write_card
+from harness.hub import repository
+from harness.hub.local_paths import without_paths
+from harness.hub.model_card import CARD, CURVES, WRITTEN, write_card
 from harness.record import RESULTS, SCORES, Run
 from harness.run.checkpoint_provenance import write_origins
 from harness.run.contamination import MANIFEST, VERSION, Training
@@ -469,7 +470,7 @@ def test_too_many_files_and_too_large_ones_are_refused(command, hub, tmp_path, m
     hub.state["also_listed"] = [{**listed("big", b""), "size": 3 * 10**9}]
     code, text = command("pull", "org/net", tmp_path / "net", "--max-gb", "2")
     assert code == 2 and "3.0 GB" in text
-    monkeypatch.setattr(hub_command, "MAX_FILES", 3)
+    monkeypatch.setattr(repository, "MAX_FILES", 3)
     code, text = command("pull", "org/net", tmp_path / "net")
     assert code == 2 and "3 files" in text and left(tmp_path) == []
 

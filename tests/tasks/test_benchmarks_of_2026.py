@@ -14,8 +14,8 @@ from PIL import Image
 
 from harness import plugins
 from harness.card import Card
-from harness.cli.fetch import card_of, repositories
 from harness.errors import DataError, UsageError
+from harness.hub.fetch import card_of, repositories
 from harness.masks import Rle
 from harness.run.verify import verify
 from harness.scores import Totals, quotient

@@ -15,7 +15,7 @@ def add_data(commands: Commands) -> None:
     make.option("--tasks LIST", about, repeated=True)
     make.json()
     about = "fetch a benchmark's files from the Hugging Face hub, at a recorded commit"
-    fetch = command(actions, "fetch", about, function="fetch:fetch")
+    fetch = command(actions, "fetch", about)
     fetch.option("task TASK", "see `harness list tasks`")
     fetch.data()
     about = "a commit or branch (default: the one fetched before, or else the card's)"

@@ -5,8 +5,7 @@ repository. The commit is written down before the first file comes, so that a do
 off is completed by the same commit, whatever the branch has become.
 """
 
-from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -15,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness import plugins
 from harness.card import Card
-from harness.cli.hub_access import call_hub, connect, refuse_offline
-from harness.cli.output import note, show_json
-from harness.cli.spec_arguments import require
 from harness.errors import StoreError, UsageError
+from harness.hub.access import call_hub, connect, refuse_offline
 from harness.store.atomic import read_json, write_json, writing
 
 if TYPE_CHECKING:
@@ -40,32 +37,34 @@ class HubSource:
     files: tuple[str, ...] | None
 
 
-def fetch(arguments: Namespace) -> int:
-    """Fetch the files that a task's card names; print commits and the steps that remain by hand."""
-    require(arguments, "data")
-    root: Path = arguments.data
-    card = card_of(arguments.task)
+def fetch(
+    card: Card,
+    root: Path,
+    *,
+    only: Sequence[str] | None,
+    revision: str | None,
+    quiet: bool,
+    tell: Callable[[str], None],
+) -> list[dict[str, object]]:
+    """Fetch the files that a task's card names; return the record of each repository.
+
+    Args:
+        card: the task's.
+        root: the data root.
+        only: folders of repositories, of several; None: all.
+        revision: a commit or branch; None: the one that was fetched before, or else the card's.
+        quiet: no progress.
+        tell: is told what the user should know.
+    """
     folder = root / card.folder
-    sources = _sources(card, folder, arguments)
+    sources = _sources(card, folder, only, revision)
     known = _read_record(folder)
-    _refuse_another(folder, known, sources, arguments.revision)
+    _refuse_another(folder, known, sources, revision, tell)
     needed = ", ".join(source.repository for source in sources)
     refuse_offline(f"harness data fetch {card.name}", f"What is needed: {needed}. {card.data}")
-    quiet = arguments.json or arguments.quiet
-    done = [
+    return [
         _download(source, folder, known.get(source.repository), quiet=quiet) for source in sources
     ]
-    if arguments.json:
-        show_json({"task": card.name, "root": str(root), "repositories": done})
-        return 0
-    for record, source in zip(done, sources, strict=True):
-        print(
-            f"{record['repository']}: commit {record['commit']}, "
-            f"{record['files']} file(s) → {source.folder}"
-        )
-    print(f"What is left to do by hand: {card.data}")
-    print(f"Then: harness data check {card.name} --data {root}")
-    return 0
 
 
 def card_of(name: str) -> Card:
@@ -85,8 +84,10 @@ def repositories(card: Card) -> dict[str, str]:
     return {**own, **hub.get("repositories", {})}
 
 
-def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
-    """Return the repositories to fetch: all that the card names, or those of `--only`."""
+def _sources(
+    card: Card, folder: Path, only: Sequence[str] | None, revision: str | None
+) -> list[HubSource]:
+    """Return the repositories to fetch: all that the card names, or those of `only`."""
     named = repositories(card)
     if not named:
         raise UsageError(
@@ -95,7 +96,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
             found="a task whose data is elsewhere",
             fix=card.data,
         )
-    chosen = arguments.only or list(named)
+    chosen = only or list(named)
     for place in chosen:
         if place not in named:
             raise UsageError(
@@ -104,7 +105,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
                 found="another name",
             )
     hub: Mapping[str, Any] = card.hub or {}
-    revision = arguments.revision or hub.get("revision", "main")
+    revision = revision or hub.get("revision", "main")
     files = None if hub.get("files") is None else tuple(hub["files"])
     places = sorted(set(chosen))
     return [HubSource(named[place], place, folder / place, revision, files) for place in places]
@@ -134,10 +135,11 @@ def _refuse_another(
     known: Mapping[str, Mapping[str, object]],
     sources: Sequence[HubSource],
     revision: str | None,
+    tell: Callable[[str], None],
 ) -> None:
     """Raise StoreError if other files lie there already: two revisions would be mixed.
 
-    If the card names another revision than the fetched one, that is printed and not followed.
+    If the card names another revision than the fetched one, that is told and not followed.
     """
     for source in sources:
         before = known.get(source.repository)
@@ -151,7 +153,7 @@ def _refuse_another(
                 fix="Choose another --data, or remove the folder and its entry in "
                 f"{folder / RECORD}.",
             )
-        note(
+        tell(
             f"{source.repository} stays at {before['commit']}, which was fetched as "
             f"{before['revision']}; the card now names {source.revision}, for another --data"
         )

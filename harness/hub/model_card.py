@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import checkpoint_config, papers, plugins
-from harness.cli.curves import draw_curves
-from harness.cli.fetch import fetched_sources, repositories
 from harness.errors import HarnessError, UsageError
 from harness.files import read_text
+from harness.hub.fetch import fetched_sources, repositories
+from harness.hub.local_paths import without_paths
 from harness.leaderboards import formatting
+from harness.leaderboards.curves import draw_curves
 from harness.leaderboards.export.hub import BOARD, metadata, model_index
 from harness.leaderboards.render.markdown import escape, grid
 from harness.leaderboards.row import Row, row
@@ -26,13 +27,6 @@ CARD, CURVES = "README.md", "curves.svg"
 WRITTEN = "<!-- Written by harness; a card without this line is left as it is. -->"
 DRAWN = re.compile(r"rewards?(/.*)?|eval/.*|loss")
 """Names of logged numbers that a card draws."""
-NAME = r"(?:[^\s,()=<>\"'/:]|:(?!/))++"
-PATH = re.compile(
-    r"(?<![\w./<>])(?<!http:)(?<!https:)(?:file:)?(?:~|\.\.?)?/+"
-    rf"(?:{NAME}(?: +{NAME})*+/+)*({NAME})/*"
-)
-"""A path from the root, the home or the working folder; its group is the last name. Others may have
-spaces: a text that goes on with a slash is taken for more of the path."""
 
 
 def write_card(training: Training, runs: Sequence[Run]) -> Path:
@@ -80,15 +74,6 @@ def _row_of(training: Training, run: Run) -> Row:
             fix="Evaluate the checkpoint, and give that run.",
         )
     return board_row
-
-
-def without_paths(text: str) -> str:
-    """Return a text in which paths of this machine are their last names.
-
-    >>> without_paths("pocket(checkpoint=/home/me/runs/sft,prompt=short), </think>, https://a/b")
-    'pocket(checkpoint=sft,prompt=short), </think>, https://a/b'
-    """
-    return PATH.sub(r"\1", text)
 
 
 def _metadata(training: Training, runs: Sequence[Run]) -> str:

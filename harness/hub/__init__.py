@@ -1,0 +1,1 @@
+"""The Hugging Face hub: runs, checkpoints, cards and data sets, there and back."""
