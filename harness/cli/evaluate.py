@@ -13,7 +13,7 @@ from typing import Any
 
 from harness import plugins
 from harness.cli import progress as terminal
-from harness.cli.against import Against, against, write_decision
+from harness.cli.against import against
 from harness.cli.checkpoint_config import requested_models
 from harness.cli.checkpoints import IMAGES, VIDEOS, check_network, lacking_parts
 from harness.cli.contamination import contamination_of, print_contamination
@@ -29,6 +29,7 @@ from harness.errors import (
     UnsupportedAnswerForm,
     UsageError,
 )
+from harness.leaderboards.differences.against import Against, write_decision
 from harness.record import SCORES, Run, public
 from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings

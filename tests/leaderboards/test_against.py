@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from harness import plugins
-from harness.cli.against import Against
 from harness.errors import UsageError
+from harness.leaderboards.differences import against
+from harness.leaderboards.differences.against import Against
 from harness.record import Run
 
 
@@ -22,7 +23,9 @@ def compared(world, make_run, monkeypatch):
         monkeypatch.setattr(plugins, "build", lambda kind, spec, root: changed)
         monkeypatch.setattr(type(world), "task", lambda *_: changed)
         # The fixture's records have a fingerprint of their own.
-        monkeypatch.setattr("harness.cli.against.selected", lambda *_: iter([None]))
+        monkeypatch.setattr(
+            "harness.leaderboards.differences.against.selected", lambda *_: iter([None])
+        )
         run = Run.open(make_run("a", failing=failing))
         return Against(run, changed, subset=None, margin=0.05, level=0.95)
 

@@ -1,0 +1,146 @@
+"""The way from one number to another, as text and as an SVG: a bar for each stage."""
+
+from collections.abc import Iterator
+from html import escape
+
+from harness.leaderboards.differences.diff import Difference, Step
+from harness.leaderboards.formatting import signed_span
+
+LABEL = 36
+"""Characters of the longest name beside a bar."""
+BAR = 24
+"""Columns of a bar in a terminal."""
+UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
+"""Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
+WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 280, 260, 40
+
+
+def heights(diff: Difference) -> list[tuple[float, float]]:
+    """Return the number before and after each step; the last ends at the second number."""
+    places, at = [], diff.first or 0.0
+    for step in diff.steps:
+        places.append((at, at + step.points))
+        at += step.points
+    return places
+
+
+def lines(diff: Difference, *, width: int) -> Iterator[str]:
+    """Yield the waterfall as text; each step is the difference of the rounded numbers beside it.
+
+    Args:
+        diff: the comparison; its verdict is left out.
+        width: columns of the terminal, to which details are cut.
+    """
+    places = heights(diff)
+    numbers = [diff.first or 0.0, diff.second or 0.0, *(level for pair in places for level in pair)]
+    low, high = min(numbers), max(numbers)
+    names = [diff.a, diff.b, *(step.name for step in diff.steps)]
+    room = min(LABEL, max(map(len, names)))
+    yield (
+        f"{diff.b} against {diff.a} on {diff.task}, {diff.headline}, {diff.n_samples} samples: "
+        f"{_number(diff.first)} → {_number(diff.second)}"
+    )
+    yield ""
+    yield f"  {_label(diff.a):{room}}  {_number(diff.first):>8}"
+    for step, (before, after) in zip(diff.steps, places, strict=True):
+        drawn = _bar(before, after, low, high)
+        moved = _moved(before, after)
+        yield f"  {_label(step.name):{room}}  {moved:>8}  {drawn}  {_evidence(step)}".rstrip()
+        for line in step.details:
+            yield f"      {_cut(line, width)}"
+    yield f"  {_label(diff.b):{room}}  {_number(diff.second):>8}"
+
+
+def _number(value: float | None) -> str:
+    """Return four decimals, or a dash."""
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _label(name: str) -> str:
+    """Return a name that fits its column."""
+    return name if len(name) <= LABEL else f"{name[: LABEL - 1]}…"
+
+
+def _moved(before: float, after: float) -> str:
+    """Return the difference of two numbers as they are printed."""
+    return f"{round(after, 4) - round(before, 4):+.4f}"
+
+
+def _cut(line: str, width: int) -> str:
+    limit = max(40, min(width, 160) - 8)
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _evidence(step: Step) -> str:
+    """Return the paired interval of a step and the number of samples that it changes."""
+    if not step.samples:
+        return ""
+    interval = f"{signed_span(step.interval)}; " if step.interval else ""
+    return f"{interval}{step.samples} change"
+
+
+def _bar(before: float, after: float, low: float, high: float) -> str:
+    scale = (BAR - 1) / (high - low) if high > low else 0.0
+    start, end = sorted(round((level - low) * scale) for level in (before, after))
+    mark = "·" if abs(after - before) < 5e-5 else "▲" if after > before else "▼"
+    return " " * start + mark * (end - start + 1) + " " * (BAR - 1 - end)
+
+
+def svg(diff: Difference) -> str:
+    """Draw the waterfall: both numbers as whole bars, each step as what it adds or takes."""
+    places = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
+    names = [diff.a, *(step.name for step in diff.steps), diff.b]
+    evidence = ["", *map(_evidence, diff.steps), ""]
+    numbers = [level for pair in places for level in pair]
+    low, high = min(numbers), max(numbers) or 1.0
+    scale = (WIDTH - LEFT - RIGHT) / (high - low)
+    parts = []
+    for row, ((before, after), name) in enumerate(zip(places, names, strict=True)):
+        y, whole = TOP + row * ROW, row in (0, len(places) - 1)
+        left, right = (LEFT + (level - low) * scale for level in sorted((before, after)))
+        colour = WHOLE if whole else UP if after >= before else DOWN
+        text = f"{after:.4f}" if whole else _moved(before, after)
+        weight = ' font-weight="bold"' if whole else ""
+        details = "" if whole else "\n".join(diff.steps[row - 1].details)
+        shown = escape(_label(name))
+        parts.append(
+            f"<g><title>{escape(details)}</title>"
+            f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end"{weight}>{shown}</text>'
+            f'<rect x="{left:.1f}" y="{y}" width="{max(1.5, right - left):.1f}" height="20" '
+            f'fill="{colour}"/><text x="{right + 6:.1f}" y="{y + 15}"{weight}>{text}'
+            f'<tspan fill="#666" font-weight="normal" font-size="11">  {escape(evidence[row])}'
+            "</tspan></text></g>"
+        )
+        if row + 1 < len(places):
+            x = LEFT + (after - low) * scale
+            parts.append(f'<path d="M{x:.1f} {y + 20}v{ROW - 20}" stroke="#999"/>')
+    height = TOP + len(places) * ROW + 30
+    title = f"{diff.headline} on {diff.task}: {diff.b} against {diff.a}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+        f'height="{height}" font-family="sans-serif" font-size="13" fill="#222">'
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
+        f'<text x="12" y="22" font-weight="bold">{escape(title)}</text>{"".join(parts)}'
+        f'<text x="12" y="{height - 12}">{escape(diff.verdict)}</text></svg>\n'
+    )
+
+
+def html(diff: Difference) -> str:
+    """Return a page with the drawing and what differs at each step."""
+    rows = "".join(
+        f"<tr><td>{escape(step.name)}</td><td>{_moved(*place)}</td>"
+        f"<td>{escape(_evidence(step))}</td>"
+        f"<td>{'<br>'.join(map(escape, step.details))}</td></tr>"
+        for step, place in zip(diff.steps, heights(diff), strict=True)
+    )
+    title = f"{escape(diff.b)} against {escape(diff.a)}"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        "<style>body{font:14px sans-serif;margin:2em}td,th{text-align:left;padding:.3em 1em .3em 0;"
+        "vertical-align:top}</style>"
+        f"{svg(diff)}<table><tr><th>stage</th><th>points</th><th>evidence</th><th>what differs</th>"
+        f"</tr>{rows}</table></html>\n"
+    )
+
+
+PICTURES = {".svg": svg, ".html": html}
