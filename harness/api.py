@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from harness import plugins
-from harness.cli.checkpoint_config import as_trained, tell_taken
-from harness.cli.checkpoints import check_network
+from harness.chosen.checkpoints import check_network
+from harness.chosen.trained_settings import as_trained
 from harness.cli.contamination import contamination_of, print_contamination
-from harness.cli.model_names import model_spec
+from harness.cli.model_choice import model_spec, tell_taken
 from harness.cli.progress import LineProgress
 from harness.cli.spec_arguments import run_folder
 from harness.errors import DataError, UsageError

@@ -182,7 +182,7 @@ SHOWING = [path for path in SHOWING if path.name != "CHANGELOG.md" and "design" 
 def networks():
     """Models that need torch."""
     from harness import plugins
-    from harness.cli.requirements import requirements_of
+    from harness.catalog.requirements import requirements_of
 
     found = plugins.installed_plugins("models").items()
     return {name for name, entry in found if "torch" in requirements_of("models", entry)}

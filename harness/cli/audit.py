@@ -61,7 +61,7 @@ def _run(arguments: Namespace, progress: LineProgress) -> Run:
         if arguments.tasks or arguments.subset:
             raise UsageError("--tasks or --subset beside RUN", expected="the run's", found="others")
         return Run.open(Path(arguments.of))
-    from harness.cli.checkpoint_config import requested_models
+    from harness.cli.model_choice import requested_models
 
     ((_, spec, task), *others) = requested_tasks(arguments)
     (model, *more) = requested_models([arguments.of], tell=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
+from harness.chosen.checkpoints import IMAGES, VIDEOS, check_network, lacking_parts
 from harness.cli import progress as terminal
 from harness.cli.against import against
-from harness.cli.checkpoint_config import requested_models
-from harness.cli.checkpoints import IMAGES, VIDEOS, check_network, lacking_parts
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
+from harness.cli.model_choice import requested_models
 from harness.cli.output import say, show_json
 from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import require, require_minimum, run_folder

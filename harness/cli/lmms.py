@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.checkpoint_config import as_trained
-from harness.cli.model_names import model_spec
+from harness.chosen.trained_settings import as_trained
+from harness.cli.model_choice import model_spec
 from harness.cli.output import tell, write_text
 from harness.cli.spec_arguments import require, specs
 from harness.errors import DataError, HarnessError, UsageError, printable

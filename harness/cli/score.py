@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cli.checkpoint_config import built_model
 from harness.cli.evaluate import next_commands
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
+from harness.cli.model_choice import built_model
 from harness.cli.output import say, show_json
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks

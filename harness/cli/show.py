@@ -101,11 +101,11 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
     else:
         plain["about"] = plugins.summary_of(entry)
         if kind == "tasks":
-            from harness.cli.task_source import stated_facts
+            from harness.catalog.task_facts import stated_facts
 
             plain |= stated_facts(entry)
         if kind in NEEDY:
-            from harness.cli import requirements  # `ast` is slow, and not needed for tasks
+            from harness.catalog import requirements  # `ast` is slow, and not needed for tasks
 
             plain["needs"] = requirements.requirements_of(kind, entry)
     return plain
@@ -116,7 +116,7 @@ def details(kind: str, entry: EntryPoint, *, whole: bool = True) -> dict[str, ob
 
     A task's card says more than its settings do.
     """
-    from harness.cli import settings
+    from harness.catalog import settings
 
     fields: dict[str, object] = {}
     place = plugins.folder(entry)

@@ -3,9 +3,10 @@
 from argparse import Namespace
 
 from harness import plugins
-from harness.cli.checkpoint_config import as_trained
+from harness.chosen.names import spelled_out
+from harness.chosen.trained_settings import as_trained
 from harness.cli.evaluate import evaluate
-from harness.cli.model_names import model_specs, spelled_out
+from harness.cli.model_choice import model_specs
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.run.sweep import Sweep, merge_values

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli import checkpoints
+from harness.chosen import checkpoints
+from harness.chosen.names import spelled_out
 from harness.cli import progress as terminal
 from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
-from harness.cli.model_names import spelled_out
 from harness.cli.output import note, say, show_json
 from harness.cli.progress import LineProgress, TitledProgress
 from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug

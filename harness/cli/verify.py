@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from harness.cli.checkpoint_config import built_model
+from harness.cli.model_choice import built_model
 from harness.cli.output import say, show_json
 from harness.cli.spec_arguments import NEEDED, data_folders, require
 from harness.cli.spec_arguments import tasks as requested_tasks

@@ -22,7 +22,7 @@ from lmms_eval.api.model import lmms
 from tqdm import tqdm
 
 from harness import plugins
-from harness.cli.checkpoint_config import as_trained
+from harness.chosen.trained_settings import as_trained
 from harness.errors import UsageError
 from harness.lmms.visuals import medium
 from harness.media import Media

@@ -7,9 +7,10 @@ import pytest
 
 from harness import plugins
 from harness.checkpoint_config import FILE, LARGEST, VERSION, read, write
+from harness.chosen.trained_settings import SHOWN, as_trained
 from harness.cli import sweep as command_line
-from harness.cli.checkpoint_config import SHOWN, as_trained, requested_models
 from harness.cli.main import main
+from harness.cli.model_choice import requested_models
 from harness.errors import ModelError, UsageError
 from harness.models.backends.checkpoint import SHIPPED
 from harness.record import Run

@@ -8,8 +8,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from harness import plugins
-from harness.cli.requirements import FILE, declared_requirements, requirements_of
-from harness.cli.settings import settings
+from harness.catalog.requirements import FILE, declared_requirements, requirements_of
+from harness.catalog.settings import settings
 from harness.errors import DataError
 
 KINDS = ("backends", "segmenters", "propagators")
@@ -75,7 +75,7 @@ def toy(tmp_path, monkeypatch):
 def test_another_packages_part_may_say_it_too(toy):
     file, entry = toy
     assert requirements_of("segmenters", entry) == ["where"]
-    from harness.cli.requirements import _read_needs
+    from harness.catalog.requirements import _read_needs
 
     _read_needs.cache_clear()
     file.write_text('[cut]\ngiven = ["scissors", "where"]\npackages = ["steel"]\n')

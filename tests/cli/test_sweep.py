@@ -3,8 +3,8 @@
 import pytest
 
 from harness.cli import sweep as command_line
-from harness.cli.checkpoint_config import requested_models
 from harness.cli.main import main
+from harness.cli.model_choice import requested_models
 from harness.errors import UsageError
 from harness.record import Run, runs_below
 from harness.run.sweep import Sweep, merge_values, sweep_of, values, with_argument

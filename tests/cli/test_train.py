@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.chosen.checkpoints import with_checkpoint
 from harness.cli import judge as judges
-from harness.cli.checkpoints import with_checkpoint
 from harness.cli.main import build_parser, main
 from harness.errors import UsageError
 from harness.judging import rubric as find_rubric
@@ -377,7 +377,7 @@ def test_trainers_are_listed_with_their_settings(capsys):
 def test_settings_that_are_listed_are_those_that_can_be_given():
     """Read from the source, without an import; compared here with what the import says."""
     from harness import plugins
-    from harness.cli.settings import settings
+    from harness.catalog.settings import settings
 
     named = re.compile(r"= ?(.*?)(?: \(.*\))?\Z", re.DOTALL)
     for name, entry in plugins.installed_plugins("trainers").items():

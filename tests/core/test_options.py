@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from harness import plugins
-from harness.cli.requirements import requirements_of
-from harness.cli.settings import settings
+from harness.catalog.requirements import requirements_of
+from harness.catalog.settings import settings
 from harness.options import Carried, carried_names, with_options
 from harness.spec import Spec, parse
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.checkpoint_config import requested_models
+from harness.cli.model_choice import requested_models
 from harness.plugins import build
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec

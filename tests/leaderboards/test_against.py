@@ -6,7 +6,6 @@ import pytest
 
 from harness import plugins
 from harness.errors import UsageError
-from harness.leaderboards.differences import against
 from harness.leaderboards.differences.against import Against
 from harness.record import Run
 

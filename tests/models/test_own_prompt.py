@@ -5,8 +5,8 @@ import json
 import pytest
 
 from harness import plugins
-from harness.cli.checkpoint_config import requested_models
 from harness.cli.main import main
+from harness.cli.model_choice import requested_models
 from harness.errors import UsageError
 from harness.papers import deviations
 from harness.spec import Spec, parse

@@ -9,8 +9,8 @@ from importlib.resources import files
 import pytest
 
 from harness import plugins, presets
-from harness.cli.checkpoint_config import requested_models
 from harness.cli.main import main
+from harness.cli.model_choice import requested_models
 from harness.errors import DataError, UnknownPlugin, UsageError
 from harness.leaderboards.definitions import definitions, shipped
 from harness.presets import preset, resolve

@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
-from harness.cli.checkpoints import check_parts, evaluated_by, fill_checkpoint, with_checkpoint
+from harness.chosen.checkpoints import (
+    check_parts,
+    evaluated_by,
+    fill_checkpoint,
+    with_checkpoint,
+)
 from harness.cli.main import build_parser
 from harness.cli.train import OURS, configured, method_of
 from harness.cli.train import train as command_of_train

@@ -2,44 +2,29 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from harness import checkpoint_config, plugins, presets
-from harness.cli.output import note
-from harness.cli.spec_arguments import specs
 from harness.errors import UsageError
 from harness.models.backends import checkpoint
 from harness.models.own_prompt import text_of_file
-from harness.spec import Spec, Value, parse
+from harness.spec import Spec, Value, parse, parse_list
 
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
-def model_specs(texts: Sequence[str] | None, *, tell: bool = True) -> list[Spec]:
-    """Return the SPECs of `--model`; presets and checkpoints are replaced by theirs.
+def named_models(text: str) -> list[tuple[str, Spec]]:
+    """Return each name in a text of `--model` with the SPEC that it stands for.
 
-    `tell`: print on standard error what a name stands for.
+    The text is SPECs with commas, or one checkpoint.
     """
-    if not texts:
-        return specs(texts, "--model")
-    named = (
-        [(text, _of_checkpoint(text))]
-        if _is_checkpoint(text)
-        else [(str(spec), spelled_out(spec)) for spec in specs([text], "--model")]
-        for text in texts
-    )
-    pairs = [pair for several in named for pair in several]
-    if tell:
-        for text, spec in dict.fromkeys((text, str(spec)) for text, spec in pairs):
-            if not _is_checkpoint(text) and text != spec:
-                note(f"{text} is {spec}")
-            elif _is_checkpoint(text):
-                _tell_adapter(text, spec)
-    return [spec for _, spec in pairs]
+    if is_checkpoint(text):
+        return [(text, _of_checkpoint(text))]
+    return [(str(spec), spelled_out(spec)) for spec in parse_list(text)]
 
 
 def spelled_out(spec: Spec) -> Spec:
@@ -61,18 +46,7 @@ def spelled_out(spec: Spec) -> Spec:
     return Spec(spec.name, {name: whole(name, value) for name, value in spec.arguments.items()})
 
 
-def model_spec(text: str) -> Spec:
-    """Return the SPEC of a text that names one model.
-
-    Raises:
-        UsageError: it names none, or several.
-    """
-    if not _is_checkpoint(text):
-        parse(text)  # one SPEC
-    return model_specs([text])[0]
-
-
-def _is_checkpoint(text: str) -> bool:
+def is_checkpoint(text: str) -> bool:
     """Return True if a text is a checkpoint's folder or name, and no model's name.
 
     Raises:
@@ -131,12 +105,18 @@ def _adapters() -> Mapping[str, Spec]:
     return {name: parse(spec) for name, spec in tomllib.loads(text).items()}
 
 
-def _tell_adapter(text: str, spec: str) -> None:
-    """Print which model asks a checkpoint, why, and which presets ask it with all their parts."""
+def stands_for(text: str, spec: str) -> str:
+    """Return a sentence on the SPEC that a name stands for; empty where nothing is to be said.
+
+    Of a checkpoint: which model asks it, why, and which presets ask it with all their parts. What
+    the training of one adds is said by `trained_settings`.
+    """
+    if not is_checkpoint(text):
+        return "" if text == spec else f"{text} is {spec}"
     folder = checkpoint.find(text)
     if checkpoint_config.read(folder) is not None:
-        return  # `tell_taken` says what its training adds
+        return ""
     why = " ".join(architectures_of(folder))
     others = [preset.name for preset in presets.of_checkpoint(text)]
     more = f"; presets with this checkpoint: {', '.join(others)}" if others else ""
-    note(f"{text} is a {why}; harness runs it as {spec}{more}")
+    return f"{text} is a {why}; harness runs it as {spec}{more}"

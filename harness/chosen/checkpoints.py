@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import plugins
-from harness.cli.model_names import spelled_out
+from harness.chosen.names import spelled_out
 from harness.errors import UsageError
 from harness.models.default_parts import default_propagator, default_segmenter
 from harness.spec import Spec, parse

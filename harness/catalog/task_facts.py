@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 
-from harness.cli.settings import ModuleSource, offered_settings
+from harness.catalog.settings import ModuleSource, offered_settings
 
 FORMS = "AnswerForm"  # harness.types, which imports NumPy, is not needed to list tasks
 

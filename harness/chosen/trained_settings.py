@@ -1,14 +1,11 @@
 """Settings of `--model` from its checkpoint: those of the training, unless the SPEC has others."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import checkpoint_config, plugins
-from harness.cli.model_names import model_spec, model_specs
-from harness.cli.output import note
 from harness.errors import HarnessError
-from harness.model import Model
 from harness.models.backends import adapters, checkpoint
 from harness.responses import storable
 from harness.spec import Spec, Value
@@ -21,7 +18,7 @@ READER = "model"
 SHOWN = 600  # characters of arguments that a note shows
 
 
-class Carried(NamedTuple):
+class CheckpointSettings(NamedTuple):
     """Settings that a checkpoint has and the SPEC lacks."""
 
     weights: str = ""
@@ -29,17 +26,6 @@ class Carried(NamedTuple):
     added: Mapping[str, Value] = {}
     lacking: Mapping[str, Value] = {}
     """Arguments that the model does not take."""
-
-
-def requested_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
-    """Return the SPECs of `--model`, each with the settings that the checkpoint of its VLM carries.
-
-    `tell`: print on standard error what was added.
-    """
-    given = model_specs(texts, tell=tell)
-    if tell:
-        tell_taken(given)
-    return [as_trained(spec) for spec in given]
 
 
 def as_trained(spec: Spec) -> Spec:
@@ -50,28 +36,15 @@ def as_trained(spec: Spec) -> Spec:
     """
     reader = spec.arguments.get(READER)
     read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
-    return Spec(spec.name, {**spec.arguments, **read, **_carried_arguments(spec).added})
+    return Spec(spec.name, {**spec.arguments, **read, **_checkpoint_settings(spec).added})
 
 
-def built_model(text: str) -> tuple[Model, Spec]:
-    """Build the model of a text as it was trained; tell what that adds, and return its SPEC too."""
-    typed = model_spec(text)
-    tell_taken([typed])
-    spec = as_trained(typed)
-    return plugins.build("models", spec), spec
-
-
-def tell_taken(given: Sequence[Spec]) -> None:
-    """Print on standard error what `as_trained` adds, each setting once."""
-    for text in dict.fromkeys(text for spec in given for text in _config_notes(spec)):
-        note(text)
-
-
-def _config_notes(spec: Spec) -> Iterator[str]:
+def settings_notes(spec: Spec) -> Iterator[str]:
+    """Yield what `as_trained` adds to a SPEC, in words."""
     reader = spec.arguments.get(READER)
     if isinstance(reader, Spec):
-        yield from _config_notes(reader)
-    weights, added, lacking = _carried_arguments(spec)
+        yield from settings_notes(reader)
+    weights, added, lacking = _checkpoint_settings(spec)
     text = []
     if added:
         text += [
@@ -93,18 +66,18 @@ def _as_typed(arguments: Mapping[str, Value]) -> str:
     return storable(plain, SHOWN)
 
 
-def _carried_arguments(spec: Spec) -> Carried:
+def _checkpoint_settings(spec: Spec) -> CheckpointSettings:
     """Return what a checkpoint has and the SPEC lacks: what the model takes, and the rest."""
     weights, known = _config(spec)
     if known is None or known.name != spec.name:
-        return Carried(weights)
+        return CheckpointSettings(weights)
     missing = {
         key: value
         for key, value in checkpoint_config.unusual(known).arguments.items()
         if not _has_argument(spec, key)
     }
     taken = {key for key in missing if plugins.accepts("models", spec.name, key)}
-    return Carried(
+    return CheckpointSettings(
         weights,
         {key: value for key, value in missing.items() if key in taken},
         {key: value for key, value in missing.items() if key not in taken},

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.settings import Offered, offered_settings
+from harness.catalog.settings import Offered, offered_settings
 from harness.errors import DataError
 
 FILE = "needs.toml"
