@@ -102,7 +102,7 @@ def _run(typed: Sequence[str]) -> int:
             parsed = _with_config(parser, parsed, typed)
         parsed.typed = typed
         module, _, name = parsed.function.partition(":")  # as `arguments.shared.command` sets it
-        room = "rehearsal.command" if getattr(parsed, "rehearse", False) else f"cli.{module}"
+        room = "rehearsal.command" if getattr(parsed, "rehearse", False) else module
         return int(getattr(import_module(f"harness.{room}"), name)(parsed))
     except KeyboardInterrupt:
         print(

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 from PIL import Image
 
 from harness.chat import ChatRequest
-from harness.cli.lmms import load_pipeline, read_metadata
 from harness.errors import DataError, UsageError
+from harness.lmms.export import load_pipeline, read_metadata
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.lmms import frame_images, messages
 from harness.models.pipeline import PromptedModel

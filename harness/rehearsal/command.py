@@ -17,14 +17,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness.cli import reproduce as tables
 from harness.cli.main import build_parser
-from harness.cli.servers import Package
+from harness.cli.reproduce import OUT as REPRODUCED
 from harness.cli.spec_arguments import slug
 from harness.errors import UsageError
+from harness.leaderboards import table_commands as tables
 from harness.leaderboards.definitions import BoardRow, Definition, definitions, find
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
+from harness.leaderboards.servers import Package
 from harness.rehearsal import amounts, report, server, standins
 from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.report import RehearsedRow, is_unanswered, tasks_of
@@ -65,7 +66,7 @@ def reproduce(arguments: Namespace) -> int:
         raise UsageError(
             f"paper {arguments.paper!r}", expected=", ".join(PAPERS), found=arguments.paper
         )
-    out = OUT if arguments.out == tables.OUT else arguments.out
+    out = OUT if arguments.out == REPRODUCED else arguments.out
     _make_room(out)
     plan = TablePlan(out, arguments.rows)
     for definition in chosen:

@@ -14,11 +14,11 @@ import pytest
 
 from harness import plugins
 from harness.cli.main import build_parser, main
-from harness.cli.reproduce import plan
 from harness.errors import DataError, UsageError
 from harness.leaderboards.definitions import definitions, find, methods, methods_of, read
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
+from harness.leaderboards.table_commands import plan
 from harness.papers import deviations
 from harness.spec import parse, parse_list
 from harness.types import AnswerForm

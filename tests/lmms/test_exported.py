@@ -8,10 +8,10 @@ import shutil
 import pytest
 
 from harness import evaluate, load_task
-from harness.cli.lmms import load_pipeline, read_metadata
 from harness.cli.main import main
 from harness.errors import DataError, UsageError
 from harness.lmms import tasks as exported
+from harness.lmms.export import load_pipeline, read_metadata
 from harness.plugins import installed_plugins
 from harness.run.batching import samples_of
 from harness.tasks.training.videoseg_r1_15k.task import videoseg_r1_15k

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from harness import evaluate, load_model, load_task
-from harness.cli.lmms import load_pipeline, read_metadata
 from harness.cli.main import main
 from harness.errors import UsageError
+from harness.lmms.export import load_pipeline, read_metadata
 from harness.lmms.visuals import medium
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.pocket import FOLDER

@@ -9,7 +9,7 @@ from harness.spec import KINDS
 def add_list(commands: Commands) -> None:
     """`harness list`."""
     about = "list the installed plugins"
-    parser = command(commands, "list", about, function="show:list_plugins")
+    parser = command(commands, "list", about, function="cli.show:list_plugins")
     about = f"{', '.join(KINDS)}; without, how many there are of each"
     parser.option("kind KIND", about, nargs="?", choices=KINDS)
     parser.option("name", "show this plugin with its main settings", nargs="?")

@@ -135,6 +135,7 @@ def add_lmms(commands: Commands) -> None:
         "example: harness lmms export --data data --out lmms --tasks reason_seg,mevis "
         '--pipeline "qwen_vl(segmenter=sam2(checkpoint=facebook/sam2.1-hiera-large))"\n'
         "         lmms-eval --include_path lmms --model qwen2_5_vl --tasks harness_reason_seg",
+        function="lmms.export:export",
     )
     export.tasks_and_data()
     export.option("--out DIR", "a folder for the tasks")

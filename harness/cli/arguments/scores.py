@@ -39,7 +39,7 @@ def add_eval(commands: Commands) -> None:
         "eval",
         "predict and score",
         "example: harness eval --model saliency --tasks reason_seg,mevis --data ROOT --out runs",
-        function="evaluate:evaluate",
+        function="cli.evaluate:evaluate",
         usage=EVALUATION,
     )
     _evaluation(parser)

@@ -132,8 +132,8 @@ def command(
         name: As it is typed.
         about: What it does, in a phrase.
         epilog: Text below the options, such as an example.
-        function: `module:name` below `harness.cli`; "": of the command's own name, of an action in
-            the module of its command.
+        function: `module:name` below `harness`; "": of the command's own name in `cli`, of an
+            action in the module of its command.
         usage: The first line of its help; None: as argparse has it.
     """
     parser = commands.add_parser(
@@ -144,7 +144,7 @@ def command(
         epilog=epilog,
         usage=usage,
     )
-    parser.set_defaults(function=function or f"{parser.prog.split()[1]}:{name}", parser=parser)
+    parser.set_defaults(function=function or f"cli.{parser.prog.split()[1]}:{name}", parser=parser)
     return Options(parser)
 
 
