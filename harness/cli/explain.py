@@ -5,40 +5,40 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
-from harness import overlay
 from harness.cli.judge import bind
-from harness.cli.mask_diff import compare_masks
-from harness.cli.mask_diff import lines as mask_lines
-from harness.cli.output import show_json
-from harness.cli.parsed import lines as part_lines
-from harness.cli.parsed import parsed_parts
-from harness.cli.rollouts import explain_training, is_training
+from harness.cli.output import show_json, tell
+from harness.cli.spec_arguments import require_minimum
 from harness.errors import StoreError, UsageError, printable
+from harness.explained.calls import adapted, asked_and_answered
+from harness.explained.masks import compare_masks
+from harness.explained.masks import lines as mask_lines
+from harness.explained.overlay import draw_overlay
+from harness.explained.parsed import lines as part_lines
+from harness.explained.parsed import parsed_parts
+from harness.explained.rollouts import is_training, page_of, select_groups
 from harness.interchange import prediction_to_json
-from harness.leaderboards.images import describe_answer, draw
-from harness.leaderboards.request_log import request_log
+from harness.leaderboards.images import describe_answer
 from harness.leaderboards.runs import task_of
-from harness.media import Frame
-from harness.models.backends.inputs import squashed
 from harness.record import Run
+from harness.run.contamination import Training
 from harness.run.judging import verdicts_of
 from harness.run.score import selected
 from harness.run.scoring import failure_of, score_unit
 from harness.scores import to_json
 from harness.store.atomic import write_bytes
 from harness.task import Task
-from harness.types import Answer, Call, Failure, Prediction, Query, Sample, Shown
+from harness.types import Failure, Prediction, Sample
 
-FRAMES = 6  # of a video that are drawn
+PAGE = "rollouts.html"
+GROUPS = 24  # that are shown where none is said
 
 
 def explain(arguments: Namespace) -> int:
     """Print what a run's record says of one sample, or write a training's page."""
     if is_training(arguments.run):
-        return explain_training(arguments)
+        return _explain_training(arguments)
     for name in ("out", "groups"):
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name}", expected="a training's folder", found="a run's")
@@ -61,7 +61,7 @@ def explain(arguments: Namespace) -> int:
         fault = Failure(kind, f"{task.protocol.name} reads nothing from it")
     shown: dict[str, object] = {
         **_question(task, run, sample),
-        **_called(sample, prediction),
+        **asked_and_answered(sample, prediction),
         **adapted(prediction),
         "parse": parsed_parts(prediction),
         **({"notes": "; ".join(prediction.notes)} if prediction.notes else {}),
@@ -77,6 +77,32 @@ def explain(arguments: Namespace) -> int:
         show_json({**shown, "prediction": prediction_to_json(prediction)})
     else:
         _print(shown)
+    return 0
+
+
+def _explain_training(arguments: Namespace) -> int:
+    """Write the page of a training's rollouts, and print where it is."""
+    training = Training.open(arguments.run)
+    if arguments.image is not None:
+        raise UsageError(
+            "--image",
+            expected="a run folder",
+            found="a training's",
+            fix="Write its page with --out FILE.html.",
+        )
+    require_minimum(arguments, 1, "groups")
+    groups, notes = select_groups(
+        training,
+        limit=arguments.groups or GROUPS,
+        sample=arguments.sample,
+        data_root=arguments.data,
+    )
+    page = page_of(training, groups, notes)
+    out = arguments.out or training.folder / PAGE
+    write_bytes(out, page.encode("utf-8", "replace"))
+    steps = sorted({group.step for group in groups})
+    plain = {"page": str(out), "groups": len(groups), "steps": steps, "notes": notes}
+    tell(arguments, plain, out)
     return 0
 
 
@@ -106,44 +132,6 @@ def _question(task: Task, run: Run, sample: Sample) -> dict[str, object]:
     if query.options:
         shown["options"] = " | ".join(query.options)
     return shown
-
-
-def _called(sample: Sample, prediction: Prediction) -> dict[str, str]:
-    if not prediction.calls:
-        log = {"prompt": "none in the record: no network was called, or it failed"}
-        texts: Sequence[str | None] = prediction.responses
-    else:
-        log = request_log(sample.query, prediction.calls)
-        texts = [call.response for call in prediction.calls]
-    return log | {
-        f"response {number}": "none: the network failed" if text is None else text
-        for number, text in enumerate(texts, start=1)
-    }
-
-
-def adapted(prediction: Prediction) -> dict[str, list[str]]:
-    """Return a line for each step in which a network learned from the sample."""
-    if prediction.adaptation is None:
-        return {}
-    numbers = {call.key: number for number, call in enumerate(prediction.calls, start=1)}
-    lines = []
-    for place, step in enumerate(prediction.adaptation.steps):
-        parts = []
-        if step.label is not None:
-            number = numbers.get(f"@step{place}#{step.label}", numbers.get(f"@step0#{step.label}"))
-            parts.append(f"label is response {number}, agreement {step.agreement:.2f}")
-        if step.parsed is not None:
-            parts.append(f"{step.parsed} can be read")
-        if step.rewards:
-            parts.append(f"rewards {', '.join(f'{reward:.2f}' for reward in step.rewards)}")
-        if step.entropy is not None:
-            parts.append(f"entropy {step.entropy:.3f} nats a token")
-        if step.rolled_back:
-            parts.append("the update was NaN or infinite and was not made")
-        if (after := numbers.get(f"@after{place + 1}#0")) is not None:
-            parts.append(f"then response {after}")
-        lines.append(f"step {place + 1}: {'; '.join(parts)}")
-    return {"adaptation": [prediction.adaptation.method, *lines]}
 
 
 def _judged(
@@ -202,64 +190,3 @@ def _print_list(name: str, lines: Sequence[str]) -> None:
 def _print_value(name: str, text: object, width: int = 10) -> None:
     """Print a value, each further line of it below the first: none looks like an entry."""
     print(printable(f"{name:{width}} {text}").replace("\n", f"\n{'':{width}} "))
-
-
-def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
-    """Draw the ground truth above the prediction with its outline; of a video, some frames.
-
-    Under them stands what the networks were shown, as large as they were shown it, once each.
-    """
-    media = sample.query.media[0]
-    step = max(1, -(-len(media) // FRAMES))
-    frames = range(0, len(media), step)
-    ground_truth = sample.target.answer if sample.target else None
-    truth = [(ground_truth, overlay.GROUND_TRUTH, True)]
-    both = [
-        (prediction.answer, overlay.PREDICTION, True),
-        (ground_truth, overlay.GROUND_TRUTH, False),
-    ]
-    layers = [truth, both] if ground_truth else [both]
-    rows = [_row(sample, frames, layer) for layer in layers]
-    rows += _draw_frames(sample.query, prediction.calls)
-    widest = max(row.shape[1] for row in rows)
-    padded = [
-        np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
-        for row in rows
-    ]
-    return np.concatenate(padded)
-
-
-def _row(
-    sample: Sample, frames: Sequence[int], layers: list[tuple[Answer | None, overlay.Colour, bool]]
-) -> Frame:
-    media = sample.query.media[0]
-    images = []
-    for index in frames:
-        image = media.frame(index)
-        for answer, colour, filled in layers:
-            if answer is not None:
-                image = draw(
-                    image, answer, index=index, size=media.size, colour=colour, filled=filled
-                )
-        images.append(image)
-    return overlay.side_by_side(images)
-
-
-def _draw_frames(query: Query, calls: Sequence[Call]) -> list[Frame]:
-    """Draw a row of frames for each of the query's media shown, as large as seen; equal ones once.
-
-    Media of other queries, and altered ones, are not in the record and are left out.
-    """
-    rows = dict.fromkeys(shown for call in calls for shown in call.request.shown)
-    return [
-        overlay.side_by_side(
-            [_as_seen(query.media[shown.medium].frame(frame), shown) for frame in shown.frames]
-        )
-        for shown in rows
-        if isinstance(shown.medium, int)
-    ]
-
-
-def _as_seen(frame: Frame, shown: Shown) -> Frame:
-    image: Frame = squashed(squashed(frame, shown.resize), shown.canvas)
-    return np.ascontiguousarray(image)

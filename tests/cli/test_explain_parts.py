@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.cli.mask_diff import MAX_FRAMES, compare_masks, lines
+from harness.explained.masks import MAX_FRAMES, compare_masks, lines
 from harness.masks import Rle
 from harness.types import Answer
 

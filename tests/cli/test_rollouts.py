@@ -15,8 +15,8 @@ from PIL import Image
 
 from harness import overlay, plugins
 from harness.cli.main import main
-from harness.cli.rollouts import ground_truth_on
 from harness.errors import StoreError
+from harness.explained.rollouts import ground_truth_on
 from harness.leaderboards.rollouts import MAX_ROLLOUTS, groups_of
 from harness.masks import Rle
 from harness.run.train import TrainingOptions, train

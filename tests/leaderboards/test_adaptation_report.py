@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.explain import adapted as explained
 from harness.cli.main import main
 from harness.errors import UsageError
+from harness.explained.calls import adapted as explained
 from harness.leaderboards.adaptation import reports
 from harness.leaderboards.adaptation_tables import charts, to_markdown
 from harness.leaderboards.board import build

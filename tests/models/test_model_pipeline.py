@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from harness import media, plugins
 from harness.chat import ChatResponse
-from harness.cli.parsed import lines
-from harness.cli.parsed import parsed_parts as shown_parts
 from harness.coordinates import Coordinates
 from harness.errors import ModelError, ParseError, UsageError
+from harness.explained.parsed import lines
+from harness.explained.parsed import parsed_parts as shown_parts
 from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import ResponseReader

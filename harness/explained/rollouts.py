@@ -1,14 +1,11 @@
-"""`harness explain` of a training: its sampled rollouts as a page, with their boxes drawn."""
+"""Sampled rollouts of a training as a page, with their boxes drawn."""
 
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from harness import plugins
-from harness.cli.output import tell
-from harness.cli.spec_arguments import require_minimum
-from harness.errors import HarnessError, ParseError, StoreError, UsageError
+from harness.errors import HarnessError, ParseError, StoreError
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups_of, with_images
 from harness.models.pipeline import LOCATED
@@ -16,11 +13,9 @@ from harness.models.response_writer import objects_of, training_answer
 from harness.run.batching import samples_of
 from harness.run.contamination import Training
 from harness.spec import parse
-from harness.store.atomic import read_json, write_bytes
+from harness.store.atomic import read_json
 from harness.types import Answer, AnswerForm, Sample
 
-PAGE = "rollouts.html"
-GROUPS = 24  # that are shown where none is said
 MANIFEST = "manifest.json"
 
 
@@ -34,20 +29,11 @@ def is_training(folder: Path) -> bool:
     return isinstance(plain, dict) and "method" in plain
 
 
-def explain_training(arguments: Namespace) -> int:
-    """Write the page, and print where it is."""
-    training = Training.open(arguments.run)
-    if arguments.image is not None:
-        raise UsageError(
-            "--image",
-            expected="a run folder",
-            found="a training's",
-            fix="Write its page with --out FILE.html.",
-        )
+def page_of(training: Training, groups: Sequence[Group], notes: Sequence[str]) -> str:
+    """Return the page of some groups of rollouts, with remarks about their choice."""
     from harness.leaderboards.render.pages import fill
 
-    groups, notes = select_groups(training, arguments)
-    page = fill(
+    return fill(
         "rollouts.html",
         "page.css",
         "rollouts.css",
@@ -57,17 +43,12 @@ def explain_training(arguments: Namespace) -> int:
         summary=_summary(training),
         notes=notes,
     )
-    out = arguments.out or training.folder / PAGE
-    write_bytes(out, page.encode("utf-8", "replace"))
-    steps = sorted({group.step for group in groups})
-    plain = {"page": str(out), "groups": len(groups), "steps": steps, "notes": notes}
-    tell(arguments, plain, out)
-    return 0
 
 
-def select_groups(training: Training, arguments: Namespace) -> tuple[list[Group], list[str]]:
+def select_groups(
+    training: Training, *, limit: int, sample: str | None, data_root: Path | None
+) -> tuple[list[Group], list[str]]:
     """Return the groups to show, with images where the data is there, and remarks about them."""
-    require_minimum(arguments, 1, "groups")
     path = training.folder / ROLLOUTS
     if not path.is_file():
         raise StoreError(
@@ -77,11 +58,11 @@ def select_groups(training: Training, arguments: Namespace) -> tuple[list[Group]
             fix="Methods with GRPO write it, unless keep_rollouts=0.",
         )
     every = groups_of(path)
-    picked = choose_groups(every, limit=arguments.groups or GROUPS, sample=arguments.sample)
+    picked = choose_groups(every, limit=limit, sample=sample)
     few = f"{len(picked)} of {len(every)} groups that were kept."
     notes = [few] if len(picked) < len(every) else []
     try:
-        samples = _samples(training, picked, arguments.data)
+        samples = _samples(training, picked, data_root)
     except HarnessError as error:
         return picked, [*notes, f"The data cannot be read here, so there are no images. {error}"]
     return [_with_image(group, samples) for group in picked], notes

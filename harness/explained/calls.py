@@ -1,0 +1,45 @@
+"""What the networks of a sample were asked and responded, and how one of them learned from it."""
+
+from collections.abc import Sequence
+
+from harness.leaderboards.request_log import request_log
+from harness.types import Prediction, Sample
+
+
+def asked_and_answered(sample: Sample, prediction: Prediction) -> dict[str, str]:
+    """Return the request log of a prediction and each response, by what they are called."""
+    if not prediction.calls:
+        log = {"prompt": "none in the record: no network was called, or it failed"}
+        texts: Sequence[str | None] = prediction.responses
+    else:
+        log = request_log(sample.query, prediction.calls)
+        texts = [call.response for call in prediction.calls]
+    return log | {
+        f"response {number}": "none: the network failed" if text is None else text
+        for number, text in enumerate(texts, start=1)
+    }
+
+
+def adapted(prediction: Prediction) -> dict[str, list[str]]:
+    """Return a line for each step in which a network learned from the sample."""
+    if prediction.adaptation is None:
+        return {}
+    numbers = {call.key: number for number, call in enumerate(prediction.calls, start=1)}
+    lines = []
+    for place, step in enumerate(prediction.adaptation.steps):
+        parts = []
+        if step.label is not None:
+            number = numbers.get(f"@step{place}#{step.label}", numbers.get(f"@step0#{step.label}"))
+            parts.append(f"label is response {number}, agreement {step.agreement:.2f}")
+        if step.parsed is not None:
+            parts.append(f"{step.parsed} can be read")
+        if step.rewards:
+            parts.append(f"rewards {', '.join(f'{reward:.2f}' for reward in step.rewards)}")
+        if step.entropy is not None:
+            parts.append(f"entropy {step.entropy:.3f} nats a token")
+        if step.rolled_back:
+            parts.append("the update was NaN or infinite and was not made")
+        if (after := numbers.get(f"@after{place + 1}#0")) is not None:
+            parts.append(f"then response {after}")
+        lines.append(f"step {place + 1}: {'; '.join(parts)}")
+    return {"adaptation": [prediction.adaptation.method, *lines]}
