@@ -5,7 +5,7 @@
 
 Table 7: the share of rollouts in the last tenth of the steps with a legal order, a valid plan and
 no failed block. Figure 4: the headline of each task, and the blocks of code used, by the blocks
-allowed, of the runs below a folder (`harness sweep … --vary cycles=1,2,3,5,10`).
+allowed, of the runs below a folder (`harness eval … --vary cycles=1,2,3,5,10`).
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`harness curves`: the logs of trainings, by step, as one figure."""
+"""`harness board curves`: the logs of trainings, by step, as one figure."""
 
 from argparse import Namespace
 from pathlib import Path

@@ -49,7 +49,7 @@ def explain(arguments: Namespace) -> int:
             "SAMPLE",
             expected="the id of a sample of the run",
             found="nothing",
-            fix=f"`harness samples {run.folder}` lists them"
+            fix=f"`harness runs samples {run.folder}` lists them"
             + ("." if first is None else f"; the first is {first}."),
         )
     task = bind(task_of(run, arguments.data), verdicts_of(run), None)

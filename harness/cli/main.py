@@ -37,7 +37,6 @@ EXIT_CODES = f"""exit codes:
 GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
     "evaluate": (
         scores.add_eval,
-        scores.add_sweep,
         scores.add_score,
         scores.add_verify,
         scores.add_conform,
@@ -46,8 +45,6 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         look.add_list,
         look.add_view,
         look.add_explain,
-        look.add_samples,
-        look.add_curves,
     ),
     "compare and publish": (
         scores.add_diff,
@@ -64,6 +61,8 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
     "data and this machine": (data.add_data, data.add_doctor, data.add_completion),
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
+OLD_NAMES = (scores.add_sweep, publish.add_samples, board.add_curves)
+"""Old names of commands, which are not listed and say what to use; 0.2 drops them."""
 
 LIGHT = ("list", "completion")
 """Commands that do without NumPy and SciPy."""
@@ -100,6 +99,9 @@ def _run(typed: Sequence[str]) -> int:
             check_address_space()
         if getattr(parsed, "config", None):
             parsed = _with_config(parser, parsed, typed)
+        if parsed.instead:
+            old = f"note: `harness {typed[0]}` is `{parsed.instead}` now"
+            print(f"{old}; release 0.2 drops the old name", file=sys.stderr)
         parsed.typed = typed
         module, _, name = parsed.function.partition(":")  # as `arguments.shared.command` sets it
         room = "rehearsal.command" if getattr(parsed, "rehearse", False) else module
@@ -161,7 +163,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"harness {__version__}")
     commands = parser.add_subparsers(prog="harness", metavar="COMMAND", help=argparse.SUPPRESS)
-    every = [add for group in GROUPS.values() for add in group]
+    every = [add for group in (*GROUPS.values(), OLD_NAMES) for add in group]
     if chosen := [add for add in every if add.__name__ == f"add_{command}"]:
         chosen[0](commands)
         return parser

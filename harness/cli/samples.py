@@ -1,4 +1,4 @@
-"""`harness samples`: a run's samples by their scores, with their questions."""
+"""`harness runs samples`: a run's samples by their scores, with their questions."""
 
 from argparse import Namespace
 from collections.abc import Collection

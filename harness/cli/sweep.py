@@ -1,4 +1,4 @@
-"""`harness sweep`: one model under several settings."""
+"""`harness eval --vary`: one model under several settings."""
 
 from argparse import Namespace
 
@@ -11,6 +11,15 @@ from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.run.sweep import Sweep, merge_values
 from harness.spec import Spec
+
+
+def evaluate_or_sweep(arguments: Namespace) -> int:
+    """Evaluate the models as they are given or, with `--vary`, one under several settings."""
+    if arguments.vary:
+        return sweep(arguments)
+    if arguments.grid:
+        raise UsageError("--grid", expected="--vary SETTING=VALUES beside it", found="none")
+    return evaluate(arguments)
 
 
 def sweep(arguments: Namespace) -> int:

@@ -391,7 +391,7 @@ def test_a_sweep_names_its_models_as_they_are_evaluated(folder, tmp_path, monkey
     assert (
         main(
             [
-                "sweep",
+                "eval",
                 "--model",
                 base,
                 "--vary",

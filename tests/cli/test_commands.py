@@ -238,7 +238,7 @@ def test_every_model_is_checked_before_the_first_is_evaluated(part, shapes, tmp_
     assert f"{part.rpartition('(')[2].partition('=')[0]}=…" in capsys.readouterr().err
     assert not out.exists()
     name, value = part.split("=", 1)
-    assert main(["sweep", "--model", "saliency", "--vary", f"{name}={value}", *where]) == 2
+    assert main(["eval", "--model", "saliency", "--vary", f"{name}={value}", *where]) == 2
     assert not out.exists(), "a sweep that cannot be made would refuse the one that is meant"
 
 

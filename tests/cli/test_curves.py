@@ -1,4 +1,4 @@
-"""`harness curves`: several trainings and seeds in one figure; what cannot be drawn is named."""
+"""`harness board curves`: trainings and seeds in one figure; what cannot be drawn is named."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -59,6 +59,7 @@ def three(tmp_path):
 def test_seeds_are_one_line_and_recipes_are_named_by_what_differs(three, tmp_path, capsys):
     out = tmp_path / "figure.svg"
     requested = [
+        "board",
         "curves",
         *three,
         "--y",
@@ -83,7 +84,7 @@ def test_seeds_are_one_line_and_recipes_are_named_by_what_differs(three, tmp_pat
 def test_a_held_out_number_is_drawn_by_the_step_it_was_measured_at(three, tmp_path):
     out = tmp_path / "figure.svg"
     name = "eval/reason_seg(split=val,asks=a)/gIoU"
-    assert main(["curves", three[2], "--y", name, "--out", str(out)]) == 0
+    assert main(["board", "curves", three[2], "--y", name, "--out", str(out)]) == 0
     root = ElementTree.parse(out)
     assert name in texts(out) and len(list(root.iter(f"{SVG}circle"))) == 1
 
@@ -100,7 +101,10 @@ def test_fifteen_lines_can_be_told_apart_and_axes_have_names(tmp_path):
 def test_more_panels_than_fit_side_by_side_go_below(tmp_path):
     names = [f"rewards/term{number}" for number in range(5)]
     one = training(tmp_path / "a", [(1, dict.fromkeys(names, 1.0)), (2, dict.fromkeys(names, 2.0))])
-    assert main(["curves", one, "--y", ",".join(names), "--out", str(tmp_path / "f.svg")]) == 0
+    assert (
+        main(["board", "curves", one, "--y", ",".join(names), "--out", str(tmp_path / "f.svg")])
+        == 0
+    )
     places = {
         group.get("transform")
         for group in ElementTree.parse(tmp_path / "f.svg").iter(f"{SVG}g")
@@ -122,7 +126,14 @@ def test_more_panels_than_fit_side_by_side_go_below(tmp_path):
 )
 def test_what_cannot_be_drawn_is_named(rows, y, code, named, tmp_path, capsys):
     folder = training(tmp_path / "a", rows)
-    requested = ["curves", folder, *(("--y", y) if y else ()), "--out", str(tmp_path / "f.svg")]
+    requested = [
+        "board",
+        "curves",
+        folder,
+        *(("--y", y) if y else ()),
+        "--out",
+        str(tmp_path / "f.svg"),
+    ]
     assert main(requested) == code
     assert named in capsys.readouterr().err and not (tmp_path / "f.svg").exists()
 
@@ -130,7 +141,7 @@ def test_what_cannot_be_drawn_is_named(rows, y, code, named, tmp_path, capsys):
 def test_a_damaged_curve_is_named_with_its_line(three, tmp_path, capsys):
     with (tmp_path / "a1" / "curve.jsonl").open("a") as file:
         file.write("{]\n")
-    assert main(["curves", *three, "--y", "kl", "--out", str(tmp_path / "f.svg")]) == 5
+    assert main(["board", "curves", *three, "--y", "kl", "--out", str(tmp_path / "f.svg")]) == 5
     assert f"{tmp_path / 'a1' / 'curve.jsonl'}, line 5" in capsys.readouterr().err
 
 
@@ -139,7 +150,7 @@ def test_a_damaged_manifest_is_named(field, tmp_path, capsys):
     folder = training(tmp_path / "a", counted(9))
     path = tmp_path / "a" / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), field: ["x"]}))
-    requested = ["curves", folder, "--y", "think_length", "--out", str(tmp_path / "f.svg")]
+    requested = ["board", "curves", folder, "--y", "think_length", "--out", str(tmp_path / "f.svg")]
     assert main(requested) == 5
     assert folder in capsys.readouterr().err and not (tmp_path / "f.svg").exists()
 
@@ -149,15 +160,17 @@ def test_seeds_without_a_common_step_are_refused(tmp_path, capsys):
         training(tmp_path / "a", [(1, {"kl": 0.1})]),
         training(tmp_path / "b", [(2, {"kl": 0.1})], seed=1),
     ]
-    assert main(["curves", *several, "--y", "kl", "--out", str(tmp_path / "f.svg")]) == 5
+    assert main(["board", "curves", *several, "--y", "kl", "--out", str(tmp_path / "f.svg")]) == 5
     assert "kl of dr2seg" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [("--out", "f.png"), ("--out", "f.svg", "--smooth", "0")])
 def test_a_figure_that_cannot_be_written_is_refused(more, three, capsys):
-    assert main(["curves", *three, "--y", "think_length", *more]) == 2
+    assert main(["board", "curves", *three, "--y", "think_length", *more]) == 2
     assert more[-2] in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_training_is_refused(tmp_path):
-    assert main(["curves", str(tmp_path), "--y", "kl", "--out", str(tmp_path / "f.svg")]) == 5
+    assert (
+        main(["board", "curves", str(tmp_path), "--y", "kl", "--out", str(tmp_path / "f.svg")]) == 5
+    )

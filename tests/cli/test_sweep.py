@@ -1,4 +1,4 @@
-"""`harness sweep`: settings are varied as typed, and the board says what hangs on them."""
+"""`harness eval --vary`: settings are varied as typed, and the board says what hangs on them."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_repeated_options_vary_as_one_list_does(vary, tmp_path, monkeypatch):
     monkeypatch.setattr(command_line, "evaluate", lambda given: requested.extend(given.model) or 0)
     words = [word for text in vary for word in ("--vary", text)]
     where = ["--tasks", "t", "--data", ".", "--out", str(tmp_path)]
-    assert main(["sweep", "--model", "random", *words, *where]) == 0
+    assert main(["eval", "--model", "random", *words, *where]) == 0
     assert requested == ["random", "random(seed=1)", "random(seed=2)", "random(seed=3)"]
     assert list(sweep_of(tmp_path / "run")["models"]) == requested
 
@@ -45,7 +45,7 @@ def test_prompts_of_files_are_known_by_their_words_as_their_runs_are(tmp_path, m
         (tmp_path / name).write_text(f"{name} for {{question}}")
     vary = f"prompt={','.join(f'file:{tmp_path / name}' for name in ('look', 'see'))}"
     where = ["--tasks", "t", "--data", ".", "--out", str(tmp_path / "runs")]
-    assert main(["sweep", "--model", "pocket", "--vary", vary, *where]) == 0
+    assert main(["eval", "--model", "pocket", "--vary", vary, *where]) == 0
     evaluated = [str(spec) for spec in requested_models(requested, tell=False)]
     assert list(sweep_of(tmp_path / "runs" / "run")["models"]) == evaluated
     assert evaluated[1:] == [
@@ -73,7 +73,7 @@ def test_one_at_a_time_keeps_the_base_and_a_grid_is_every_combination():
 def test_the_board_says_how_much_hangs_on_a_setting(command, shapes, tmp_path):
     out = tmp_path / "runs"
     done = command(
-        "sweep",
+        "eval",
         "--model",
         "random(seed=1)",
         "--vary",
@@ -93,7 +93,7 @@ def test_the_board_says_how_much_hangs_on_a_setting(command, shapes, tmp_path):
     (line,) = [line for line in text.splitlines() if "Sensitivity" in line]
     assert "3 settings" in line and "seed" in line
     other = command(
-        "sweep",
+        "eval",
         "--model",
         "random",
         "--vary",
@@ -118,7 +118,7 @@ def test_prompt_frames_and_pixels_reach_the_network_and_each_has_its_sensitivity
     out, board = tmp_path / "runs", tmp_path / "board"
     vary = [word for name, value in VARIED.items() for word in ("--vary", f"{name}={value}")]
     where = ["--tasks", "shapes_qa(part=video)", "--subset", "first2", "--data", str(shapes)]
-    swept = ["sweep", "--model", BASE, *vary, *where, "--out", str(out), "--quiet"]
+    swept = ["eval", "--model", BASE, *vary, *where, "--out", str(out), "--quiet"]
     assert main(swept) == 0
     read = dict(usage_by_setting(out))
     assert set(read) == {"", *VARIED}
@@ -141,3 +141,17 @@ def usage_by_setting(out):
     for run in map(Run.open, runs_below(out)):
         given = sweep_of(run.folder)["models"][run.manifest["model"]["spec"]]
         yield "".join(given), run.results["usage"]
+
+
+def test_a_grid_of_nothing_is_refused(capsys):
+    assert main(["eval", "--model", "random", "--grid"]) == 2
+    assert "--vary" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["sweep", "samples", "curves"])
+def test_an_old_name_runs_and_says_the_new_one(name, tmp_path, capsys):
+    there = ["samples", str(tmp_path)]
+    typed = {"samples": there, "curves": ["curves", str(tmp_path), "--out", "f.svg"]}
+    code = main(typed.get(name, [name]))
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert code and rest and f"`harness {name}` is `harness " in first

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness.cli.main import GROUPS, build_parser
+from harness.cli.main import GROUPS, OLD_NAMES, build_parser
 from harness.cli.progress import ProgressBars, Speed, Times, speed
 
 
@@ -14,8 +14,10 @@ def test_every_command_is_in_the_help_once_and_no_line_is_wider_than_80(capsys, 
     text = build_parser().format_help().partition("exit codes")[0]
     commands = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
     (choices,) = (one.choices for one in build_parser()._actions if isinstance(one.choices, dict))
-    assert [one for one in commands if one in choices] == list(choices)
-    assert len(choices) == sum(map(len, GROUPS.values()))
+    listed = [name for name, parser in choices.items() if not parser.get_default("instead")]
+    assert [word for word in commands if word in choices] == listed
+    assert len(listed) == sum(map(len, GROUPS.values()))
+    assert len(choices) == len(listed) + len(OLD_NAMES)
     assert max(map(len, text.splitlines())) <= 80
     assert choices["eval"].format_help().startswith("usage: harness eval --model")
     assert choices["score"].format_help().startswith("usage: harness score ")
@@ -40,11 +42,11 @@ def test_the_options_of_eval_stand_in_groups():
 
 
 SHELLS = {
-    "bash": 'source "$0"; COMP_WORDS=(harness sa); COMP_CWORD=1; '
-    '_shtab_harness harness sa harness; echo "${COMPREPLY[@]}"',
+    "bash": 'source "$0"; COMP_WORDS=(harness au); COMP_CWORD=1; '
+    '_shtab_harness harness au harness; echo "${COMPREPLY[@]}"',
     "zsh": 'autoload -U compinit; compinit -u; source "$0"; echo ${(f)$(which _shtab_harness)} | '
-    "grep -o samples | head -1",
-    "fish": 'source $argv[1]; complete -C "harness sa" | cut -f 1',
+    "grep -o audit | head -1",
+    "fish": 'source $argv[1]; complete -C "harness au" | cut -f 1',
 }
 
 
@@ -59,7 +61,7 @@ def test_a_shell_completes_commands(shell, command, tmp_path):
     script.write_text(made.stdout)
     line = [shell, "-c", SHELLS[shell], str(script)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert "samples" in done.stdout.split(), done.stderr
+    assert "audit" in done.stdout.split(), done.stderr
 
 
 def test_the_bar_of_all_runs_counts_the_samples_of_all():

@@ -37,7 +37,7 @@ PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
 def commands(text):
-    """The models of `harness eval` and `harness sweep`, as a shell hands them over."""
+    """The models of `harness eval` and `harness eval`, as a shell hands them over."""
     return [re.sub(r"\\?\n *", "", "".join(one)) for one in COMMAND.findall(text)]
 
 

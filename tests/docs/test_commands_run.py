@@ -73,7 +73,7 @@ NOT_RUN = {
     r"results\.json|2026_|runs/said|release": "files of other programs (tests/cli/test_formats.py)",
     r"reproduce (?!.*--dry-run)": "trains for hours (tests/cli/test_reproduce.py)",
     r"--method pocket": "trains the weights that ship (examples/pocket/tests)",
-    r"harness curves": "curves of trainings that the reader has (tests/cli/test_curves.py)",
+    r"harness board curves": "curves of trainings that the reader has (tests/cli/test_curves.py)",
     r"plan\.json|twins=twins": "a plan of the reader's (tests/cli/test_twin.py)",
     r"demo/runs": "would change a baseline of the repository (tests/test_gate.py)",
     r"--config (qwen|r1|table)": "trains at full size (tests/trainers/test_configurations.py)",

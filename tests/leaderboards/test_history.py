@@ -295,8 +295,8 @@ def test_a_query_shows_the_split_and_the_subset(make_run, tmp_path, capsys, monk
 
 def test_samples_of_a_derived_metric_are_scored_where_the_data_lies_now(make_run, world, capsys):
     folder = make_run("a", task="disc_video", changes={"data": {"root": "/gone"}})
-    assert main(["samples", str(folder), "--json"]) != 0
+    assert main(["runs", "samples", str(folder), "--json"]) != 0
     capsys.readouterr()
-    assert main(["samples", str(folder), "--json", "--data", str(world.data)]) == 0
+    assert main(["runs", "samples", str(folder), "--json", "--data", str(world.data)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found) == 8 and found[0]["score"] == min(one["score"] for one in found)

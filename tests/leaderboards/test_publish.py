@@ -118,15 +118,15 @@ def test_the_workflow_re_scores_in_a_plain_shell(published, process, tmp_path):
 
 
 def test_samples_are_listed_the_worst_first(run, capsys):
-    assert main(["samples", str(run), "--json"]) == 0
+    assert main(["runs", "samples", str(run), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     scores = [one["score"] for one in found]
     assert len(found) == 6 and scores == sorted(scores)
-    assert main(["samples", str(run), "--sort=-score", "--limit", "2"]) == 0
+    assert main(["runs", "samples", str(run), "--sort=-score", "--limit", "2"]) == 0
     best = capsys.readouterr().out.splitlines()
     assert best[1].split()[0] == f"{max(scores):.4f}" and best[-1].startswith("next: harness expl")
-    assert main(["samples", str(run), "--metric", "MAE", "--json"]) == 0
+    assert main(["runs", "samples", str(run), "--metric", "MAE", "--json"]) == 0
     errors = [one["score"] for one in json.loads(capsys.readouterr().out)]
     assert errors == sorted(errors, reverse=True)
-    assert main(["samples", str(run), "--metric", "gIoU"]) == 2
-    assert main(["samples", str(run), "--failed", "--json"]) == 0
+    assert main(["runs", "samples", str(run), "--metric", "gIoU"]) == 2
+    assert main(["runs", "samples", str(run), "--failed", "--json"]) == 0

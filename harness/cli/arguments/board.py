@@ -12,7 +12,9 @@ GATE_FORMATS = ("text", "markdown", "junit", "github", "json", "badge")
 
 def add_board(commands: Commands) -> None:
     """`harness board`."""
-    actions = actions_of(commands, "board", "build leaderboards and sites, and gate a change")
+    actions = actions_of(
+        commands, "board", "build leaderboards and sites, draw curves, and gate a change"
+    )
     build = command(actions, "build", "write a board as Markdown, JSON and Parquet")
     _add_board(build, "the folder for the files")
     _add_table(build.group("one table, models × tasks"))
@@ -25,6 +27,7 @@ def add_board(commands: Commands) -> None:
     keep.option("--runs DIR", "a folder with runs", required=True)
     keep.option("--out DIR", "a new folder", required=True)
     _add_check(actions)
+    _add_curves(actions)
     about = "report gains, regressions, cost and curves of test-time training"
     adaptation = command(actions, "adaptation", about)
     about = "folders with runs, including those of the base models"
@@ -36,6 +39,30 @@ def add_board(commands: Commands) -> None:
     adaptation.option("--metric NAME", about)
     adaptation.flag("--texts", "also parse and score pseudo-labels, and the answers of trace=true")
     adaptation.json()
+
+
+def add_curves(commands: Commands) -> None:
+    """`harness curves`, the old name of `harness board curves`."""
+    _add_curves(commands, instead="harness board curves")
+
+
+def _add_curves(commands: Commands, instead: str = "") -> None:
+    parser = command(
+        commands,
+        "curves",
+        "draw training curves; seeds of one recipe are one line with its range",
+        "example: harness board curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
+        "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
+        function="cli.curves:curves",
+        instead=instead,
+    )
+    parser.option("runs RUN", "training folders", nargs="+")
+    about = "separated by commas or repeated; without it the logged numbers are listed"
+    parser.option("--y NAMES", f"numbers of curve.jsonl, {about}", repeated=True)
+    parser.option("--out FILE.svg", "the file of the figure", required=True)
+    about = "average each value with the N - 1 previous ones (default 1)"
+    parser.option("--smooth N", about, default=1)
+    parser.json()
 
 
 def _add_table(table: Options) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import WHERE_READ, Commands, command, count
+from harness.cli.arguments.shared import WHERE_READ, Commands, command
 from harness.spec import KINDS
 
 
@@ -45,37 +45,4 @@ def add_explain(commands: Commands) -> None:
     parser.option("--out FILE.html", "for a training: the page (default: RUN/rollouts.html)")
     about = "for a training: number of prompts shown, spread over its steps (default 24)"
     parser.option("--groups N", about)
-    parser.json()
-
-
-def add_samples(commands: Commands) -> None:
-    """`harness samples`."""
-    about = "list the samples of a run with their scores, the worst first"
-    example = "example: harness samples runs/pocket/reason_seg --limit 5"
-    parser = command(commands, "samples", about, example)
-    parser.option("run RUN", "a run folder")
-    parser.data("the data root (default: that of the run)")
-    about = "worst first, best first, or by id (default %(default)s)"
-    parser.option("--sort", about, default="score", choices=("score", "-score", "id"))
-    parser.option("--metric NAME", "the metric (default: the headline)")
-    parser.option("--limit N", "print at most N samples", count)
-    parser.flag("--failed", "only samples without an answer")
-    parser.json()
-
-
-def add_curves(commands: Commands) -> None:
-    """`harness curves`."""
-    parser = command(
-        commands,
-        "curves",
-        "draw training curves; seeds of one recipe are one line with its range",
-        "example: harness curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
-        "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
-    )
-    parser.option("runs RUN", "training folders", nargs="+")
-    about = "separated by commas or repeated; without it the logged numbers are listed"
-    parser.option("--y NAMES", f"numbers of curve.jsonl, {about}", repeated=True)
-    parser.option("--out FILE.svg", "the file of the figure", required=True)
-    about = "average each value with the N - 1 previous ones (default 1)"
-    parser.option("--smooth N", about, default=1)
     parser.json()

@@ -30,8 +30,11 @@ FORMATS = (
 def add_runs(commands: Commands) -> None:
     """`harness runs`."""
     actions = actions_of(
-        commands, "runs", "index, query, export and clear run folders; average repeats"
+        commands,
+        "runs",
+        "list samples; index, query, export and clear run folders; average repeats",
     )
+    _add_samples(actions)
     index = command(actions, "index", "write runs into the index")
     index.option("runs DIR", "folders with runs", nargs="+")
     _add_database(index)
@@ -66,6 +69,26 @@ def add_runs(commands: Commands) -> None:
     export.option("--dataset TASK=ORG/NAME[:TASK_ID]", about, repeated=True)
     export.data("the data root, for logs with samples (default: that of the runs)")
     export.option("--source URL", "a public address of the runs")
+
+
+def add_samples(commands: Commands) -> None:
+    """`harness samples`, the old name of `harness runs samples`."""
+    _add_samples(commands, instead="harness runs samples")
+
+
+def _add_samples(commands: Commands, instead: str = "") -> None:
+    about = "list the samples of a run with their scores, the worst first"
+    example = "example: harness runs samples runs/pocket/reason_seg --limit 5"
+    function = "cli.samples:samples"
+    parser = command(commands, "samples", about, example, function=function, instead=instead)
+    parser.option("run RUN", "a run folder")
+    parser.data("the data root (default: that of the run)")
+    about = "worst first, best first, or by id (default %(default)s)"
+    parser.option("--sort", about, default="score", choices=("score", "-score", "id"))
+    parser.option("--metric NAME", "the metric (default: the headline)")
+    parser.option("--limit N", "print at most N samples", count)
+    parser.flag("--failed", "only samples without an answer")
+    parser.json()
 
 
 def _add_database(parser: Options) -> None:

@@ -38,8 +38,10 @@ def add_eval(commands: Commands) -> None:
         commands,
         "eval",
         "predict and score",
-        "example: harness eval --model saliency --tasks reason_seg,mevis --data ROOT --out runs",
-        function="cli.evaluate:evaluate",
+        "example: harness eval --model saliency --tasks reason_seg,mevis --data ROOT --out runs\n"
+        "         harness eval --model pocket --vary frames=2,4,8 "
+        "--tasks mevis --data ROOT --out runs",
+        function="cli.sweep:evaluate_or_sweep",
         usage=EVALUATION,
     )
     _evaluation(parser)
@@ -47,23 +49,9 @@ def add_eval(commands: Commands) -> None:
 
 
 def add_sweep(commands: Commands) -> None:
-    """`harness sweep`."""
-    parser = command(
-        commands,
-        "sweep",
-        "evaluate one model under several settings",
-        "example: harness sweep --model pocket --vary frames=2,4,8 "
-        "--tasks mevis --data ROOT --out runs",
-        usage=EVALUATION,
-    )
-    about = (
-        "values of a setting of the model's SPEC, separated by commas; "
-        "backend.max_pixels=… is an inner setting; may be repeated"
-    )
-    parser.option("--vary SETTING=VALUES", about, repeated=True)
-    about = "evaluate every combination (default: one setting at a time, and the model's defaults)"
-    parser.flag("--grid", about)
-    _evaluation(parser)
+    """`harness sweep`, the old name of `harness eval --vary`."""
+    about = "evaluate one model under several settings"
+    _evaluation(command(commands, "sweep", about, usage=EVALUATION, instead="harness eval --vary"))
 
 
 def _evaluation(parser: Options) -> None:
@@ -80,6 +68,14 @@ def _evaluation(parser: Options) -> None:
     about = "count samples with missing or damaged images as failed"
     what.flag("--allow-missing", about)
     what.config()
+    several = parser.group("one model under several settings")
+    about = (
+        "evaluate the model once for each of these values of a setting of its SPEC, separated by "
+        "commas; backend.max_pixels=… is an inner setting; may be repeated"
+    )
+    several.option("--vary SETTING=VALUES", about, repeated=True)
+    about = "with --vary every combination (default: one at a time, and the model's defaults)"
+    several.flag("--grid", about)
     where = parser.group("results")
     where.option("--out DIR", "required: the folder for run folders")
     about = "(default: the model's own name, and its SPEC for the folder)"

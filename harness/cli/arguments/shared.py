@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from harness.errors import UsageError
 
@@ -124,6 +124,7 @@ def command(
     *,
     function: str = "",
     usage: str | None = None,
+    instead: str = "",
 ) -> Options:
     """Add a command or an action, and return what adds its options.
 
@@ -135,16 +136,19 @@ def command(
         function: `module:name` below `harness`; "": of the command's own name in `cli`, of an
             action in the module of its command.
         usage: The first line of its help; None: as argparse has it.
+        instead: The command whose old name this is: it is not listed, and a note names the new one.
     """
+    listed: dict[str, Any] = {} if instead else {"help": about}
     parser = commands.add_parser(
         name,
-        help=about,
+        **listed,
         description=about[0].upper() + about[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
         usage=usage,
     )
     parser.set_defaults(function=function or f"cli.{parser.prog.split()[1]}:{name}", parser=parser)
+    parser.set_defaults(instead=instead)
     return Options(parser)
 
 
