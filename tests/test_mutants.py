@@ -29,6 +29,12 @@ def mutations(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_lists_of_mutants_can_be_read(mutations: ModuleType) -> None:
     assert sum(map(len, mutations.rooms().values())) >= 150
+    folder = REPOSITORY / "tests" / "mutations" / "in_memory"
+    lists = {
+        path.stem: importlib.import_module("place").in_memory(path.stem)
+        for path in folder.glob("*.toml")
+    }
+    assert sum(map(len, lists.values())) >= 500
 
 
 def test_a_mutant_is_found_in_its_function_whatever_its_layout(mutations: ModuleType) -> None:

@@ -22,6 +22,10 @@ from harness.errors import HarnessError
 from harness.judge import Verdict
 from harness.types import Answer, Prediction, Usage
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "mutations"))
+
+from place import in_memory, replaced
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("pycocoevalcap") is None, reason="needs the extra [text]"),
@@ -48,90 +52,7 @@ CANNOT = (
     StopIteration,
 )
 
-MUTATIONS = {
-    "PTB: quotes stay": ("penn_treebank", '{"\'\'", "\'",', '{"\'",'),
-    "PTB: full stops stay": ("penn_treebank", '| {".", "?",', '| {"?",'),
-    "PTB: breaks stay": ("penn_treebank", "text.translate(BREAKS)", "text"),
-    "PTB: known by some": ("penn_treebank", "if any(key not in known", "if all(key not in known"),
-    "PTB: order of known texts": ("penn_treebank", "return keys[::-1]", "return keys"),
-    "PTB: no surroundings": ("penn_treebank", "if not STOP.search(text)", "if True"),
-    "PTB: an initial like others": ("penn_treebank", "elif INITIAL.search(text)", "elif False"),
-    "PTB: numbers like words": ("penn_treebank", 'else "9"', 'else "A"'),
-    "PTB: capital letters": ("penn_treebank", ', "-lowerCase"', ""),
-    "tokens: no line between": (
-        "caption_tokens",
-        "(*flat, BETWEEN, *candidates)",
-        "(*flat, '', *candidates)",
-    ),
-    "tokens: the line between stays": ("caption_tokens", "del lines[len(flat)]", "del lines[-1]"),
-    "tokens: captions first": (
-        "caption_tokens",
-        "(*flat, BETWEEN, *candidates)",
-        "(*candidates, BETWEEN, *flat)",
-    ),
-    "tokens: simple with capitals": ("caption_tokens", "text.lower()", "text"),
-    "tokens: no references": ("caption_tokens", "        or not texts\n", ""),
-    "BLEU: n": ("captions", "names[n - 1]", "names[n - 2]"),
-    "BLEU: another n": ("captions", "int(name[-1]) - 1", "int(name[-1]) - 2"),
-    "BLEU: up to 3": ("captions", "Bleu(4)", "Bleu(3)"),
-    "CIDEr: without tokens": ("captions", "return CaptionScores(0.0,", "return CaptionScores(1.0,"),
-    "CIDEr: always 0": ("captions", "if not any(text.split()", "if any(text.split()"),
-    "ROUGE for CIDEr": ("captions", 'if name == "ROUGE-L"', 'if name == "CIDEr"'),
-    "a metric's tokens": ("captions", 'tokenizer == "ptb" else', 'tokenizer != "ptb" else'),
-    "captions: as references": ("captions", "place: [text] for", "place: [text + ' x'] for"),
-    "costs: sum": ("efficiency", "/ len(unit), weight=len(unit)", ", weight=len(unit)"),
-    "costs: weight": ("efficiency", ", weight=len(unit))}", ")}"),
-    "costs: the wrong tokens": ("efficiency", "usage.reasoning_tokens,", "usage.prompt_tokens,"),
-    "costs: tokens of the first": (
-        "efficiency",
-        "sum(prediction.usage.completion_tokens for",
-        "max(prediction.usage.completion_tokens for",
-    ),
-    "costs: first response only": (
-        "efficiency",
-        "for response in prediction.responses\n",
-        "for response in prediction.responses[:1]\n",
-    ),
-    "reasoning: with spaces": ("efficiency", "[0].strip())", "[0])"),
-    "reasoning: the last": (
-        "efficiency",
-        'after.partition(f"</{tag}>")',
-        'after.rpartition(f"</{tag}>")',
-    ),
-    "reasoning: without tags": ("efficiency", "if closing else 0", "if True else 0"),
-    "judge: right above": ("judging", ">= scale.correct_from", "> scale.correct_from"),
-    "judge: lowest grade": ("judging", "(grade - self.lowest) /", "grade /"),
-    "judge: highest grade": ("judging", "(self.highest - self.lowest)", "self.highest"),
-    "judge: any grade": ("judging", "if scale.lowest <= grade <= scale.highest else None", ""),
-    "judge: a grade anywhere": ("judging", "re.fullmatch(", "re.search("),
-    "judge: unreadable is highest": (
-        "judging",
-        "share(self.scale.unreadable if",
-        "share(self.scale.highest if",
-    ),
-    "judge: unreadable is readable": ("judging", '"judge", text is not None,', '"judge", True,'),
-    "judge: blank is right": (
-        "judging",
-        'Judgement(0.0, False, "no answer"',
-        'Judgement(1.0, True, "no answer"',
-    ),
-    "judge: exact always": (
-        "judging",
-        "if by.exact_match and same_words(case.answer",
-        "if same_words(case.answer",
-    ),
-    "judge: any score": ("judging", "or not math.isclose(", "or False and math.isclose("),
-    "judge: the key without its judge": (
-        "judging",
-        "*map(storable, case), judge])",
-        "*map(storable, case)])",
-    ),
-    "judge: asked for the exact": (
-        "judging",
-        "and not (by.exact_match and same_words",
-        "and not (False and same_words",
-    ),
-}
+MUTATIONS = in_memory("text")
 
 
 @pytest.fixture(scope="module")
@@ -262,11 +183,10 @@ def path_of(name):
     return next(FOLDER / f"{one.replace('.', '/')}.py" for one in ORDER if one.endswith(name))
 
 
-@pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
-def test_a_mistake_is_found(name, old, new, compare, java, monkeypatch):
+@pytest.mark.parametrize(("name", "function", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
+def test_a_mistake_is_found(name, function, old, new, compare, java, monkeypatch):
     source = path_of(name).read_text(encoding="utf-8")
-    assert source.count(old) == 1, f"{old!r} is not a place in {name}.py, or is several"
-    modules = executed({name: source.replace(old, new)}, java, monkeypatch)
+    modules = executed({name: replaced(source, function, old, new)}, java, monkeypatch)
     with contextlib.suppress(*CANNOT):
         assert worked_differ(modules) or any(
             compare.CHECKS[requested](modules).deviation > 0 for requested in ASKED
@@ -274,4 +194,4 @@ def test_a_mistake_is_found(name, old, new, compare, java, monkeypatch):
 
 
 def test_every_module_is_mutated():
-    assert {name for name, _, _ in MUTATIONS.values()} == {one.rpartition(".")[2] for one in ORDER}
+    assert {name for name, *_ in MUTATIONS.values()} == {one.rpartition(".")[2] for one in ORDER}

@@ -2,15 +2,18 @@
 
 import ast
 import io
+import re
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def span(source: str, function: str, text: str) -> tuple[int, int]:
+def span(source: str, function: str, text: str, *, exact: bool = False) -> tuple[int, int]:
     """Return start and end of a text in a function, whatever its layout.
 
     Args:
@@ -18,6 +21,7 @@ def span(source: str, function: str, text: str) -> tuple[int, int]:
         function: the qualified name of a function or class, as in `Session.step`; empty: the
             module. Several definitions of one name (a property and its setter) are searched alike.
         text: part of the function; a trailing comma, line breaks and comments do not matter.
+        exact: they do matter, and the text may begin or end within a word.
 
     Raises:
         ValueError: no such function, or it does not have the text exactly once.
@@ -32,12 +36,33 @@ def span(source: str, function: str, text: str) -> tuple[int, int]:
         raise ValueError(f"no function or class {function!r}; its mutants need its new name")
     spans = [
         (start, end)
-        for start, end in places(source, text)
+        for start, end in (exact_places if exact else places)(source, text)
         if not function or any(first <= start and end <= last for first, last in scopes)
     ]
     if len(spans) != 1:
         raise ValueError(f"{len(spans)} places with {text!r} in {function or 'the module'}")
     return spans[0]
+
+
+def exact_places(source: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each occurrence of a text that may cut words, as it is written."""
+    for match in re.finditer(re.escape(text), source):
+        yield match.span()
+
+
+def replaced(source: str, function: str, old: str, new: str) -> str:
+    """Return a module with another text in one function; raise ValueError as `span` does."""
+    start, end = span(source, function, old, exact=True)
+    return source[:start] + new + source[end:]
+
+
+def in_memory(name: str) -> dict[str, tuple[str, str, str, str]]:
+    """Return module, function, old and new text of each mistake of a list, by its name."""
+    path = Path(__file__).parent / "in_memory" / f"{name}.toml"
+    return {
+        mutant["name"]: (mutant["module"], mutant.get("function", ""), mutant["old"], mutant["new"])
+        for mutant in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]
+    }
 
 
 @lru_cache(maxsize=8)
