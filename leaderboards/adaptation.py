@@ -6,170 +6,34 @@ benchmark too: such texts are read by the run's own model and scored by the task
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
-
-import numpy as np
 
 from harness import plugins
 from harness.errors import DataError, UsageError
+from harness.leaderboards.adaptation_values import LOSSES, Gain, Report, Settings, Variant
 from harness.leaderboards.board import Key, key
-from harness.leaderboards.row import Row, row
+from harness.leaderboards.row import row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader
 from harness.record import MANIFEST, Run
 from harness.scores import Better, Corpus, Statistic, UnitScore, quotient
 from harness.spec import parse
-from harness.statistics.clusters import FloatArray
-from harness.statistics.paired import Comparison, compare
+from harness.statistics.paired import compare
 from harness.statistics.pseudo import pseudo_values
-from harness.statistics.variance import SeededScore, seeded_score
 from harness.store.atomic import read_json
 from harness.task import Task
 from harness.types import Sample
 
-LOSSES = (0.0, 0.01, 0.05, 0.1)
-"""Losses of a sample that count as regressions: more than each of these (VR-TTRL, Table 6)."""
 OFFLINE = "vr_ttrl"
 """The trainer with the same objective on training samples (VR-TTRL, Table 11)."""
 NAMED = ("budget", "steps", "rollouts", "single_gen", "seed", "method", "label")
 """Settings that the name of a variant holds already, or does not hold."""
 
-Settings = Mapping[str, Any]
 Scorer = Callable[[str, str], float | None]
 """Score of a text as the response to a sample (by its id)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gain:
-    """One adapted run against the run of the model as it is."""
-
-    method: str
-    row: Row
-    value: float | None
-    settings: Settings
-    """Every setting of the adaptation, or of nothing but the method where it was a training."""
-    comparison: Comparison | None
-    """Paired by sample; None where there is no run of the model as it is."""
-    differences: FloatArray | None
-    """Pseudo-values of the metric less those of the model as it is: their mean is the gain."""
-    regressions: Mapping[str, float]
-    """Share of samples that lost more than each of `LOSSES`, by that limit."""
-    seconds: float | None
-    """Seconds of the language stage a sample, adaptation included."""
-    tokens: float
-    """Tokens that were generated a sample, rollouts included."""
-    rolled_back: int
-    """Updates that were undone because they were not finite, over all samples."""
-    curves: Mapping[str, Mapping[int, float]]
-    """Means over samples by step, from 1 on, of what is known before the step's update."""
-
-    @property
-    def seed(self) -> int | None:
-        """Seed of the adaptation, or of the training."""
-        seed: int | None = self.settings.get("seed")
-        return seed
-
-    @property
-    def relative(self) -> float | None:
-        """Gain as a share of the number before it (VR-TTRL, Tables 4 and 5)."""
-        versus = self.comparison
-        if versus is None or versus.difference is None or not versus.a:
-            return None
-        return versus.difference / versus.a
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """Runs of one benchmark that differ in their seed alone."""
-
-    name: str
-    runs: tuple[Gain, ...]
-
-    @property
-    def settings(self) -> Settings:
-        """Settings of its runs, their seed aside."""
-        return {name: value for name, value in self.runs[0].settings.items() if name != "seed"}
-
-    @property
-    def gain(self) -> SeededScore | None:
-        """Mean gain over seeds, with an interval over samples and seeds; None if one is unknown."""
-        known = [run.differences for run in self.runs if run.differences is not None]
-        if len(known) < len(self.runs) or len({len(differences) for differences in known}) > 1:
-            return None
-        return seeded_score(np.stack(known, axis=1)[:, None, :])
-
-    def mean(self, get: Callable[[Gain], float | None]) -> float | None:
-        """Return the mean of a number over seeds; None if one run does not have it."""
-        values = [get(run) for run in self.runs]
-        known = [value for value in values if value is not None]
-        return fmean(known) if known and len(known) == len(values) else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """Adapted runs of one network on one task and data."""
-
-    network: str
-    """Name of the checkpoint."""
-    benchmark: str
-    """Task and split, and the part of it."""
-    samples: int
-    metric: str
-    base: Row | None
-    """The run of the model as it is."""
-    variants: tuple[Variant, ...]
-
-    @property
-    def title(self) -> str:
-        """Benchmark and network."""
-        return f"{self.benchmark}, {self.network}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "network": self.network,
-            "benchmark": self.benchmark,
-            "samples": self.samples,
-            "metric": self.metric,
-            "base": None if self.base is None else _value_json(self.base, self.metric),
-            "variants": [
-                {
-                    "name": variant.name,
-                    "settings": variant.settings,
-                    "gain": None if variant.gain is None else asdict(variant.gain),
-                    "runs": [_run_json(run, self.metric) for run in variant.runs],
-                }
-                for variant in self.variants
-            ],
-        }
-
-
-def _value_json(run_row: Row, metric: str) -> dict[str, Any]:
-    return {
-        "run": run_row.run,
-        "value": run_row.metrics[metric],
-        "interval": run_row.intervals.get(metric),
-    }
-
-
-def _run_json(gain: Gain, metric: str) -> dict[str, Any]:
-    return {
-        **_value_json(gain.row, metric),
-        "model": gain.row.model_spec,
-        "method": gain.method,
-        "seed": gain.seed,
-        "answered": gain.row.answered_share,
-        "gain": None if gain.comparison is None else gain.comparison.to_json(),
-        "regressions": dict(gain.regressions),
-        "seconds": gain.seconds,
-        "tokens": gain.tokens,
-        "rolled_back": gain.rolled_back,
-        "curves": {name: dict(points) for name, points in gain.curves.items()},
-    }
 
 
 def reports(

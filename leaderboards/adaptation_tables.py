@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from harness.leaderboards.adaptation import LOSSES, Gain, Report, Variant
+from harness.leaderboards.adaptation_values import LOSSES, Gain, Report, Variant
 from harness.leaderboards.figure import Panel, Points
 from harness.leaderboards.formatting import (
     NOTHING,

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from harness.errors import MaskError
-from harness.masks import Rle, Track, encode_runs
+from harness.masks import Rle, Track
 from harness.media import Media
 from harness.models.dt_r1 import prelude
 from harness.models.dt_r1.grammar import MAX_INSTANCES, harmless, shortened
 from harness.models.dt_r1.twin import Twin
 from harness.models.tracks import nearest_place
+from harness.run_lengths import encode_runs
 from harness.sandbox.pool import Sandbox
 
 NOTHING = "(no output)"

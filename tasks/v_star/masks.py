@@ -1,6 +1,7 @@
 """Boxes as masks, for readers of perfect answers that segment and track."""
 
-from harness.masks import Rle, encode_runs
+from harness.masks import Rle
+from harness.run_lengths import encode_runs
 from harness.types import Box
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness.interchange import MAX_LINE
-from harness.masks import Rle, encode_runs
+from harness.masks import Rle
+from harness.run_lengths import encode_runs
 from harness.world.encode import encode_png
 
 case = pytest.mark.case

@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from pycocotools import mask as coco
 
 from harness.errors import MaskError
-from harness.masks import MAX_SIDE, Rle, SoftMask, Track, encode_runs, parse_counts, rles_of
+from harness.masks import MAX_SIDE, Rle, SoftMask, Track, rles_of
+from harness.run_lengths import encode_runs, parse_counts
 
 any_mask = arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40))
 
