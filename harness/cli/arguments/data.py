@@ -33,7 +33,7 @@ def add_data(commands: Commands) -> None:
     check.option("--decode", about, default="ends", choices=("ends", "all", "none"))
     check.json()
     about = "write a first description of a table of your own (docs/tasks/table.md)"
-    draft = command(actions, "init", about, function="data:draft")
+    draft = command(actions, "init", about, function="cli.data:draft")
     draft.option("table FILE", "JSON lines, JSON, Parquet, CSV or TSV")
     draft.option("--name NAME", "the benchmark's name (default: the file's)")
     draft.json()
