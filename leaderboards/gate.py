@@ -241,7 +241,7 @@ def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
 
 
 def differences(before: Row, after: Row) -> list[str]:
-    """Return the differences that keep two runs of a task from being compared."""
+    """Return what keeps two runs of a task from being compared: differences, or no answers."""
     pairs: Mapping[str, tuple[object, object]] = {
         "protocol": (before.protocol, after.protocol),
         "task version": (before.task_version, after.task_version),
@@ -252,11 +252,14 @@ def differences(before: Row, after: Row) -> list[str]:
         "number of samples": (before.n_total, after.n_total),
         "adaptation": (before.adaptation or "none", after.adaptation or "none"),
     }
-    return [
+    different = [
         f"cannot be compared: {what} was {old}, is {new}"
         for what, (old, new) in pairs.items()
         if old != new
     ]
+    if not different and not before.n_scored and not after.n_scored:
+        different = [f"cannot be compared: neither run answered any of {before.n_total:,} samples"]
+    return different
 
 
 def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
