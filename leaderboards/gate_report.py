@@ -234,7 +234,7 @@ def sentence(report: GateReport) -> str:
         shown.insert(0, ("got worse", 0))
     (words, count), *others = shown
     single = len(report.verdicts) == 1
-    n_tasks = f"{count or 'none'} of {len(report.verdicts)} tasks"
+    n_tasks = f"{count or 'none'} of {counted(len(report.verdicts), 'task')}"
     subject = ("the task" if count else "no task") if single else n_tasks
     first = f"{subject} {words}"
     summary = ", ".join([first, *(f"{count} {words}" for words, count in others)])
@@ -309,9 +309,11 @@ def evidence(verdict: TaskVerdict) -> list[str]:
     """Return the verdict's sentence and the number of samples that changed, as far as known."""
     changes, parts = verdict.changes, [verdict.sentence]
     if changes is not None and (changes.worse or changes.better):
-        parts.append(f"{changes.worse} of {changes.total} samples worse, {changes.better} better")
+        parts.append(
+            f"{changes.worse} of {counted(changes.total, 'sample')} worse, {changes.better} better"
+        )
     elif changes is not None and not verdict.sentence:
-        parts.append(f"none of {changes.total} samples changed")
+        parts.append(f"none of {counted(changes.total, 'sample')} changed")
     return [part for part in parts if part]
 
 
@@ -327,7 +329,7 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     elif verdict.is_passed and comparison is not None and (comparison.loss or 0) > verdict.max_drop:
         yield (
             "note: the drop is larger than --max-drop, but chance can explain it "
-            f"({comparison.n_groups} groups)"
+            f"({counted(comparison.n_groups, 'group')})"
         )
     if verdict.is_passed or changes is None or not changes.worst:
         return

@@ -11,11 +11,15 @@ from pathlib import Path
 from harness import checkpoint_config, plugins, presets
 from harness.cli.output import note
 from harness.cli.spec_arguments import specs
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.models.backends import checkpoint
 from harness.models.own_prompt import text_of_file
+from harness.run.checkpoint_provenance import INSIDE
 from harness.spec import Spec, Value, parse
+from harness.store.atomic import read_json
 
+PARTS = ("segmenter", "propagator")
+"""Arguments of a training's model that a checkpoint given by its folder alone has too."""
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
@@ -120,7 +124,10 @@ def _of_checkpoint(text: str) -> Spec:
         raise UsageError(f"--model {text}{arguments}", expected="one checkpoint", found="two")
     folder = checkpoint.find(text)
     if (trained := checkpoint_config.read(folder)) is not None:
-        return spelled_out(presets.changed(Spec(trained.name, {"checkpoint": text}), given))
+        parts = _parts_of_training(folder, trained.name)
+        return spelled_out(
+            presets.changed(Spec(trained.name, {"checkpoint": text, **parts}), given)
+        )
     for name in architectures_of(folder):
         if name in _adapters():
             adapter = _adapters()[name]
@@ -133,6 +140,20 @@ def _of_checkpoint(text: str) -> Spec:
         found=", ".join(architectures_of(folder)) or "no config.json with an architecture",
         fix=f"Give the model: NAME(checkpoint={text},…); see `harness list models`.",
     )
+
+
+def _parts_of_training(folder: Path, model: str) -> dict[str, Value]:
+    """Return the segmenter and the propagator that a checkpoint's training was given for `model`.
+
+    They stand in the training's manifest beside the weights; none where that does not name them.
+    """
+    with suppress(HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError):
+        manifest = read_json(folder / INSIDE)
+        spec = parse(manifest.get("eval_model") or manifest["model"]["spec"])
+        if spec.name == model:
+            parts = {name: spec.arguments[name] for name in PARTS if name in spec.arguments}
+            return {name: part for name, part in parts.items() if "{checkpoint}" not in str(part)}
+    return {}
 
 
 def architectures_of(folder: Path) -> tuple[str, ...]:
@@ -152,8 +173,10 @@ def _adapters() -> Mapping[str, Spec]:
 def _tell_adapter(text: str, spec: str) -> None:
     """Print which model asks a checkpoint, why, and which presets ask it with all their parts."""
     folder = checkpoint.find(text)
-    if checkpoint_config.read(folder) is not None:
-        return  # `tell_taken` says what its training adds
+    if (trained := checkpoint_config.read(folder)) is not None:
+        if _parts_of_training(folder, trained.name):
+            note(f"{text} is {spec}, with the parts of its training")
+        return  # `tell_taken` says which other settings its training adds
     why = " ".join(architectures_of(folder))
     others = [preset.name for preset in presets.of_checkpoint(text)]
     more = f"; presets with this checkpoint: {', '.join(others)}" if others else ""

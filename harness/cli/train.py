@@ -5,9 +5,10 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from harness import plugins
@@ -362,3 +363,8 @@ def _show(
 
         show_results(str(watch.spec(training.folder)), results)
     print_contamination(overlaps)
+    with suppress(UsageError):  # no model loads this trainer's checkpoints
+        spec = quote(str(watch.spec(training.folder)))
+        tasks = quote(",".join(str(task) for task, _ in watch.tasks) or "TASK")
+        data = quote(str(given.data or "ROOT"))
+        say(f"next: harness eval --model {spec} --tasks {tasks} --data {data} --out runs")

@@ -46,5 +46,5 @@ def submit(
     failed = sum(all_.failures.values())
     progress.note(
         f"the ground truth is hidden; the file for the organisers' server: {written}"
-        + (f" ({failed} of {total} samples failed)" if failed else "")
+        + (f" ({failed} of {counted(total, 'sample')} failed)" if failed else "")
     )

@@ -2,7 +2,7 @@
 
 NOTHING = "–"
 ALONE = "p is for this comparison alone: multiply it by the number of comparisons made"
-"""The rule for several comparisons beside every p of a single one; only the gate corrects (Holm)."""
+"""The rule for several comparisons beside each p; only the gate corrects (Holm)."""
 
 
 def number(value: float | None) -> str:

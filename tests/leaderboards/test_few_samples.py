@@ -1,4 +1,4 @@
-"""A gate that cannot see the drop it tolerates, and runs without an answer, are not called equal."""
+"""A gate that cannot see the drop it tolerates, and runs without an answer, are not equal."""
 
 import pytest
 

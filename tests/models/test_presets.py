@@ -156,7 +156,7 @@ def test_a_bare_checkpoint_takes_arguments_which_reach_its_backend_and_may_name_
         assert ("max_pixels=3136" in str(spec.arguments.get("backend"))) == ("max" in written)
     with pytest.raises(UsageError, match="one checkpoint"):
         requested_models([f"{tiny_qwen}(checkpoint=org/name)"], tell=False)
-    with pytest.raises(UsageError, match="no folder ./nowhere"):
+    with pytest.raises(UsageError, match=r"no folder \./nowhere"):
         requested_models(["./nowhere(prompt=locate)"], tell=False)
 
 
