@@ -87,7 +87,7 @@ class TaskVerdict:
             return ""
         if self.is_blind:
             return (
-                f"cannot show a drop: {counted(comparison.n_groups, 'group')} "
+                f"too few to show a drop: {counted(comparison.n_groups, 'group')} "
                 f"(images or videos), {comparison.groups_needed(self.tests)} are needed"
             )
         size = comparison.smallest_shown(self.tests)
@@ -241,7 +241,7 @@ def sentence(report: GateReport) -> str:
     if failed:
         return summary
     if blind := [verdict.task for verdict in report.verdicts if verdict.is_blind]:
-        return f"{summary}; too few samples to fail: {', '.join(blind)}"
+        return f"{summary}; too few samples to fail in {', '.join(blind)}"
     limits = {verdict.task: verdict.max_drop for verdict in report.verdicts}
     unseen = [size for task, size in detected(report).items() if size > limits[task]]
     if not unseen:
@@ -321,7 +321,7 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     """Yield the reasons of a failure, notes, and of a drop the worst samples."""
     yield from verdict.failures
     if verdict.blindness and not verdict.is_better:
-        yield f"?: {verdict.blindness}"
+        yield verdict.blindness
     yield from (f"note: {note}" for note in verdict.notes)
     changes, comparison = verdict.changes, verdict.comparison
     if comparison is not None and comparison.by_formula and verdict.is_blind:

@@ -4,11 +4,14 @@ import pytest
 
 import harness
 from harness.cli.main import main
+from harness.cli.waterfall import lines
 from harness.errors import DataError, UsageError
-from harness.leaderboards.differences.diff import diff_runs
+from harness.leaderboards.differences.diff import Difference, diff_runs
 from harness.leaderboards.gate import check
 from harness.leaderboards.gate_formats import badge, markdown
+from harness.leaderboards.site.index import static
 from harness.record import Run
+from harness.statistics.text import ALONE
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def test_equal_runs_pass_with_a_tick_only_where_a_drop_could_fail(images, mark, 
     assert report.is_passed
     assert f"  {mark} disc_seg val" in report.text()
     assert ("5 groups (images or videos), 6 are needed" in report.text()) == (mark == "?")
-    assert ("too few samples to fail: disc_seg val" in report.text()) == (mark == "?")
+    assert ("too few samples to fail in disc_seg val" in report.text()) == (mark == "?")
     assert f"| {mark} |" in markdown(report)
     assert badge(report)[1] == ("too few samples, 1 of 1 task" if mark == "?" else "passed, 1 task")
     assert bool(report.to_json()["tasks"][0]["blindness"]) == (mark == "?")
@@ -83,3 +86,21 @@ def test_a_run_with_answers_is_compared_with_one_that_has_none(make_run):
     report = check(one, none)
     assert not report.is_passed and "nothing" not in report.text().partition("changed")[0]
     assert check(none, one).is_passed
+
+
+def test_diff_and_the_compare_page_say_the_same_of_several_comparisons(make_run):
+    comparison = harness.compare(make_run("a"), make_run("b", seed=3))
+    difference = Difference(
+        a="a",
+        b="b",
+        task="disc_seg val",
+        headline="giou",
+        first=comparison.a,
+        second=comparison.b,
+        n_samples=1,
+        steps=(),
+        comparison=comparison,
+    )
+    text = " ".join(" ".join(lines(difference)).split())
+    assert comparison.verdict("b") in text and ALONE in text and "1 sample:" in text
+    assert ALONE in static("site.js").decode()
