@@ -263,7 +263,11 @@ class _Auditor:
         elif contamination.is_any:
             verdict, passed, reason = "trained on some", False, str(contamination)
         else:
-            verdict, passed, reason = "none found", True, f"of {contamination.n_total} samples"
+            verdict, passed, reason = (
+                "none found",
+                True,
+                f"of {counted(contamination.n_total, 'sample')}",
+            )
         yield Control(
             name="contamination",
             about="samples that the checkpoint was trained on",
