@@ -134,7 +134,7 @@ class Media:
         None where the frame is held in memory or in a video's file, or where `decode_image` does
         more than decode.
         """
-        loader = self._load[index]
+        loader = self._loader(index)
         if not isinstance(loader, _FileLoader | _BytesLoader):
             return None
         image = plain_image(loader.encoded())

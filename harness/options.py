@@ -36,7 +36,8 @@ class Only:
     """Mark of an option that changes something only where other options have some values.
 
     `Only(r_desc=True) | Only(r_len=True)`: where one of them has; `Only(mode=("a", "b"))`: one of
-    these values. What is not an option of the plugin has no value.
+    these values; `Only(mode=function)`: a value for which it returns True. What is not an option of
+    the plugin has no value. Of several marks each must be met.
     """
 
     def __init__(self, **values: object) -> None:
@@ -61,6 +62,8 @@ class Only:
 def _met(value: object, wanted: object) -> bool:
     if wanted is GIVEN:
         return value is not None
+    if callable(wanted):
+        return bool(wanted(value))
     return value in wanted if isinstance(wanted, tuple) else value == wanted
 
 
@@ -75,13 +78,13 @@ def idle_options(
     that is as it is by default.
     """
     values = {**{name: parameter.default for name, parameter in known.items()}, **given}
-    unmet = {
-        name: mark.unmet(values)
+    unmet = [
+        (name, mark.unmet(values))
         for name, parameter in known.items()
         for mark in _marks(parameter.annotation)
         if isinstance(mark, Only) and values[name] != parameter.default
-    }
-    return {name: why for name, why in unmet.items() if why}
+    ]
+    return {name: why for name, why in unmet if why}
 
 
 def _refuse_idle(
@@ -93,7 +96,7 @@ def _refuse_idle(
             f"{plugin} with {why}",
             expected="settings that change something",
             found=idle,
-            fix=f"Leave {idle} out ({usual} is the default), or {why}.",
+            fix=f"Leave {idle} out ({usual} is the default), or change {why}.",
         )
 
 

@@ -65,11 +65,12 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
         "bright_model.py",
         "bright_metric.py",
         "bright_reward.py",
+        "bright_length.py",
         "bright_trainer.py",
         "test_bright.py",
     }
     lines = [line for line in blocks["pyproject.toml"].splitlines() if '= "bright_' in line]
-    assert len(lines) == 5
+    assert len(lines) == 6
 
 
 COMMANDS = """
@@ -190,6 +191,7 @@ def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypat
     [
         ("overlap(words=20)", {"overlap", "brevity"}, {"words": 20}),
         ("grpo(reward=count)", {"count", "brevity"}, {"reward": "count"}),
+        ("dr2seg(reward=half_length)", {"length", "accuracy"}, {"reward": "half_length"}),
     ],
 )
 def test_the_rewards_of_the_page_train_steps(installed, shapes, process, method, parts, chosen):

@@ -51,11 +51,12 @@ class Speed(ProgressColumn):
 
 
 class Times(ProgressColumn):
-    """The time since the bar began, and the time that is left at the speed so far."""
+    """The time since the bar began, until it was full, and the time left at the speed so far."""
 
     def render(self, task: Bar) -> Text:
         """Draw `1:19, 0:40 left`; without the second where it is not known, or nothing is left."""
-        elapsed, rate = clock(task.elapsed or 0.0), speed(task)
+        seconds = task.finished_time if task.finished else task.elapsed
+        elapsed, rate = clock(seconds or 0.0), speed(task)
         if rate is None or task.remaining is None or task.finished:
             return Text(elapsed, style="cyan")
         return Text(f"{elapsed}, {clock(task.remaining / rate)} left", style="cyan")

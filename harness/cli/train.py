@@ -1,14 +1,14 @@
 """`harness train`."""
 
 import inspect
+import shlex
 import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from harness import plugins
@@ -363,8 +363,31 @@ def _show(
 
         show_results(str(watch.spec(training.folder)), results)
     print_contamination(overlaps)
-    with suppress(UsageError):  # no model loads this trainer's checkpoints
-        spec = quote(str(watch.spec(training.folder)))
-        tasks = quote(",".join(str(task) for task, _ in watch.tasks) or "TASK")
-        data = quote(str(given.data or "ROOT"))
-        say(f"next: harness eval --model {spec} --tasks {tasks} --data {data} --out runs")
+    say(
+        *next_commands(training, given.data, evaluated=watch.evaluated is not None or bool(results))
+    )
+
+
+def next_commands(training: Training, data: Path | None, *, evaluated: bool) -> list[str]:
+    """Return lines with the next commands: score, unless that was done, and look at rollouts.
+
+    Tasks are scored on their default split, except where it was learned from.
+    """
+    from harness.leaderboards.rollouts import ROLLOUTS
+
+    folder, commands = shlex.quote(str(training.folder)), list[str]()
+    trained = [(parse(task["spec"]).name, task["split"]) for task in training.manifest["tasks"]]
+    names = [name for name, split in trained if _default_split(name) not in (None, split)]
+    if names and data is not None and not evaluated:
+        tasks, root = ",".join(dict.fromkeys(names)), shlex.quote(str(data))
+        commands.append(f"harness eval --model {folder} --tasks {tasks} --data {root} --out runs")
+    if (training.folder / ROLLOUTS).is_file():
+        commands.append(f"harness explain {folder}")
+    starts = ["next:", *["     "] * len(commands)]
+    return [f"{start} {command}" for start, command in zip(starts, commands, strict=False)]
+
+
+def _default_split(task: str) -> object:
+    """Return the split that a task has without `split=…`; None: it has no splits."""
+    split = inspect.signature(plugins.load("tasks", task)).parameters.get("split")
+    return None if split is None else split.default

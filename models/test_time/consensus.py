@@ -121,12 +121,18 @@ class Group:
 
         From 0 to 7: format (3), accuracy (3, and 0 without a label) and no repetition (1).
         """
-        found = []
-        for place, text in enumerate(self.texts):
-            response = split_frame(text)[1]
-            form = thinking_format(response) + answer_format(response) + non_repeat(response)
-            found.append(form + (0.0 if label is None else float(self.scores[place, label])))
-        return found
+        return [
+            form + (0.0 if label is None else float(self.scores[place, label]))
+            for place, form in enumerate(self.forms())
+        ]
+
+    def forms(self) -> list[float]:
+        """Return the format (3) and no repetition (1) of each response, together from 0 to 4."""
+        responses = [split_frame(text)[1] for text in self.texts]
+        return [
+            thinking_format(response) + answer_format(response) + non_repeat(response)
+            for response in responses
+        ]
 
     def frequency_rewards(self, alpha: float) -> list[float]:
         """Return TTRV's reward: how often a response's content occurs, less entropy times alpha.

@@ -130,6 +130,10 @@ def test_frames_at_random_equal_those_in_order_and_have_their_times(
         np.testing.assert_array_equal(video.frame(int(number)), inorder[number])
 
 
+def test_a_frame_of_a_film_has_no_file_of_its_own(plain):
+    assert video_file(plain).plain_file(0) is None
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_a_variable_rate_keeps_its_times(tmp_path, suffix):
     path = write(tmp_path / f"x.{suffix}", VARIABLE)

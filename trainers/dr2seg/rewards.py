@@ -6,7 +6,7 @@ He et al., "DR2Seg" (arXiv:2601.09981), Eq. 2 to 8. The terms of Eq. 6 are Visio
 second one. Every function is pure and takes whatever a network writes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
@@ -23,7 +23,14 @@ from harness.models.visionreasoner.scoring import (
 from harness.options import Only
 from harness.thoughts import after_thought
 from harness.trainers.dr2seg.second_pass import LONGEST, description_of
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.functions import OF_REWARD
+from harness.trainers.grpo.method import (
+    TOTAL,
+    ComponentReward,
+    Group,
+    RewardComponents,
+    Rollout,
+)
 from harness.trainers.visionreasoner.objects import target_objects
 from harness.trainers.visionreasoner.rewards import location_accuracy
 
@@ -31,6 +38,12 @@ ANCHOR = 45
 """N0 of Eq. 5: tokens of reasoning that cost nothing."""
 GAMMA = 0.05
 """γ of Eq. 5: penalty for each further token."""
+
+FORMATS: Mapping[Form, tuple[str, ...]] = {
+    "sam2": ("thinking_format", "answer_format"),
+    "sam3": ("thinking_format", "description_format", "answer_format"),
+}
+"""Components of R_format, see `format_terms`."""
 
 
 class Accuracy(Protocol):
@@ -49,9 +62,11 @@ class LocationAccuracy:
         """Three parts and their sum, one mapping a response."""
         target = target_objects(group.sample)
         parts = map(take_apart, responses)
-        said = [f"{frame_tag(one.frame)}{one.said}" for one in parts]
-        found = [location_accuracy(group, text, target, semantics=self.semantics) for text in said]
-        return [{**right._asdict(), "accuracy": right.total} for right in found]
+        texts = [f"{frame_tag(part.frame)}{part.said}" for part in parts]
+        scores = [
+            location_accuracy(group, text, target, semantics=self.semantics) for text in texts
+        ]
+        return [{**score._asdict(), "accuracy": score.total} for score in scores]
 
 
 def format_terms(response: str, *, form: Form = "sam2") -> dict[str, float]:
@@ -116,7 +131,7 @@ def gate_lengths(
 
 
 @dataclass(frozen=True, kw_only=True)
-class DR2SegReward:
+class DR2SegReward(ComponentReward):
     """The reward of a group; its settings are those of the plugin `dr2seg`."""
 
     form: Form = "sam2"
@@ -126,14 +141,14 @@ class DR2SegReward:
     """Reward descriptions from which the same model finds the objects again."""
     r_len: bool = True
     """Multiply by the reward of short reasoning. The paper's zero-shot setting does not."""
-    n0: Annotated[int, Only(r_len=True)] = ANCHOR
+    n0: Annotated[int, Only(r_len=True), OF_REWARD] = ANCHOR
     """Tokens of reasoning that cost nothing."""
-    gamma: Annotated[float, Only(r_len=True)] = GAMMA
+    gamma: Annotated[float, Only(r_len=True), OF_REWARD] = GAMMA
     """Cost of each further token."""
-    gate_threshold: Annotated[float, Only(r_len=True)] = 0.0
+    gate_threshold: Annotated[float, Only(r_len=True), OF_REWARD] = 0.0
     """The length counts only in groups where some accuracy is above this. The paper's is 0, which
     in the `sam3` form one overlapping pixel passes; 0.5 is sensible."""
-    len_floor: Annotated[float, Only(r_len=True)] = 0.0
+    len_floor: Annotated[float, Only(r_len=True), OF_REWARD] = 0.0
     """The least that length leaves of a reward. The paper's is 0; more than that is a deviation,
     for models whose reasoning begins at N0 + 1 / γ tokens or more."""
     longest_description: Annotated[int, Only(r_desc=True) | Only(r_len=True)] = LONGEST
@@ -141,7 +156,7 @@ class DR2SegReward:
     second_temperature: Annotated[float | None, Only(r_desc=True) | Only(r_len=True)] = None
     """Temperature of the second pass; 0 is greedy, which halves the noise of its reward. None: as
     the first pass, which keeps that reward a chance."""
-    semantics: Annotated[Semantics, Only(form="sam2")] = "official"
+    semantics: Annotated[Semantics, Only(form="sam2"), OF_REWARD] = "official"
     """Metric of the accuracy in the `sam2` form, as of `visionreasoner`."""
     accuracy: Accuracy | None = None
     """R_acc; None: `LocationAccuracy`."""
@@ -153,27 +168,38 @@ class DR2SegReward:
         if self.len_floor > 1:
             raise UsageError("dr2seg(len_floor=…)", expected="at most 1", found=str(self.len_floor))
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """RewardComponents of every rollout; `total` is the product of Eq. 7."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the components of each rollout."""
         accuracy = self.accuracy or LocationAccuracy(self.semantics)
         seconds = self._seconds(group)
         right = accuracy(group, [rollout.text for rollout in group.rollouts])
-        again = iter(accuracy(group, [one.text for one in seconds if one is not None]))
+        texts = [second.text for second in seconds if second is not None]
+        again = iter(accuracy(group, texts))
         # R_desc (Eq. 2) is the accuracy of the second responses.
-        found = [
+        return [
             self._terms(
                 group, first, terms, second, 0.0 if second is None else next(again)["accuracy"]
             )
             for first, terms, second in zip(group.rollouts, right, seconds, strict=True)
         ]
-        factors = [1.0] * len(found)
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return the product of Eq. 7 for each rollout, and its second factor."""
+        factors = [1.0] * len(components)
         if self.r_len:
-            floored = [max(terms["length"], self.len_floor) for _, terms in found]
-            accuracies = [one["accuracy"] for one in right]
+            floored = [max(own["length"], self.len_floor) for own in components]
+            accuracies = [own["accuracy"] for own in components]
             factors = gate_lengths(floored, accuracies, threshold=self.gate_threshold)
+        bases = [
+            sum(own[name] for name in FORMATS[self.form])
+            + own["non_repeat"]
+            + own["accuracy"]
+            + (own["description"] if self.r_desc else 0.0)
+            for own in components
+        ]
         return [
-            {**terms, "length_factor": factor, TOTAL: base * factor}
-            for (base, terms), factor in zip(found, factors, strict=True)
+            {"length_factor": factor, TOTAL: base * factor}
+            for base, factor in zip(bases, factors, strict=True)
         ]
 
     def _terms(
@@ -183,23 +209,21 @@ class DR2SegReward:
         right: RewardComponents,
         second: Rollout | None,
         desc: float,
-    ) -> tuple[float, RewardComponents]:
-        """Return the reward of one rollout but for its length, and the terms."""
+    ) -> RewardComponents:
+        """Return the components of one rollout."""
         response = split_frame(first.text)[1]
-        formats, unrepeated = format_terms(response, form=self.form), non_repeat(response)
         count = self._tokens(group, first)
         # Where nothing was described there was no second pass, of no length.
-        other = None if second is None else self._tokens(group, second)
-        base = sum(formats.values()) + unrepeated + right["accuracy"]
-        return base + (desc if self.r_desc else 0.0), {
-            **formats,
+        again = None if second is None else self._tokens(group, second)
+        return {
+            **format_terms(response, form=self.form),
             **right,
-            "non_repeat": unrepeated,
+            "non_repeat": non_repeat(response),
             "description": desc,
             "described": float(second is not None),
-            "length": length_reward(count, other, anchor=self.n0, gamma=self.gamma),
+            "length": length_reward(count, again, anchor=self.n0, gamma=self.gamma),
             "tokens_first": float(count),
-            **({} if other is None else {"tokens_second": float(other)}),
+            **({} if again is None else {"tokens_second": float(again)}),
         }
 
     def _seconds(self, group: Group) -> list[Rollout | None]:

@@ -22,7 +22,14 @@ from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task
 from harness.options import Only
 from harness.plugins import plugin_errors
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.functions import OF_REWARD
+from harness.trainers.grpo.method import (
+    TOTAL,
+    ComponentReward,
+    Group,
+    RewardComponents,
+    Rollout,
+)
 from harness.types import Answer, AnswerForm, Box, Sample
 
 RUBRIC = "same_meaning"
@@ -71,47 +78,48 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     assert target is not None, "samples without targets are left out"
     ground_truth = target.answer
     if task is Task.SEGMENTATION and ground_truth.masks is not None and "masks" in given:
-        found = [Rle.from_json(one) for one in given["masks"]]
-        return float(region_similarity(ground_truth.masks, found, target.ignore).mean())
+        masks = [Rle.from_json(mask) for mask in given["masks"]]
+        return float(region_similarity(ground_truth.masks, masks, target.ignore).mean())
     if task is Task.GROUNDING and "boxes" in given:
         instances = [
-            Instance(one["name"], box=Box(*one["bbox"]), frame=one["frame"])
-            for one in given["boxes"]
+            Instance(box["name"], box=Box(*box["bbox"]), frame=box["frame"])
+            for box in given["boxes"]
         ]
         tracks = instance_tracks(instances, len(query.media[0]))
         if query.form is AnswerForm.BOXES:
-            boxes = drawn([one[0] for one in tracks], query.size)
+            boxes = drawn([track[0] for track in tracks], query.size)
             return region_similarity_frame(drawn(ground_truth.boxes or (), query.size), boxes)
         joint = joint_boxes(tracks, len(query.media[0]))
         pairs = list(zip(joint, ground_truth.box_track or (), strict=False))
         # An answer's boxes stay where they are named last: it cannot say when an action ends.
         shown = [pair for pair in pairs if pair[1] is not None] or pairs
         if shown:
-            return float(track_ious([true for _, true in shown], [one for one, _ in shown]).mean())
+            predicted, true = zip(*shown, strict=True)
+            return float(track_ious(list(true), list(predicted)).mean())
     return 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class DTR1Reward:
+class DTR1Reward(ComponentReward):
     """The reward of a group; its settings are those of the plugin `dt_r1`."""
 
-    alpha: Annotated[float, Only(r_token=True) | Only(r_dag=True)] = 1.0
+    alpha: Annotated[float, Only(r_token=True) | Only(r_dag=True), OF_REWARD] = 1.0
     """α, the weight of R_token + R_dag."""
-    beta_accuracy: Annotated[float, Only(r_exec=True) | Only(r_task=True) | Only(r_result=True)] = (
-        1.0
-    )
+    beta_accuracy: Annotated[
+        float, Only(r_exec=True) | Only(r_task=True) | Only(r_result=True), OF_REWARD
+    ] = 1.0
     """β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)"""
-    r_token: bool = True
+    r_token: Annotated[bool, OF_REWARD] = True
     """Reward tags in their legal order (Table 7)."""
-    r_dag: bool = True
+    r_dag: Annotated[bool, OF_REWARD] = True
     """Reward a valid plan."""
-    r_exec: bool = True
+    r_exec: Annotated[bool, OF_REWARD] = True
     """Punish code that fails."""
-    r_task: bool = True
+    r_task: Annotated[bool, OF_REWARD] = True
     """Reward the right task."""
-    r_result: bool = True
+    r_result: Annotated[bool, OF_REWARD] = True
     """Reward the right answer."""
-    require_execute: Annotated[bool, Only(r_token=True)] = False
+    require_execute: Annotated[bool, Only(r_token=True), OF_REWARD] = False
     """R_token wants a block of code, as the paper's list of tags read literally."""
     judge: Judge | None = None
     """Judge of free answers; None: they must be in the words of a reference."""
@@ -119,13 +127,30 @@ class DTR1Reward:
     def __post_init__(self) -> None:
         for name in ("alpha", "beta_accuracy"):
             if not 0 <= getattr(self, name) < float("inf"):
-                found = str(getattr(self, name))
-                raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=found)
+                value = str(getattr(self, name))
+                raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=value)
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """Return the terms of every rollout, and numbers beside them that are logged."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the terms of each rollout, and numbers beside them that are logged."""
         task = task_of(group.sample, group.task)
-        return [self._components(group, one, task) for one in group.rollouts]
+        return [self._components(group, rollout, task) for rollout in group.rollouts]
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return R of each rollout, and its two sums without their weights."""
+        style = {"token": self.r_token, "dag": self.r_dag}
+        right = {"exec": self.r_exec, "task": self.r_task, "result": self.r_result}
+        sums = [
+            [sum(own[name] for name, counts in terms.items() if counts) for terms in (style, right)]
+            for own in components
+        ]
+        return [
+            {
+                "format": form,
+                "accuracy": accuracy,
+                TOTAL: self.alpha * form + self.beta_accuracy * accuracy,
+            }
+            for form, accuracy in sums
+        ]
 
     def _components(self, group: Group, rollout: Rollout, task: Task) -> dict[str, float]:
         facts, sample = rollout.facts, group.sample
@@ -136,8 +161,6 @@ class DTR1Reward:
         ran = -0.5 if any(block["error"] is not None for block in blocks) else 0.0
         named = 0.25 if facts.get("task") == task else 0.0
         result, beside = self._result(sample, facts, task)
-        style = token * self.r_token + dag * self.r_dag
-        right = ran * self.r_exec + named * self.r_task + result * self.r_result
         return {
             "token": token,
             "dag": dag,
@@ -148,9 +171,6 @@ class DTR1Reward:
             "success": float(token > 0 and dag > 0 and ran == 0),
             "blocks": float(len(blocks)),
             "uses_code": float(bool(blocks)),
-            "format": style,
-            "accuracy": right,
-            TOTAL: self.alpha * style + self.beta_accuracy * right,
         }
 
     def _result(
@@ -178,31 +198,32 @@ class DTR1Reward:
         ground_truth = target.answer
         if query.form is not AnswerForm.TEXT:
             try:
-                found = answer_for(query, query.form, ResolvedAnswer(Task.VQA, text=text))
+                answer = answer_for(query, query.form, ResolvedAnswer(Task.VQA, text=text))
             except ParseError:
                 return False
-            return _same(found, ground_truth)
-        texts = [one for one in (ground_truth.text, *target.references) if one]
-        if any(same_words(text, one) for one in texts) or self.judge is None:
-            return any(same_words(text, one) for one in texts)
+            return _same(answer, ground_truth)
+        references = [words for words in (ground_truth.text, *target.references) if words]
+        if any(same_words(text, words) for words in references) or self.judge is None:
+            return any(same_words(text, words) for words in references)
         by = rubric(RUBRIC)
         with plugin_errors(f"judge {self.judge.name}"):
             return any(
-                judgement(self.judge, by, Case(query.text, text, one)).correct for one in texts[:1]
+                judgement(self.judge, by, Case(query.text, text, words)).correct
+                for words in references[:1]
             )
 
 
-def _same(found: Answer, ground_truth: Answer) -> bool:
+def _same(answer: Answer, ground_truth: Answer) -> bool:
     """Compare choices, counts, numbers (to 5 %) and intervals (IoU larger than 0.5)."""
     if ground_truth.choice is not None:
-        return found.choice == ground_truth.choice
+        return answer.choice == ground_truth.choice
     if ground_truth.count is not None:
-        return found.count == ground_truth.count
-    if ground_truth.number is not None and found.number is not None:
-        return abs(found.number - ground_truth.number) <= 0.05 * abs(ground_truth.number)
-    if ground_truth.interval is not None and found.interval is not None:
-        one, other = found.interval, ground_truth.interval
-        shared = max(0.0, min(one.end, other.end) - max(one.start, other.start))
-        whole = max(one.end, other.end) - min(one.start, other.start)
+        return answer.count == ground_truth.count
+    if ground_truth.number is not None and answer.number is not None:
+        return abs(answer.number - ground_truth.number) <= 0.05 * abs(ground_truth.number)
+    if ground_truth.interval is not None and answer.interval is not None:
+        ours, true = answer.interval, ground_truth.interval
+        shared = max(0.0, min(ours.end, true.end) - max(ours.start, true.start))
+        whole = max(ours.end, true.end) - min(ours.start, true.start)
         return whole > 0 and shared / whole > IOU
     return False

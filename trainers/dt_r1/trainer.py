@@ -17,6 +17,7 @@ from harness.options import Only, with_options
 from harness.spec import Spec
 from harness.trainer import TrainingRun
 from harness.trainers.dt_r1.rewards import DTR1Reward
+from harness.trainers.grpo.functions import OF_REWARD
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.types import AnswerForm
@@ -80,7 +81,7 @@ def dt_r1(
     own: DTR1Reward,
     settings: Settings,
     *,
-    judge: Annotated[Spec | None, Only(r_result=True)] = None,
+    judge: Annotated[Spec | None, Only(r_result=True), OF_REWARD] = None,
 ) -> DTR1Trainer:
     """DT-R1 (Shen and Unberath 2025) with GRPO: rewards of format and of accuracy.
 

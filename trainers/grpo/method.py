@@ -1,6 +1,7 @@
 """A method with GRPO: its settings, its reward, its requests, and the values that these see."""
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
@@ -59,6 +60,34 @@ It never raises on what a network wrote: a malformed response is worth what the 
 says. What it raises is a fault of the method, and ends the training, unless `reward_errors` says
 otherwise.
 """
+
+
+class ComponentReward(ABC):
+    """A reward in two steps: components, and the totals that follow from them.
+
+    Between the two a plain function can change a component (`harness.trainers.grpo.functions`).
+    """
+
+    __slots__ = ()
+
+    def __call__(self, group: Group) -> list[RewardComponents]:
+        """Return the components of each rollout, with its total."""
+        components = self.components(group)
+        totals = self.totals(components)
+        return [{**own, **total} for own, total in zip(components, totals, strict=True)]
+
+    @abstractmethod
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the components of each rollout, without a total."""
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return the total of each rollout of a group, and what is computed on the way to it.
+
+        Components that are only logged are not read here.
+        """
+        return [{TOTAL: sum(own.values())} for own in components]
+
+
 SecondPass: TypeAlias = Callable[[Sample, Rollout], ChatRequest]
 """Words the second request that a rollout leads to (DR2Seg: with its description).
 

@@ -52,11 +52,11 @@ def reward_group(
         raise ModelError(
             what, expected=f"{len(group.rollouts)} rewards", found=f"{len(given)} of them"
         )
-    found = [components_of(one, what) for one in given]
-    for one, key in zip(found, keys, strict=True) if method.settings.reward == RANDOM else ():
+    rewards = [components_of(value, what) for value in given]
+    for own, key in zip(rewards, keys, strict=True) if method.settings.reward == RANDOM else ():
         drawn = float(uniforms(seed=seed, key=f"{key}/reward", block=0)[0])
-        one[f"method_{TOTAL}"], one[TOTAL] = one[TOTAL], drawn
-    return list(found)
+        own[f"method_{TOTAL}"], own[TOTAL] = own[TOTAL], drawn
+    return list(rewards)
 
 
 def reward_or_drop(
@@ -137,15 +137,15 @@ def losses(groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]
     Rewards of lost rollouts say nothing of the policy. Empty as a whole if no part that could fail
     is asked.
     """
-    found = []
+    lost = []
     for group, several in zip(groups, rewards, strict=True):
         for rollout, components in zip(group.rollouts, several, strict=True):
             reasons = list(rollout.facts.get(INFRASTRUCTURE, ()))
             if components.get(UNJUDGED):
                 reasons.append("the judge gave no answer")
             if reasons or INFRASTRUCTURE in rollout.facts:
-                found.append(reasons[0] if reasons else "")
-    return found
+                lost.append(reasons[0] if reasons else "")
+    return lost
 
 
 def refuse_losses(reasons: Sequence[str], *, limit: float, rollouts: int, number: int) -> None:
@@ -173,19 +173,19 @@ def numbers_of(
     groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]]
 ) -> dict[str, list[float]]:
     """Return what is logged of groups, one number a rollout or a group under each name."""
-    found = defaultdict[str, list[float]](list)
+    numbers = defaultdict[str, list[float]](list)
     for group, several in zip(groups, rewards, strict=True):
-        totals = [one[TOTAL] for one in several if not math.isnan(one[TOTAL])]
-        found["frac_reward_zero_std"].append(float(len(set(totals)) < 2))
-        found["frac_groups_all_zero"].append(float(set(totals) == {0.0}))
+        totals = [own[TOTAL] for own in several if not math.isnan(own[TOTAL])]
+        numbers["frac_reward_zero_std"].append(float(len(set(totals)) < 2))
+        numbers["frac_groups_all_zero"].append(float(set(totals) == {0.0}))
         for rollout, components in zip(group.rollouts, several, strict=True):
-            found["completions/mean_length"].append(float(rollout.tokens))
-            found["completions/clipped_ratio"].append(float(rollout.cut))
-            found["think_length"].append(float(group.count_tokens(reasoning(rollout.text))))
+            numbers["completions/mean_length"].append(float(rollout.tokens))
+            numbers["completions/clipped_ratio"].append(float(rollout.cut))
+            numbers["think_length"].append(float(group.count_tokens(reasoning(rollout.text))))
             for name, value in components.items():
-                found[f"rewards/{name}"].append(value)
-        found["second_length"] += [float(second.tokens) for second in group.seconds]
-    return {name: values for name, values in found.items() if values}
+                numbers[f"rewards/{name}"].append(value)
+        numbers["second_length"] += [float(second.tokens) for second in group.seconds]
+    return {name: values for name, values in numbers.items() if values}
 
 
 def statistics_of(
@@ -210,7 +210,7 @@ def statistics_of(
         "completions/repetition": list(map(repetition, completions)),
     }
     merged = defaultdict[str, list[float]](list)
-    for name, values in (pair for each in gather([numbers]) for pair in each.items()):
+    for name, values in (pair for process in gather([numbers]) for pair in process.items()):
         merged[name] += values
     if reasons := gather(losses(groups, rewards)):
         merged["frac_rollouts_lost"] = [float(bool(reason)) for reason in reasons]
@@ -224,7 +224,8 @@ def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -
     round, with Bessel's correction.
     """
     numbers = {
-        name: [one for one in values if not math.isnan(one)] for name, values in numbers.items()
+        name: [value for value in values if not math.isnan(value)]
+        for name, values in numbers.items()
     }
     totals, lengths = numbers[f"rewards/{TOTAL}"] or [math.nan], numbers["completions/mean_length"]
     cut = numbers["completions/clipped_ratio"]

@@ -16,8 +16,14 @@ from harness.models.pipeline import PromptedModel
 from harness.options import with_options
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
-from harness.trainers.grpo.functions import FunctionReward, named_reward
-from harness.trainers.grpo.method import TOTAL, GrpoMethod
+from harness.trainers.grpo.functions import (
+    FunctionReward,
+    named_reward,
+    no_reward,
+    reads_method_reward,
+    settings_of_reward,
+)
+from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.grpo.settings import METHOD, RANDOM, Settings
 from harness.trainers.loggers import check_loggers
 from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
@@ -48,7 +54,21 @@ class GrpoTrainer(GrpoMethod):
         name = self.settings.reward
         if name in (METHOD, RANDOM) or isinstance(self.reward, FunctionReward):
             return self
-        return replace(self, reward=named_reward(name, of_environment=self.environment is not None))
+        method = None if self.reward is no_reward else self.reward
+        function = named_reward(name, method, of_environment=self.environment is not None)
+        return replace(self, reward=function)
+
+    @property
+    def unused(self) -> list[str]:
+        """The method's own settings that have no effect, since `reward` replaces its reward."""
+        if reads_method_reward(self.settings.reward):
+            return []
+        return sorted(settings_of_reward(self.name) & self.own.keys())
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return every setting that has an effect."""
+        settings = super().describe()
+        return {name: settings[name] for name in settings if name not in self.unused}
 
     def bound(self, model: PromptedModel) -> "GrpoTrainer":
         """Return the method with what it makes of the model, such as a second pass."""
@@ -67,10 +87,10 @@ class GrpoTrainer(GrpoMethod):
         model = self.with_prompt(given)
         if run.main and request_key(model) != request_key(given):
             run.progress.note(
-                f"{run.model} is trained with the prompt of {self.name}, and has another by "
-                f"itself. Give {self.name}(checkpoint=…) as the model, or "
-                f'--eval-model "{self.name}(checkpoint={{checkpoint}})", so that it is evaluated '
-                "as it was trained"
+                f"training uses the prompt of {self.name}; the model {run.model} has another. To "
+                f'evaluate with this prompt, give --eval-model "{self.name}(checkpoint='
+                '{checkpoint},…)" with a segmenter, or train '
+                f"{self.name}(checkpoint=…)"
             )
         return self.bound(model).rewarded._train(run, model, chat)
 
@@ -86,6 +106,8 @@ class GrpoTrainer(GrpoMethod):
         from harness.trainers.session import Session, gather, last
 
         self._check(chat)
+        if run.main and isinstance(self.reward, FunctionReward) and self.reward.method is not None:
+            run.progress.note(self._replaced())
         if self.settings.engine == "trl":
             from harness.models.backends.torchvision_cpu import ensure_torchvision
 
@@ -107,17 +129,17 @@ class GrpoTrainer(GrpoMethod):
         if run.main:
             log.cut(session.done)
 
-        def keep(number: int, made: RewardedRound) -> None:
+        def keep(number: int, rewarded: RewardedRound) -> None:
             first, parse = number * settings.num_iterations + 1, model.prompt.parse
             if settings.log_completions:
-                given = made.prompts, made.groups, made.rewards, made.advantages
+                given = rewarded.prompts, rewarded.groups, rewarded.rewards, rewarded.advantages
                 table = table_of(gather(rows_of(first, *given)))
                 if run.main:
                     write_completions(run.out, first, table)
                     session.log_table("completions", table, first)
             if run.main:
-                groups = made.groups[: settings.keep_rollouts]
-                log_rollouts(log, first, groups, made.rewards, made.advantages, parse)
+                groups = rewarded.groups[: settings.keep_rollouts]
+                log_rollouts(log, first, groups, rewarded.rewards, rewarded.advantages, parse)
 
         learner.log = keep
         run.progress.note(
@@ -134,6 +156,13 @@ class GrpoTrainer(GrpoMethod):
             "alarms": [alarm.describe() for alarm in session.alarms.raised],
             **training_facts(examples, dropped, learner.network),
         }
+
+    def _replaced(self) -> str:
+        """Return what a plain function does to the method's own reward, for the start."""
+        note = f"reward={self.settings.reward} replaces the reward of {self.name}"
+        if not self.unused:
+            return f"{note}, whose components it can read (rewards)"
+        return f"{note}; these settings have no effect: {', '.join(self.unused)}"
 
     def check_installation(self) -> None:
         """Raise what `report_to` lacks: a package or a key."""
@@ -194,6 +223,4 @@ def grpo(settings: Settings) -> GrpoTrainer:
             expected="reward=NAME, a plain function that is a plugin (harness list rewards)",
             found="none",
         )
-    return GrpoTrainer(
-        name="grpo", settings=settings, reward=lambda group: [{TOTAL: 0.0}] * len(group.rollouts)
-    )
+    return GrpoTrainer(name="grpo", settings=settings, reward=no_reward)

@@ -24,7 +24,7 @@ from harness.models.seg_zero.grammar import KEYS, first_braces
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.models.visionreasoner.scoring import thinking_format
 from harness.responses import TOO_MANY_DIGITS
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.method import ComponentReward, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import in_frame, key_frame, objects
 from harness.types import Box, Point, Sample
 
@@ -102,8 +102,8 @@ def _box_of(value: Mapping[str, Any], semantics: Semantics) -> Sequence[float]:
     box = value["bbox" if semantics == "strict" else soft]
     if len(box) != 4:
         raise ValueError("no box")
-    found: Sequence[float] = box  # of what, shows when it is computed with
-    return found
+    edges: Sequence[float] = box  # of what, shows when it is computed with
+    return edges
 
 
 def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pair]:
@@ -131,9 +131,9 @@ def place_terms(
         apart = [abs(edge - true) for edge, true in zip(box, target.box, strict=True)]
         terms["bbox_l1"] = float((apart[0] + apart[1] + apart[2] + apart[3]) / 4 < BOX_DISTANCE)
     with suppress(*UNREADABLE):
-        found = tuple((x * scale[0], y * scale[1]) for x, y in _points_of(value, semantics))
-        inside = all(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in found)
-        near = points_apart(found, target.points) < POINT_DISTANCE
+        points = tuple((x * scale[0], y * scale[1]) for x, y in _points_of(value, semantics))
+        inside = all(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in points)
+        near = points_apart(points, target.points) < POINT_DISTANCE
         terms["points_l1"] = float(inside and near)
     return terms
 
@@ -145,12 +145,12 @@ def scale_box(box: Sequence[float], scale: Pair) -> Sequence[float]:
     return [edge * scale[place % 2] for place, edge in enumerate(box)]
 
 
-def inclusive_iou(box: Sequence[float], other: Sequence[float]) -> float:
+def inclusive_iou(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the IoU of two boxes that include their right and bottom pixels; 0 if disjoint."""
-    left, top = max(box[0], other[0]), max(box[1], other[1])
-    right, bottom = min(box[2], other[2]), min(box[3], other[3])
+    left, top = max(first[0], second[0]), max(first[1], second[1])
+    right, bottom = min(first[2], second[2]), min(first[3], second[3])
     shared = (right - left + 1) * (bottom - top + 1) if left < right and top < bottom else 0
-    sizes = [(one[2] - one[0] + 1) * (one[3] - one[1] + 1) for one in (box, other)]
+    sizes = [(box[2] - box[0] + 1) * (box[3] - box[1] + 1) for box in (first, second)]
     return float(shared) / (sizes[0] + sizes[1] - shared)
 
 
@@ -167,27 +167,26 @@ def points_apart(points: Sequence[Pair], others: Sequence[Pair]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class SegZeroReward:
-    """The reward of a group: each rollout by itself."""
+class SegZeroReward(ComponentReward):
+    """Scores each rollout by itself; `total`, from 0 to 5, is the sum of all components."""
 
     semantics: Semantics = "strict"
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """RewardComponents of every rollout; `total`, from 0 to 5, is their sum."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the components of each rollout."""
         target = ground_truth(group.sample)
         return [self.terms(group, rollout.text, target) for rollout in group.rollouts]
 
     def terms(self, group: Group, text: str, target: TargetObject) -> dict[str, float]:
-        """The terms of one response."""
+        """Return the components of one response."""
         response = split_frame(text)[1]
         width, height = group.canvas
         scale = (CANVAS[0] / width, CANVAS[1] / height)
-        terms = {
+        return {
             "thinking_format": thinking_format(response),
             "answer_format": answer_format(response, semantics=self.semantics),
             **place_terms(response, target, semantics=self.semantics, scale=scale),
         }
-        return {**terms, TOTAL: sum(terms.values())}
 
 
 def ground_truth(sample: Sample) -> TargetObject:

@@ -5,11 +5,13 @@ harness train --method seg_zero --model "seg_zero(checkpoint=FOLDER)"
 """
 
 from dataclasses import replace
+from typing import Annotated
 
 from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
 from harness.models.seg_zero.grammar import SegZero
 from harness.options import with_options
+from harness.trainers.grpo.functions import OF_REWARD
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.seg_zero.rewards import SegZeroReward, Semantics, ground_truth
@@ -22,7 +24,9 @@ from harness.trainers.seg_zero.rewards import SegZeroReward, Semantics, ground_t
     max_completion_length=1300,
     per_device_train_batch_size=1,
 )
-def seg_zero(settings: Settings, *, semantics: Semantics = "strict") -> GrpoTrainer:
+def seg_zero(
+    settings: Settings, *, semantics: Annotated[Semantics, OF_REWARD] = "strict"
+) -> GrpoTrainer:
     """Seg-Zero (Liu et al. 2025) with GRPO: format, box and two points of one object.
 
     The model gets Seg-Zero's prompt instead of its own; its canvas stays. Beside `semantics`, every

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from harness.errors import DataError, ParseError
 from harness.metrics.numeric import NUMBER_WORDS, mean_relative_accuracy
 from harness.models.spacer.grammar import GRID, GridMap, grid_map, has_map
-from harness.trainers.grpo.method import Group, RewardComponents, Rollout
+from harness.trainers.grpo.method import ComponentReward, Group, RewardComponents, Rollout
 from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
 from harness.trainers.video_str.answers import answer, ground_truth_of
 from harness.types import AnswerForm, Sample
@@ -74,9 +74,9 @@ def _category(
     predicted: Sequence[Sequence[float]], ground_truth: Sequence[Sequence[float]]
 ) -> float:
     apart = sorted(
-        (math.dist(one, other), place, true)
-        for place, one in enumerate(predicted)
-        for true, other in enumerate(ground_truth)
+        (math.dist(cell, true_cell), place, true)
+        for place, cell in enumerate(predicted)
+        for true, true_cell in enumerate(ground_truth)
     )
     worth: list[float] = []
     used: tuple[set[int], set[int]] = set(), set()
@@ -158,19 +158,24 @@ class SpacerAccuracy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpacerReward:
+class SpacerReward(ComponentReward):
     """SpaceR's terms; where a map counts, its score is logged beside the accuracy that has it."""
 
     accuracy: SpacerAccuracy
     temporal: TemporalReward
     """Makes the total, of this accuracy."""
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """One set of terms a rollout."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the terms of each rollout."""
+        several = self.temporal.components(group)
         return [
             {**terms, **self._map(group, rollout)}
-            for rollout, terms in zip(group.rollouts, self.temporal(group), strict=True)
+            for rollout, terms in zip(group.rollouts, several, strict=True)
         ]
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return the sum of Video-R1's terms of each rollout."""
+        return self.temporal.totals(components)
 
     def _map(self, group: Group, rollout: Rollout) -> RewardComponents:
         score = self.accuracy.map_counted(group, rollout)

@@ -16,7 +16,15 @@ from harness.models.grammar import well_formed
 from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import digits
 from harness.options import Only
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout, SecondPass
+from harness.trainers.grpo.functions import OF_REWARD
+from harness.trainers.grpo.method import (
+    TOTAL,
+    ComponentReward,
+    Group,
+    RewardComponents,
+    Rollout,
+    SecondPass,
+)
 from harness.trainers.video_r1.shuffled import ShuffledFrames
 from harness.trainers.video_str.answers import answer, answer_reward, ground_truth_of
 from harness.types import AnswerForm, Sample
@@ -25,6 +33,8 @@ Numbers: TypeAlias = Literal["regression", "numerical"]
 """Rule for numbers: a score by relative error, or 1 if two decimals agree, else 0."""
 Accuracy: TypeAlias = Callable[[Group, Rollout], float]
 
+TERMS = ("accuracy", "format", "temporal", "length")
+"""Components that the total adds."""
 QUALIFIES = 0.1  # accuracy above which a rollout earns a bonus
 
 
@@ -48,8 +58,9 @@ def temporal_reward(
     """
     if not ordered or not shuffled:
         return [0.0] * len(ordered)
-    means = [math.fsum(each) / len(each) for each in (ordered, shuffled)]
-    return [alpha * float(means[0] >= mu * means[1] and one > QUALIFIES) for one in ordered]
+    means = [math.fsum(accuracies) / len(accuracies) for accuracies in (ordered, shuffled)]
+    helps = means[0] >= mu * means[1]
+    return [alpha * float(helps and accuracy > QUALIFIES) for accuracy in ordered]
 
 
 def length_rewards(
@@ -102,29 +113,29 @@ class VideoR1Accuracy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TemporalReward:
+class TemporalReward(ComponentReward):
     """Accuracy and format, with the bonuses for length and for the order of frames."""
 
     temporal: bool = True
     """Ask each question a second time with shuffled frames (T-GRPO); without, GRPO."""
-    alpha: Annotated[float, Only(temporal=True)] = 0.3
+    alpha: Annotated[float, Only(temporal=True), OF_REWARD] = 0.3
     """The bonus where the order of frames is of use."""
-    mu: Annotated[float, Only(temporal=True)] = 0.8
+    mu: Annotated[float, Only(temporal=True), OF_REWARD] = 0.8
     """Share of the shuffled frames' accuracy that the ordered ones' has to reach."""
-    length: bool = True
+    length: Annotated[bool, OF_REWARD] = True
     """Reward the length of right answers."""
-    omega: Annotated[float, Only(length=True)] = 0.2
+    omega: Annotated[float, Only(length=True), OF_REWARD] = 0.2
     """Size of that reward."""
-    shortest: Annotated[int, Only(length=True)] = 320
+    shortest: Annotated[int, Only(length=True), OF_REWARD] = 320
     """Fewest completion tokens that are rewarded."""
-    longest: Annotated[int, Only(length=True)] = 512
+    longest: Annotated[int, Only(length=True), OF_REWARD] = 512
     """Most completion tokens that are rewarded."""
     order_seed: Annotated[int, Only(temporal=True)] = 0
     """Seed of the shuffled orders."""
     accuracy: Accuracy = VideoR1Accuracy()
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """One set of terms a rollout; `seconds` of the group saw the frames shuffled."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the terms of each rollout; `seconds` of the group saw the frames shuffled."""
         accuracies = [self.accuracy(group, rollout) for rollout in group.rollouts]
         video = any(len(media) > 1 for media in group.sample.query.media)
         shuffled = [self.accuracy(group, rollout) for rollout in group.seconds] if video else []
@@ -137,11 +148,14 @@ class TemporalReward:
             longest=self.longest,
         )
         formats = [format_reward(rollout.text) for rollout in group.rollouts]
-        names = ("accuracy", "format", "temporal", "length")
         return [
-            {**dict(zip(names, terms, strict=True)), TOTAL: math.fsum(terms)}
+            dict(zip(TERMS, terms, strict=True))
             for terms in zip(accuracies, formats, temporal, length, strict=True)
         ]
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return the sum of the TERMS of each rollout."""
+        return [{TOTAL: math.fsum(own[name] for name in TERMS)} for own in components]
 
     def contrast(self, max_new_tokens: int) -> Callable[[PromptedModel], SecondPass] | None:
         """Return what makes the second request of rollouts; None: there is none."""
@@ -168,10 +182,10 @@ def numerical(predicted: str, ground_truth: str) -> float:
     """
     if any(mark in predicted for mark in ".,") != any(mark in ground_truth for mark in ".,"):
         return 0.0
-    one, other = plain_number(predicted), plain_number(ground_truth)
-    if one is None or other is None or not (math.isfinite(one) and math.isfinite(other)):
+    number, true = plain_number(predicted), plain_number(ground_truth)
+    if number is None or true is None or not (math.isfinite(number) and math.isfinite(true)):
         return 0.0
-    return float(round(one, 2) == round(other, 2))
+    return float(round(number, 2) == round(true, 2))
 
 
 def regression(predicted: str, ground_truth: str) -> float:
@@ -179,10 +193,10 @@ def regression(predicted: str, ground_truth: str) -> float:
 
     No number scores 0, `nan` included, which the official code always holds right.
     """
-    one, other = plain_number(predicted), plain_number(ground_truth)
-    if one is None or other is None or not math.isfinite(one):
+    number, true = plain_number(predicted), plain_number(ground_truth)
+    if number is None or true is None or not math.isfinite(number):
         return 0.0
-    error = (abs(one - other) + 1e-9) / (abs(other) + 1e-9)
+    error = (abs(number - true) + 1e-9) / (abs(true) + 1e-9)
     return 1 - min(1.0, max(0.0, error))
 
 

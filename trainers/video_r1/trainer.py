@@ -5,8 +5,10 @@ harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_r1
 """
 
 from dataclasses import replace
+from typing import Annotated
 
 from harness.options import with_options
+from harness.trainers.grpo.functions import OF_REWARD
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.video_r1.rewards import (
     Numbers,
@@ -26,7 +28,10 @@ from harness.trainers.video_str.trainer import RUNS, SpokenTrainer, in_words_of
     max_completion_length=768,
 )
 def video_r1(
-    temporal: TemporalReward, settings: Settings, *, numbers: Numbers = "regression"
+    temporal: TemporalReward,
+    settings: Settings,
+    *,
+    numbers: Annotated[Numbers, OF_REWARD] = "regression",
 ) -> SpokenTrainer:
     """Video-R1 (arXiv 2503.21776): accuracy, format, length, and a bonus where the order helps.
 

@@ -17,7 +17,14 @@ from harness.frames import uniform
 from harness.models.video_str.grammar import Graph, graph
 from harness.options import Only
 from harness.thoughts import after_thought
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.functions import OF_REWARD
+from harness.trainers.grpo.method import (
+    TOTAL,
+    ComponentReward,
+    Group,
+    RewardComponents,
+    Rollout,
+)
 from harness.trainers.video_str.answers import REWARDS, answer_reward, format_reward
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward
@@ -27,27 +34,27 @@ MIN_OBJECTS = 2  # objects of a frame that make a relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VideoStrReward:
+class VideoStrReward(ComponentReward):
     """R_total of a group's rollouts. Components that are off stay in the log and count nothing."""
 
-    literal: Annotated[bool, Only(with_edges=True)] = False
+    literal: Annotated[bool, Only(with_edges=True), OF_REWARD] = False
     """R_e as it is printed, up to n²; see `nodes.edge_reward`."""
-    angle: Annotated[Angle, Only(with_edges=True)] = "joint"
-    sigma: Annotated[float, Only(with_nodes=True) | Only(with_edges=True)] = 1.0
+    angle: Annotated[Angle, Only(with_edges=True), OF_REWARD] = "joint"
+    sigma: Annotated[float, Only(with_nodes=True) | Only(with_edges=True), OF_REWARD] = 1.0
     """Metres; of R_n and R_e."""
     frames: int = 4
     """k: true frames that the one graph of a response is compared with."""
-    omega: Annotated[float, Only(with_length=True)] = 0.2
-    shortest: Annotated[int, Only(with_length=True)] = 320
-    longest: Annotated[int, Only(with_length=True)] = 512
+    omega: Annotated[float, Only(with_length=True), OF_REWARD] = 0.2
+    shortest: Annotated[int, Only(with_length=True), OF_REWARD] = 320
+    longest: Annotated[int, Only(with_length=True), OF_REWARD] = 512
     """R_l rewards completions of `shortest` to `longest` tokens, the end token included."""
-    with_format: bool = True
-    with_nodes: bool = True
-    with_edges: bool = True
-    with_length: bool = True
+    with_format: Annotated[bool, OF_REWARD] = True
+    with_nodes: Annotated[bool, OF_REWARD] = True
+    with_edges: Annotated[bool, OF_REWARD] = True
+    with_length: Annotated[bool, OF_REWARD] = True
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """One set of terms a rollout."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the terms of each rollout."""
         ground_truth = self.frames_compared(group)
         return [self._terms(group, rollout, ground_truth) for rollout in group.rollouts]
 
@@ -72,17 +79,22 @@ class VideoStrReward:
             "R_ans": r_ans,
             "R_n": r_n,
             "R_e": r_e,
-            "R_graph": self.with_nodes * r_n + self.with_edges * r_e,
             "R_l": self.length_reward(r_ans, rollout.tokens),
         }
-        total = (
-            self.with_format * terms["R_format"]
-            + r_ans
-            + terms["R_graph"]
-            + self.with_length * terms["R_l"]
-        )
         term = REWARDS[group.sample.query.form].term
-        return {**terms, **({} if term is None else {term: r_ans}), TOTAL: total}
+        return {**terms, **({} if term is None else {term: r_ans})}
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return R_total (Eq. 9) of each rollout, and R_graph."""
+        totals = list[RewardComponents]()
+        for own in components:
+            graph = (own["R_n"] if self.with_nodes else 0.0) + (
+                own["R_e"] if self.with_edges else 0.0
+            )
+            form = own["R_format"] if self.with_format else 0.0
+            length = own["R_l"] if self.with_length else 0.0
+            totals.append({"R_graph": graph, TOTAL: form + own["R_ans"] + graph + length})
+        return totals
 
     def graph_terms(self, response: str, ground_truth: Sequence[FrameGraph]) -> tuple[float, float]:
         """R_n and R_e, each the mean over the frames; no graph, or one that is none, is 0."""

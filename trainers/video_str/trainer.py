@@ -14,6 +14,7 @@ from harness.models.video_str.boxes import SpokenBoxes
 from harness.models.video_str.composed import SpokenModel
 from harness.options import Only, with_options
 from harness.trainer import TrainingRun
+from harness.trainers.grpo.functions import OF_REWARD
 from harness.trainers.grpo.method import SecondPass
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
@@ -97,7 +98,7 @@ def video_str(
     settings: Settings,
     *,
     graphs: str | None = None,
-    graph_frames: Annotated[int, Only(with_nodes=True) | Only(with_edges=True)] = 4,
+    graph_frames: Annotated[int, Only(with_nodes=True) | Only(with_edges=True), OF_REWARD] = 4,
 ) -> SpokenTrainer:
     """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
 

@@ -6,7 +6,7 @@ are in pixels of the 840 × 840 frame.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Literal, NamedTuple, TypeAlias
@@ -32,7 +32,8 @@ from harness.models.visionreasoner.scoring import (
 )
 from harness.options import Only
 from harness.responses import finite_numbers, tag_text
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.functions import OF_REWARD
+from harness.trainers.grpo.method import TOTAL, ComponentReward, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of, length_factor
 from harness.trainers.videoseg_r1.samples import key_of
 from harness.trainers.visionreasoner.objects import TargetObjects, target_objects
@@ -44,6 +45,8 @@ Penalty: TypeAlias = Literal["clipped", "literal", "none"]
 PENALTY = Only(length_penalty=("clipped", "literal"))
 NEGATIVE_DISTANCE = 40
 """τ_neg: a negative point farther than this from every object, in pixels, is worth nothing."""
+TERMS = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
+"""Components whose sum the length factor multiplies."""
 FORMATS = 2.0  # what VisionReasoner pays for box and point
 
 Distances: TypeAlias = NDArray[np.float32]
@@ -82,7 +85,7 @@ def parse_objects(response: str) -> ParsedObjects:
     """Boxes and points of a response; at most 120 objects are read.
 
     One wrong box or positive point makes all objects worthless, as in VisionReasoner's reward; a
-    wrong negative point is one that is no use.
+    wrong negative point does not count.
     """
     nothing = np.zeros((0, 2))
     value = answer_value(response)
@@ -90,7 +93,7 @@ def parse_objects(response: str) -> ParsedObjects:
         return ParsedObjects(None, nothing, 0)
     entries = [entry for entry in value[:MAX_OBJECTS] if isinstance(entry, Mapping)]
     predicted = [entry[NEGATIVE] for entry in entries if NEGATIVE in entry]
-    read = [point for one in predicted if (point := _read_numbers(one, 3)) is not None]
+    read = [point for value in predicted if (point := _read_numbers(value, 3)) is not None]
     negatives = np.array([point[:2] for point in read]) if read else nothing
     boxes = [_read_numbers(entry.get(BOX), 4) for entry in entries]
     points = [_read_numbers(entry.get(POSITIVE), 3) for entry in entries]
@@ -168,22 +171,22 @@ def target_distances(sample: Sample) -> TargetDistances:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoSegR1Reward:
-    """The reward of a group: each rollout by itself. Its settings are those of the plugin."""
+class VideoSegR1Reward(ComponentReward):
+    """Scores each rollout by itself. Its settings are those of the plugin."""
 
     think: bool = True
     """Ask and pay for reasoning (Table 4)."""
-    negative_points: bool = True
+    negative_points: Annotated[bool, OF_REWARD] = True
     """Pay for negative points close beside the objects."""
-    negative_distance: Annotated[float, Only(negative_points=True)] = NEGATIVE_DISTANCE
+    negative_distance: Annotated[float, Only(negative_points=True), OF_REWARD] = NEGATIVE_DISTANCE
     """Greatest distance, in pixels of the 840 × 840 frame."""
-    length_penalty: Penalty = "clipped"
+    length_penalty: Annotated[Penalty, OF_REWARD] = "clipped"
     """`clipped` at 0, the paper's `literal` formula, or `none` (Table 7)."""
-    length_beta: Annotated[float, PENALTY] = 2e-3
+    length_beta: Annotated[float, PENALTY, OF_REWARD] = 2e-3
     """Penalty of a token over the budget, as a part of the reward."""
-    budgets: Annotated[str, PENALTY] = "96+176+256"
+    budgets: Annotated[str, PENALTY, OF_REWARD] = "96+176+256"
     """Tokens of reasoning for each level of difficulty, joined by `+` (Table H5)."""
-    thresholds: Annotated[str, PENALTY] = "3+6"
+    thresholds: Annotated[str, PENALTY, OF_REWARD] = "3+6"
     """Highest difficulties of all levels but the last, joined by `+` (Table H6)."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Difficulties by the key of a sample and its frame; one that is not there is medium."""
@@ -191,8 +194,8 @@ class VideoSegR1Reward:
     def __post_init__(self) -> None:
         for name in ("negative_distance", "length_beta"):
             if not getattr(self, name) >= 0:
-                found = str(getattr(self, name))
-                raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=found)
+                setting = str(getattr(self, name))
+                raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=setting)
         budgets_of(self.budgets, self.thresholds)  # which refuses what are none
 
     @property
@@ -200,28 +203,36 @@ class VideoSegR1Reward:
         """Levels of difficulty with their budgets."""
         return budgets_of(self.budgets, self.thresholds)
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """RewardComponents of every rollout; `total` is the product of Eq. 8."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the components of each rollout."""
         target, beside = target_objects(group.sample), target_distances(group.sample)
         return [self.terms(group, rollout.text, target, beside) for rollout in group.rollouts]
 
     def terms(
         self, group: Group, text: str, targets: TargetObjects, beside: TargetDistances
     ) -> RewardComponents:
-        """The terms of one response."""
+        """Return the components of one response."""
         response = split_frame(text)[1]
         frame, said = target_of(group), take_apart(text).said
         predicted = parse_objects(said)
         right = self._accuracy(group, predicted, targets, frame)
-        terms = {
+        return {
             "thinking_format": thinking_format(response) if self.think else 0.0,
             "answer_format": answer_format(said, negative=self.negative_points),
             **right._asdict(),
             "accuracy": right.total,
             "negative_points": self._negative_accuracy(group, predicted, beside, frame),
             "non_repeat": non_repeat(response),
+            **self._length(group, response, frame),
         }
-        return {**terms, **self._length_reward(group, response, terms, frame)}
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return the product of Eq. 8 for each rollout, and its first factor."""
+        sums = [sum(own[name] for name in TERMS) for own in components]
+        return [
+            {"original": original, TOTAL: original * own["length_factor"]}
+            for original, own in zip(sums, components, strict=True)
+        ]
 
     def _accuracy(
         self, group: Group, predicted: ParsedObjects, targets: TargetObjects, frame: int | None
@@ -249,11 +260,7 @@ class VideoSegR1Reward:
             points, predicted.predicted, beside(frame), reach=self.negative_distance
         )
 
-    def _length_reward(
-        self, group: Group, response: str, terms: RewardComponents, frame: int | None
-    ) -> RewardComponents:
-        names = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
-        original = sum(terms[name] for name in names)
+    def _length(self, group: Group, response: str, frame: int | None) -> RewardComponents:
         key = key_of(group.sample, frame or 0)
         budget = self.levels.budget(self.scores.get(key, UNKNOWN))
         used = group.count_tokens(reasoning_text(response))
@@ -265,12 +272,10 @@ class VideoSegR1Reward:
             )
         )
         return {
-            "original": original,
             "used": float(used),
             "budget": float(budget),
             "over_budget": float(max(0, used - budget)),
             "length_factor": factor,
-            TOTAL: original * factor,
         }
 
 

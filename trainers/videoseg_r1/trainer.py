@@ -8,7 +8,7 @@ harness train --method videoseg_r1 --config qwen2_5_vl_7b_full
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
@@ -24,6 +24,7 @@ from harness.options import with_options
 from harness.run.batching import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
+from harness.trainers.grpo.functions import OF_REWARD, reads_method_reward
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
@@ -159,11 +160,11 @@ def videoseg_r1(
     own: VideoSegR1Reward,
     settings: Settings,
     *,
-    scorer: Spec | None = None,
+    scorer: Annotated[Spec | None, OF_REWARD] = None,
     min_references: int = 8,
     max_references: int = 12,
     delta: float = 0.3,
-    ratings: Path | None = None,
+    ratings: Annotated[Path | None, OF_REWARD] = None,
 ) -> VideoSegR1Trainer:
     """VideoSeg-R1 (Xu et al. 2025) with GRPO; the sampler of frames is not part of the training.
 
@@ -184,7 +185,7 @@ def videoseg_r1(
         ratings: File of ratings that are there already, and that new ones are added to; None:
             difficulty.jsonl in the training's folder.
     """
-    if scorer is None and ratings is None:
+    if scorer is None and ratings is None and reads_method_reward(settings.reward):
         _check_difficulties(own)
     beside = {
         "scorer": None if scorer is None else str(scorer),

@@ -5,6 +5,7 @@ the paper's text. As in the official code the first `<answer>` of the whole resp
 in the thought too, which a prediction's grammar passes over.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.models.grammar import split_frame
@@ -16,34 +17,39 @@ from harness.models.visionreasoner.scoring import (
     non_repeat,
     thinking_format,
 )
-from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.method import TOTAL, ComponentReward, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import TargetObjects, target_objects
+
+TERMS = ("thinking_format", "answer_format", "accuracy", "non_repeat")
+"""Components that the total adds; the others are the parts of `accuracy`."""
 
 
 @dataclass(frozen=True, slots=True)
-class VisionReasonerReward:
-    """The reward of a group: each rollout by itself."""
+class VisionReasonerReward(ComponentReward):
+    """Scores each rollout by itself; `total`, from 0 to 7, is the sum of the four TERMS."""
 
     semantics: Semantics = "official"
 
-    def __call__(self, group: Group) -> list[RewardComponents]:
-        """Components of every rollout; `total`, from 0 to 7, is the sum of the four rewards."""
+    def components(self, group: Group) -> list[RewardComponents]:
+        """Return the components of each rollout."""
         target = target_objects(group.sample)
         return [self.terms(group, rollout.text, target) for rollout in group.rollouts]
 
     def terms(self, group: Group, text: str, targets: TargetObjects) -> dict[str, float]:
-        """The terms of one response."""
+        """Return the components of one response."""
         response = split_frame(text)[1]
         right = location_accuracy(group, text, targets, semantics=self.semantics)
-        terms = {
+        return {
             "thinking_format": thinking_format(response),
             "answer_format": answer_format(response),
             **right._asdict(),
             "accuracy": right.total,
             "non_repeat": non_repeat(response),
         }
-        rewards = ("thinking_format", "answer_format", "accuracy", "non_repeat")
-        return {**terms, TOTAL: sum(terms[name] for name in rewards)}
+
+    def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
+        """Return the sum of the TERMS of each rollout."""
+        return [{TOTAL: sum(own[name] for name in TERMS)} for own in components]
 
 
 def location_accuracy(

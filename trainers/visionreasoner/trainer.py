@@ -6,11 +6,13 @@ harness train --method visionreasoner --model "visionreasoner(checkpoint=FOLDER)
 
 from dataclasses import replace
 from functools import partial
+from typing import Annotated
 
 from harness.models.pipeline import PromptedModel
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
 from harness.models.visionreasoner.scoring import Semantics
 from harness.options import with_options
+from harness.trainers.grpo.functions import OF_REWARD
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
@@ -19,7 +21,10 @@ from harness.trainers.visionreasoner.rewards import VisionReasonerReward
 
 @with_options(Settings, beta=1e-2, entropy_coef=1e-3)
 def visionreasoner(
-    settings: Settings, *, semantics: Semantics = "official", newline: bool = True
+    settings: Settings,
+    *,
+    semantics: Annotated[Semantics, OF_REWARD] = "official",
+    newline: bool = True,
 ) -> GrpoTrainer:
     """VisionReasoner (Liu et al. 2025) with GRPO: format, matched boxes and points, no repetition.
 

@@ -5,10 +5,11 @@ harness train --method vr_ttrl --model "pocket(checkpoint=pocket-base)"
 """
 
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 from harness.models.visionreasoner.scoring import THRESHOLDS, Semantics
 from harness.options import with_options
+from harness.trainers.grpo.functions import OF_REWARD
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.trainer import with_prompt
@@ -26,8 +27,8 @@ from harness.trainers.vr_ttrl.rewards import ConsensusReward
 def vr_ttrl(
     settings: Settings,
     *,
-    thresholds: Literal["loose", "base", "strict"] = "base",
-    semantics: Semantics = "official",
+    thresholds: Annotated[Literal["loose", "base", "strict"], OF_REWARD] = "base",
+    semantics: Annotated[Semantics, OF_REWARD] = "official",
 ) -> GrpoTrainer:
     """VR-TTRL's objective on training samples, whose targets it does not see (VR-TTRL, Table 11).
 
