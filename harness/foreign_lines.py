@@ -23,9 +23,21 @@ LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
 UNBOX = (
     'with_entries(if .key != "box_scores" and (.value | type == "array" and length == 1 and '
-    '(.[0] | type != "array" and type != "object")) then .value |= .[0] else . end)'
+    '(.[0] | type | . == "string" or . == "number" or . == "boolean")) '
+    "then .value |= .[0] else . end)"
 )
 """jq's program that makes a value of each list of one, except scores."""
+
+LABELME = (
+    '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image '
+    "| {image_id: $image, width: .imageWidth, height: .imageHeight} as $about | .shapes[] "
+    "| (.points | map(.[0])) as $x | (.points | map(.[1])) as $y "
+    '| if .shape_type == "rectangle" then {bbox: [($x | min), ($y | min), ($x | max) - ($x | min), '
+    '($y | max) - ($y | min)]} elif .shape_type == "polygon" then {segmentation: [.points | '
+    'flatten]} else error("a shape that is no polygon") end + $about + {category_id: .label}]'
+)
+"""jq's program for annotations of labelme, an object an image, read with `-s`."""
+OF_LABELME = f"`jq -s {quote(LABELME)} *.json > NEW`"
 
 
 class Form(NamedTuple):
@@ -280,12 +292,17 @@ def rewrite(key: str, program: str, name: str) -> str:
     return command(f"if .{key} then .{key} = (.{key} | (({program})? // .)) else . end", name)
 
 
-def or_failed(program: str, name: str) -> str:
-    """Return what to type to change each "answer"; one that `program` fails on is a failure."""
-    converted = f"((.answer | {program})? // null)"
-    failed = "{id, response: null}"
-    program = f'if has("answer") then {converted} as $new | if $new == null then {failed} else '
-    return command(f"{program}.answer = $new end else . end", name)
+def failed_where(condition: str, name: str) -> str:
+    """Return what to type to make failures of the lines whose "answer" meets a condition of jq."""
+    program = f'if has("answer") and (.answer | {condition}) then {{id, response: null}} else . end'
+    return command(program, name)
+
+
+def number_of_option(start: str, letters: str, name: str) -> str:
+    """Return what to type to make letters of whole numbers; `start` stands before the first one."""
+    letter = f'"{start}{letters}"[$n:$n + 1]'
+    program = f"tonumber as $n | if $n >= 0 and $n == ($n | floor) then {letter} else . end"
+    return rewrite("answer", program, name)
 
 
 def of_line(line: bytes, name: str) -> str:
@@ -364,8 +381,9 @@ def by_number(task: str, data: str, name: str) -> str:
 def polygons(name: str) -> str:
     """Return what to type to make COCO's results of lines whose "masks" are polygons."""
     program = (
-        "map(select(.masks) | {image_id: .id, category_id: 1, segmentation: (.masks | "
-        'if (.[0] | type) == "number" then [.] else map(flatten) end)})'
+        "map(if .masks then {image_id: .id, category_id: 1, segmentation: (.masks | "
+        'if (.[0] | type) == "number" then [.] else map(flatten) end)} '
+        'elif .no_target then empty else error("a line without masks") end)'
     )
     return f"`jq -cs {quote(program)} {quote(name)} > NEW`"
 
@@ -376,6 +394,8 @@ def way_out(plain: object, name: str) -> str:
         return OWN_LINES
     if type(plain.get("id")) is int:
         return f"{command('.id |= tostring', name)} writes it as text."
+    if {"shapes", "imagePath"} <= plain.keys():
+        return f"--format coco reads what {OF_LABELME} makes of labelme's files, one an image."
     if isinstance(plain.get("id"), list) and len(plain["id"]) == 1:
         return f"Each value is in a list: {command(UNBOX, name)} makes such lines."
     if known := _known(plain, name):

@@ -25,8 +25,9 @@ from harness.files import lines_of, open_regular
 from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
 from harness.foreign_lines import (
     command,
+    failed_where,
+    number_of_option,
     of_line,
-    or_failed,
     other_keys,
     polygons,
     rewrite,
@@ -76,6 +77,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LETTER = re.compile(r"\s*\(?\s*([A-Za-z])\s*[).:]?\s*")
 """A letter as an "answer", alone or as a label is written: `B`, `b`, `(B)`, `B.`."""
 
+NO_NUMBERS = frozenset({"", "na", "n/a", "nan", "none", "null"})
+"""Texts that tables have in the place of a number, in small letters."""
 
 CLOCK = re.compile(r"\d+(?::\d\d){0,2}(?:\.\d+)?")
 SECONDS = 'split(":") | map(tonumber) | reduce .[] as $part (0; . * 60 + $part)'
@@ -390,7 +393,7 @@ def _place_program(plain: object, length: int) -> str | None:
     if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
         return "map(tonumber? // .)"
     if isinstance(plain, str) and plain.lstrip().startswith("["):
-        return "fromjson"
+        return "fromjson | arrays"
     if not isinstance(plain, dict):
         return None
     if keys := next((keys for keys in KEYS if set(keys) <= plain.keys()), None):
@@ -409,7 +412,7 @@ def _listed(row: Row) -> list[object]:
         fix = f"{conversion} keeps them." if key else ""
         raise ParseError(f'"{row.kind}"', expected="a list", found="an object", fix=fix)
     if isinstance(row.value, str) and row.value.lstrip().startswith("["):
-        fix = f"{rewrite(row.kind, 'fromjson', row.file)} makes lists of texts."
+        fix = f"{rewrite(row.kind, 'fromjson | arrays', row.file)} makes lists of texts."
         raise ParseError(f'"{row.kind}"', expected="a list", found="a text", fix=fix)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError(
@@ -441,12 +444,13 @@ def _length(value: object) -> str:
 def _answer(row: Row, query: Query) -> Answer:
     value, form = row.value, query.form
     if form in (AnswerForm.COUNT, AnswerForm.NUMBER) and isinstance(value, str | None):
-        fix = f'{or_failed("tonumber", row.file)}, or name it "response".'
+        fix = _number_fix(value, row.file)
         raise ParseError('"answer"', expected="a finite number", found=repr(value)[:40], fix=fix)
     if form is AnswerForm.COUNT:
         if type(value) is not int or not 0 <= value <= MAX_COUNT:
             is_whole = type(value) is float and value.is_integer()
-            fix = f"{rewrite('answer', 'round', row.file)} writes it so." if is_whole else ""
+            whole = "round as $n | if . == $n then $n else . end"
+            fix = f"{rewrite('answer', whole, row.file)} writes it so." if is_whole else ""
             expected = f"a whole number from 0 to {MAX_COUNT}"
             raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
         return Answer(count=value)
@@ -471,6 +475,18 @@ def _answer(row: Row, query: Query) -> Answer:
     )
 
 
+def _number_fix(value: str | None, file: str) -> str:
+    """Return what to type where a number is a text or null; other texts of the file are kept."""
+    if value is None or value.strip().lower() in NO_NUMBERS:
+        nothing = json.dumps(sorted(NO_NUMBERS))
+        condition = f". == null or (tostring | ascii_downcase | IN({nothing}[]))"
+        return f"If the model gave none, {failed_where(condition, file)} makes failures of them."
+    numbers = rewrite("answer", "tonumber", file)
+    is_number = re.fullmatch(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", value)
+    command = f"{numbers}, or name" if is_number else "Name"
+    return f'{command} what the model wrote "response".'
+
+
 def _letter(value: object, row: Row, query: Query) -> str:
     """Return the letter of a choice as a capital; raise ParseError for what names none."""
     letter = LETTER.fullmatch(value) if isinstance(value, str) else None
@@ -479,12 +495,7 @@ def _letter(value: object, row: Row, query: Query) -> str:
     fix = 'What a model wrote is a "response", null if it gave none.'
     if re.fullmatch(r"\d{1,2}", str(value).strip()):
         places = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(query.options) or 26]
-        from_0, from_1 = (
-            rewrite(
-                "answer", f'. as $given | ("{start}{places}"[tonumber:][:1])? // $given', row.file
-            )
-            for start in ("", " ")
-        )
+        from_0, from_1 = (number_of_option(start, places, row.file) for start in ("", " "))
         fix = f"Of options that are counted from 1: {from_1}; from 0: {from_0}."
     raise ParseError('"answer"', expected="an option's letter", found=repr(value)[:40], fix=fix)
 
@@ -511,10 +522,11 @@ def _refuse_other_spans(value: object, row: Row) -> None:
         program = f"map({SECONDS})"
         fix = f"{rewrite('answer', program, row.file)} makes seconds of hours, minutes and seconds."
     elif isinstance(value, str) and value.lstrip().startswith("["):
-        described, program = repr(value)[:40], "fromjson"
+        described, program = repr(value)[:40], "fromjson | arrays"
         fix = f"{rewrite('answer', program, row.file)} makes lists of texts."
     elif isinstance(value, str):
-        described, program = repr(value)[:40], "{id, response: .answer}"
+        described = repr(value)[:40]
+        program = 'if (.answer | type) == "string" then {id, response: .answer} else . end'
         fix = f"{command(program, row.file)}: then the parser of --model reads the text."
     else:
         return

@@ -60,7 +60,10 @@ def _codec(kind: Any) -> _Codec:
     if origin in (typing.Union, types.UnionType):
         wanted = [part for part in parts if part is not type(None)]
         if len(wanted) > 1:
-            return _Codec(lambda plain: _typed(plain, tuple(wanted)), to_plain)
+            readers = {_json_kind(part): _codec(part).read for part in wanted}
+            return _Codec(
+                lambda plain: readers[type(_typed(plain, tuple(readers)))](plain), to_plain
+            )
         read, write = _codec(wanted[0])
         return _Codec(
             lambda plain: None if plain is None else read(plain),
@@ -96,6 +99,12 @@ def _codec(kind: Any) -> _Codec:
     if issubclass(kind, Enum):
         return _Codec(kind, {member: member.value for member in kind}.__getitem__)
     return _Codec(kind, _same)
+
+
+def _json_kind(kind: Any) -> Any:
+    """Return the type that JSON or TOML has for values with an annotation."""
+    origin = typing.get_origin(kind)
+    return list if origin in (tuple, frozenset) else dict if origin is Mapping else kind
 
 
 def _list_of(write: Convert) -> Convert:

@@ -263,7 +263,7 @@ class PromptedModel(ConversingModel[ChatResult]):
             self._read_places(query, form, text)
         except ParseError:
             is_count = form is AnswerForm.COUNT and self.counts_in_words
-            return is_count and stated_count(text) is not None
+            return is_count and stated_count(text, query.text) is not None
         return True
 
     def _counted(self, count: int) -> Answer:
@@ -429,7 +429,7 @@ class PromptedModel(ConversingModel[ChatResult]):
         try:
             output, start, canvas = self._read_places(query, form, response, calls)
         except ParseError:
-            count = stated_count(response) if form is AnswerForm.COUNT else None
+            count = stated_count(response, query.text) if form is AnswerForm.COUNT else None
             if count is None:
                 raise
             counted = self._counted(count)

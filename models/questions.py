@@ -139,7 +139,7 @@ def answer_in_words(query: Query, form: AnswerForm, text: str) -> Answer:
         letters = ascii_uppercase[: len(query.options) or None]
         return Answer(choice=stated_letter(text, letters, query.options))
     if form is AnswerForm.NUMBER:
-        return Answer(number=stated_number(text))
+        return Answer(number=stated_number(text, query.text))
     if form is AnswerForm.INTERVAL:
         return Answer(interval=Interval(*stated_interval(text)))
     if not text:
@@ -147,7 +147,7 @@ def answer_in_words(query: Query, form: AnswerForm, text: str) -> Answer:
     return Answer(text=text)
 
 
-def stated_count(response: str) -> int | None:
+def stated_count(response: str, question: str = "") -> int | None:
     """Return the count that a response states in words; None if it has places, or states none.
 
     >>> stated_count("There are seven dogs."), stated_count('There are 2: [{"bbox": [1, 2]}]')
@@ -155,7 +155,7 @@ def stated_count(response: str) -> int | None:
     """
     try:
         text = answer_part(response, which="last")
-        number = math.nan if _PLACES.search(text) else stated_number(text)
+        number = math.nan if _PLACES.search(text) else stated_number(text, question)
     except ParseError:
         return None
     return int(number) if number.is_integer() and 0 <= number <= MAX_COUNT else None

@@ -1,11 +1,13 @@
 """`harness data make | check | info`; `fetch` is in its own module."""
 
 import hashlib
+import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from harness import plugins
@@ -13,7 +15,7 @@ from harness.cli.fetch import fetched_sources
 from harness.cli.output import say, show_json, tell
 from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import counted
+from harness.errors import UsageError, counted
 from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
@@ -38,6 +40,34 @@ def make(arguments: Namespace) -> int:
         written = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
     plain = {"out": str(arguments.out), "tasks": written}
     tell(arguments, plain, f"{arguments.out}: {', '.join(written)}")
+    return 0
+
+
+def draft(arguments: Namespace) -> int:
+    """Write a description beside a table, from its fields' names and values.
+
+    Raises:
+        UsageError: there is one.
+        DataError: the table cannot be read.
+    """
+    from harness.tasks.table.draft import CHECK, draft
+
+    table = Path(arguments.table)
+    path = table.with_suffix(".toml")
+    if path.exists():
+        raise UsageError(
+            f"description {path}", expected="no such file", found="one", fix="Edit it, or move it."
+        )
+    name = arguments.name or re.sub(r"\W", "_", table.stem)
+    text = draft(table).toml(name)
+    path.write_text(text, encoding="utf-8")
+    doubts = text.count(f"# {CHECK}")
+    if arguments.json:
+        show_json({"description": str(path), "doubts": doubts, "text": text})
+        return 0
+    checked = f"{doubts} to check (see {CHECK})" if doubts else "nothing to check"
+    after = f'next: harness data check "table(file={table})"'
+    say(*text.splitlines(), "", f"{path}: {checked}", after)
     return 0
 
 

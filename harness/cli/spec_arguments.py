@@ -37,6 +37,8 @@ NEEDED = {
 def require(arguments: Namespace, *names: str, **options: str) -> None:
     """Raise UsageError that names all options without a value at once, with what each is for."""
     lacking = {name: NEEDED[name] for name in names} | options
+    if {"data", "tasks"} <= lacking.keys() and _name_their_files(arguments.tasks):
+        arguments.data = arguments.data or Path()
     missing = [
         f"--{name.replace('_', '-')} ({what})"
         for name, what in lacking.items()
@@ -44,6 +46,12 @@ def require(arguments: Namespace, *names: str, **options: str) -> None:
     ]
     if missing:
         raise UsageError("missing options", expected="; ".join(missing), found="nothing")
+
+
+def _name_their_files(tasks: Sequence[str] | None) -> bool:
+    """Return True if every task has its own `file=`, so that no root of benchmarks is needed."""
+    requested = [spec for text in tasks or () for spec in parse_list(text)]
+    return bool(requested) and all("file" in spec.arguments for spec in requested)
 
 
 def require_minimum(arguments: Namespace, minimum: int, *names: str) -> None:
@@ -67,7 +75,6 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
     names = [spec.name for spec in requested]
     extras = metrics(getattr(arguments, "metrics", None))
     for spec in requested:
-        key = spec.name if names.count(spec.name) == 1 else str(spec)
         try:
             task = plugins.build("tasks", spec, root)
         except DataError as error:
@@ -75,6 +82,7 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
             if how := how_to_fetch(spec.name):
                 raise DataError(str(error), fix=how) from error
             raise
+        key = task.name if names.count(spec.name) == 1 else str(spec)
         yield key, spec, with_metrics(task, extras)
 
 

@@ -26,7 +26,7 @@ from harness.coordinates import in_pixels
 from harness.errors import DataError, MaskError, raised_as
 from harness.files import open_regular
 from harness.foreign import HEAD
-from harness.foreign_lines import command
+from harness.foreign_lines import OF_LABELME, command
 from harness.formats.matching import Matched
 from harness.formats.units import is_probability
 from harness.interchange import AS_DOCUMENTED, BYTE_ORDER_MARK, Row, Written
@@ -38,14 +38,19 @@ IMAGES = (".jpg", ".jpeg", ".png")
 LEAST_SIDE = 2**-20
 """Pixels that a box of no width or height gets: it overlaps nothing, as in COCO's evaluation."""
 THRESHOLD = 0.5
+NAMES = ("category_name", "category", "label", "class_name")
+"""Keys under which other programs write a category's name beside its number."""
 OTHER_SCORES = ("scores", "confidence", "conf", "prob", "probability", "predicted_iou")
 """Names that other files have for a score, which would not be read."""
 DATA_SET = (
     "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
-    '($i.file_name | split("/") | last))) as $n | .annotations[] '
-    "| .image_id = $n[.image_id // ($n | keys[0]) | tostring]]"
+    '($i | {width, height, image_id: (.file_name | split("/") | last)}))) as $images '
+    "| (reduce .categories[]? as $c ({}; .[$c.id | tostring] = $c.name)) as $names "
+    "| .annotations[] | .category_id = ($names[.category_id | tostring] // .category_id) "
+    "| . + ($images[.image_id // ($images | keys[0]) | tostring] // {image_id: null})]"
 )
-"""jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name."""
+"""jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name and size,
+and its category's name, as such files number categories in an order of their own."""
 DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
 MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
@@ -75,12 +80,16 @@ def coco_results(
     notes: Counter[str] = Counter()
     limit = THRESHOLD if threshold is None else threshold
     known = {sample.id for sample in samples}
+    numbers = _numbers_by_name(samples)
     found: dict[str, list[Placed]] = defaultdict(list)
     unmatched: list[str] = []
     unknown: list[str] = []
     categories: Counter[str] = Counter()
     """Records without a question, by their category."""
     for where, record in _records(path, notes):
+        if number := numbers.get((_category(record) or "").casefold()):
+            record = {**record, "category_id": number}
+        _refuse_other_name(record, numbers, where)
         name = next((name for name in _names(record, where) if name in known), None)
         if name is None or (requested is not None and name not in requested):
             category = f", category {record['category_id']}" if "category_id" in record else ""
@@ -97,6 +106,50 @@ def coco_results(
             rows[sample.id] = _row(sample, records, limit, path, notes, written)
     told = tuple(f"{count} {what}" for what, count in notes.items())
     return Matched(rows, tuple(unmatched), unknown=tuple(unknown), notes=told)
+
+
+def _numbers_by_name(samples: Collection[Sample]) -> dict[str, str]:
+    """Return the number of each category that the questions are about, by its name."""
+    return {
+        sample.categories["category"].casefold(): sample.id.rpartition("/")[2]
+        for sample in samples
+        if "category" in sample.categories and "/" in sample.id
+    }
+
+
+def _refuse_other_name(record: Record, numbers: Mapping[str, str], where: str) -> None:
+    """Raise DataError if a record names another category of the benchmark than it numbers."""
+    for key in NAMES:
+        name = record.get(key)
+        number = numbers.get(name.casefold()) if isinstance(name, str) else None
+        if number is not None and number != _category(record):
+            by_name = f"map(if .{key} then .category_id = .{key} else . end)"
+            raise DataError(
+                f"{where}: 'category_id'",
+                expected=f"{number}, the benchmark's {name!r}",
+                found=_category(record) or "none",
+                fix=f"{command(by_name, _file(where))} takes the names.",
+            )
+
+
+def _refuse_other_size(record: Record, sample: Sample, where: str) -> None:
+    """Raise DataError if a record says that its image has another size than the sample's."""
+    masks = record.get("segmentation")
+    given, what = (record.get("width"), record.get("height")), where
+    if isinstance(masks, dict) and _are_sides(masks.get("size")):
+        given, what = (masks["size"][1], masks["size"][0]), f"{where}: 'segmentation'"
+    if _are_sides([*given]) and given != sample.query.size:
+        width, height = sample.query.size
+        raise DataError(
+            what,
+            expected=f"places in an image of {width} × {height}",
+            found=f"those of one of {given[0]} × {given[1]}",
+            fix="Scale boxes and polygons to the original image; masks are never resized.",
+        )
+
+
+def _are_sides(given: object) -> bool:
+    return isinstance(given, list) and len(given) == 2 and all(type(one) is int for one in given)
 
 
 def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
@@ -125,8 +178,9 @@ def _refuse_object(path: Path) -> None:
                 expected="a list of results",
                 found="an object",
                 fix=f"Of JSON lines `jq -s . {name} > NEW` makes one. A data set in COCO's form, "
-                "as CVAT and FiftyOne export it, numbers its images itself: "
-                f"`jq '{DATA_SET}' {name} > NEW` lists its annotations by their images' names.",
+                "as CVAT and FiftyOne export it, numbers its images and categories itself: "
+                f"`jq '{DATA_SET}' {name} > NEW` lists its annotations by the names of both. Of "
+                f"labelme's files, one an image, {OF_LABELME} makes such a list.",
             )
 
 
@@ -208,6 +262,8 @@ def _row(
     where = records[0][0] if records else f"{path}, no record of {sample.id!r}"
     if not records:
         notes["samples without a record: nothing was found there, as COCO's form has it"] += 1
+    for place, record in records:
+        _refuse_other_size(record, sample, place)
     scores = [_score(record, where) for where, record in records]
     told = tuple(score for score in scores if score is not None)
     if 0 < len(told) < len(scores):

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
+from harness.foreign_lines import rewrite
 from harness.formats.misread import CENTRE, READ, TO_CORNERS, around, box_command, refuse_misread
 from harness.interchange import Row, row_to_answer
 from harness.types import AnswerForm, Prediction, Query, Sample
@@ -63,8 +64,8 @@ DECIMAL, GROUPED = (
 """A number with a decimal comma, and one that may be thousands as well."""
 FEW = 5
 """Answers of which it is no chance that all are alike."""
-MANY = 20
-"""Boxes or points of which it is no chance that all lie in one quarter."""
+MANY = 5
+"""Questions of which it is no chance (0.1 %) that all answers lie in a quarter of their images."""
 
 
 def check_units(
@@ -99,11 +100,11 @@ def check_units(
     count the unit does not matter."""
     ordered: list[tuple[Row, Query]] = []
     odd = unsure = 0
-    commas: list[str] = []
+    commas: dict[str, str] = {}
     for sample in samples:
         query = sample.query
         if query.form is AnswerForm.NUMBER and (text := _bare_number(rows.get(sample.id))):
-            commas.append(text)
+            commas[text] = rows[sample.id].file if lines else ""
         if not _is_looked_at(query) or (row := rows.get(sample.id)) is None:
             continue
         odd += _odd_scores(row, query)
@@ -132,8 +133,8 @@ def check_units(
         refuse_misread(ordered)
     file = ordered[0][0].file if ordered and lines and not sizes else ""
     notes = (
-        *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS, file),
-        *_shapes(points, thing, "points", PLACES),
+        *_shapes(boxes, thing, "boxes", SIZES if sizes else CORNERS, len(placed), file),
+        *_shapes(points, thing, "points", PLACES, len(placed)),
     )
     return (
         *notes,
@@ -189,16 +190,22 @@ def _bare_number(row: Row | None) -> str | None:
     return text if DECIMAL.fullmatch(text) or GROUPED.fullmatch(text) else None
 
 
-def _refuse_commas(texts: Sequence[str], thing: str) -> None:
-    """Refuse responses of which some have a decimal comma, and others may have thousands."""
-    decimal = next(filter(DECIMAL.fullmatch, texts), None)
-    grouped = next(filter(GROUPED.fullmatch, texts), None)
+def _refuse_commas(files: Mapping[str, str], thing: str) -> None:
+    """Refuse responses of which some have a decimal comma, and others may have thousands.
+
+    `files` holds by text the name of the file of JSON lines, or an empty text.
+    """
+    decimal = next(filter(DECIMAL.fullmatch, files), None)
+    grouped = next(filter(GROUPED.fullmatch, files), None)
     if decimal and grouped:
+        file = files[decimal]
+        points = r'if test("^\\s*-?\\d+,\\d+\\s*$") then sub(","; ".") else . end'
         raise DataError(
             f"{thing}: numbers",
             expected="a point before decimals",
             found=f"{decimal!r} with a comma, and {grouped!r}, which may be thousands",
-            fix='If commas are decimal, write points: jq -c \'.response |= gsub(","; ".")\'.',
+            fix="If commas are decimal, write points"
+            + (f": {rewrite('response', points, file)}." if file else "."),
         )
 
 
@@ -226,11 +233,17 @@ def _odd_scores(row: Row, query: Query) -> int:
 
 
 def _shapes(
-    found: Sequence[tuple[Numbers, Size]], thing: str, kind: str, orders: Orders, file: str = ""
+    found: Sequence[tuple[Numbers, Size]],
+    thing: str,
+    kind: str,
+    orders: Orders,
+    questions: int,
+    file: str = "",
 ) -> Iterator[str]:
     """Yield a note on boxes or points that leave their image; refuse what shows another unit.
 
-    `file` is the name of a file of JSON lines, for the command to type.
+    `questions` is the number of questions that they answer, and `file` the name of a file of JSON
+    lines, for the command to type.
     """
     what, expected = f"{thing}: {kind}", "pixels of the original image"
     if not any(max(numbers) > ROUNDED for numbers, _ in found):  # none, or zeros in their place
@@ -267,7 +280,7 @@ def _shapes(
             fix=f"{parts}Divide those of a resized image by the factor; or clip them, if they are "
             "in pixels.",
         )
-    if len(found) >= MANY and all(_is_in_corner(*one) for one in found):
+    if questions >= MANY and all(_is_in_corner(*one) for one in found):
         yield (
             f"{len(found)} {kind}, all of which lie in the upper left quarter of their images, as "
             "percentages and those of a smaller image do"

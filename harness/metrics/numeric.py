@@ -143,7 +143,7 @@ def _value(words: list[str]) -> int:
     return total + below
 
 
-def only_number(response: str) -> float | None:
+def only_number(response: str, question: str = "") -> float | None:
     """The one number that a response states, or None: `harness.stated.numbers`.
 
     For `strict` protocols: digits inside a word and the 2 of "m^2" are no numbers; "3 or 4" states
@@ -154,6 +154,6 @@ def only_number(response: str) -> float | None:
     [1250.5, -3.0, None, 3.0, 4.0]
     """
     try:
-        return stated_number(response)
+        return stated_number(response, question)
     except ParseError:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice, tee
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from harness.files import content_hash
 from harness.foreign import refuse_foreign
 from harness.foreign_lines import by_number, command, print_ids, renamed
 from harness.formats import Matched, read_format
+from harness.formats.agreement import Agreement
 from harness.formats.mask_order import check_order
 from harness.formats.units import MaskCount, check_units
 from harness.interchange import AS_DOCUMENTED, Row, Written, stored_prediction
@@ -132,15 +133,22 @@ def score_file(
     def score_into(journal: Writer | None) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = _units_with_predictions(submission, samples, matched)
-        covered = MaskCount()
+        covered, agreement = MaskCount(), Agreement()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
+            agreement.add(unit, predictions)
             if journal is not None:
                 queries = tuple(sample.query for sample in unit)
                 batch = Batch(number, queries, manifest["config_hash"])
                 journal.append([begin(batch), *records(batch, predictions)])
-        for text in covered.notes():
+        doubts = agreement.notes(
+            f"predictions {submission.path}",
+            submission.path.name,
+            sizes=submission.format == "coco",
+            stated=submission.written is not None,
+        )
+        for text in chain(covered.notes(), doubts):
             submission.note(f"{submission.path}: {text}")
         return scorer.results(manifest)
 

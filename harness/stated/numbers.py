@@ -11,7 +11,7 @@ is denied, and what says that it knows no answer.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -165,6 +165,11 @@ _EXCEPT = re.compile(
     r"(?i:\b(?:but|except|without|excluding|though|although|however|only|minus)\b)"
 )
 
+_HOW_MANY = re.compile(r"\b(?:how many|(?:number|count) of|count)\b((?:\s[a-z-]{1,20}){1,4})")
+_THINGS = re.compile(r"\b(?!(?:this|its|has|was|is|does|remains|units)\b)[a-z]{2,20}s\b")
+"""Things in the plural."""
+_AFTER_NUMBER = re.compile(r"(?:\s[a-z-]{1,20}){1,3}")
+
 
 class _Found(NamedTuple):
     numeral: Numeral
@@ -176,12 +181,17 @@ class _Found(NamedTuple):
         return self.numeral.value
 
 
-def stated_number(response: str) -> float:
+def stated_number(response: str, question: str = "") -> float:
     r"""Return the one number that a response states.
 
     Where it says which number is the answer ("the answer is", `\boxed{}`), that one counts, and the
     last such statement has to be a number; otherwise it has to be the only one. The same number
     twice is one where the second is a conclusion, or says the first again in brackets.
+
+    Args:
+        response: The response after its thought.
+        question: The question. A conclusion that counts things it does not ask for is no answer,
+            where the response counts those that it does: "7 chairs. So there are 28 legs."
 
     Raises:
         ParseError: it states none, several, or one in a spelling that is not known.
@@ -208,7 +218,9 @@ def stated_number(response: str) -> float:
         values |= {end} if math.isfinite(end) else set()
     else:
         values = {_value_of(concluded or text)}
-        if concluded and _contradicts(text, max(values)):
+        if concluded and (
+            _contradicts(text, max(values)) or _counts_others(text, concluded, question)
+        ):
             values = {math.nan}
     if len(values) != 1 or not all(map(math.isfinite, values)):
         raise ParseError("response", expected="one number", found=repr(response.strip()[:60]))
@@ -268,6 +280,23 @@ def _contradicts(text: str, value: float) -> bool:
     is_total = listed and re.search(r"(?i:\btotal|\ball\b)", text)
     asked = {_value_of(_sentence_from(right, found.end())) for found in _THE_ASKED.finditer(right)}
     return WRONG in right or bool(is_total and listed != value) or bool(asked - {value})
+
+
+def _counts_others(text: str, concluded: str, question: str) -> bool:
+    """Return True if a conclusion counts what is not asked, and a text before it what is."""
+    lower = question.casefold()
+    asked = {word for found in _HOW_MANY.findall(lower) for word in _THINGS.findall(found)}
+    counted = set(_counted(concluded.casefold()))
+    before = set(_counted(text[: text.rindex(concluded)].casefold()))
+    return bool(counted and before & asked and not any(word in lower for word in counted))
+
+
+def _counted(text: str) -> Iterator[str]:
+    """Yield the things in the plural that follow numbers of a text."""
+    for one in islice(numerals(text), MOST):
+        found = _AFTER_NUMBER.match(text, one.end)
+        if found and (things := _THINGS.findall(found[0])):
+            yield things[-1]
 
 
 def _value_of(text: str) -> float:

@@ -50,6 +50,8 @@ class Question:
     unit: str = ""
     """Unit of the questions that are scored together, in a row; by default it is alone."""
     categories: Mapping[str, str] = field(default_factory=dict)
+    references: tuple[str, ...] = ()
+    """Further right texts."""
     extra: Mapping[str, object] = field(default_factory=dict)
     """Data for the benchmark's scorer besides the letter and the existing letters."""
     objects: tuple[str, ...] = ()

@@ -228,6 +228,7 @@ def _target(question: Question, *, as_text: bool) -> Target | None:
         letters = {"letter": answer.choice, "letters": ascii_uppercase[: len(question.options)]}
     return Target(
         answer=Answer(text=answer.choice) if as_text else answer,
+        references=question.references,
         extra={**letters, **question.extra},
     )
 

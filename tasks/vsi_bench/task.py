@@ -112,7 +112,7 @@ def strict_value(sample: Sample, text: str) -> float:
     target = ground_truth(sample)
     if target.answer.number is None:
         return float(strict_choice(text, letters=target.extra["letters"]) == target.answer.choice)
-    return mean_relative_accuracy(only_number(text), target.answer.number)
+    return mean_relative_accuracy(only_number(text, sample.query.text), target.answer.number)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -153,7 +153,7 @@ def reads_lmms2026(sample: Sample, text: str) -> object:
 def reads_strict(sample: Sample, text: str) -> object:
     """The letter that is stated, or the only number."""
     letters, number = _question_form(sample)
-    return only_number(text) if number else strict_choice(text, letters=letters)
+    return only_number(text, sample.query.text) if number else strict_choice(text, letters=letters)
 
 
 def _question_form(sample: Sample) -> tuple[str, bool]:

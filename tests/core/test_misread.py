@@ -254,7 +254,7 @@ def test_values_by_frame_become_a_list_in_the_frames_order(tmp_path, kind, form,
 @pytest.mark.parametrize(
     ("form", "given", "rest"),
     [
-        (AnswerForm.COUNT, "3", [3, None, None]),
+        (AnswerForm.COUNT, "3", [3, "two", None]),
         (AnswerForm.CHOICE, 2, ["B", "two", None]),
     ],
 )

@@ -32,6 +32,11 @@ def add_data(commands: Commands) -> None:
     about = f"frames to decode: {about}"
     check.option("--decode", about, default="ends", choices=("ends", "all", "none"))
     check.json()
+    about = "write a first description of a table of your own (docs/tasks/table.md)"
+    draft = command(actions, "init", about, function="data:draft")
+    draft.option("table FILE", "JSON lines, JSON, Parquet, CSV or TSV")
+    draft.option("--name NAME", "the benchmark's name (default: the file's)")
+    draft.json()
     info = command(actions, "info", "sizes, splits, licence and one example")
     _add_tasks(info)
     info.json()

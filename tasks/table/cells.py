@@ -1,0 +1,107 @@
+"""Values of a record's cells, as JSON has them or as text tables write them."""
+
+import ast
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout import path_inside
+
+MAX_LITERAL = 100_000
+"""Characters of a list that stands as text in a cell."""
+BASE64_LENGTH = 64
+"""Characters from which on a text may be an image: file names are shorter."""
+BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+DATA_URI = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
+
+
+def plain_value(value: object) -> Any:
+    """Return a cell's value; a text that is a list or an object, as text tables have them, is read.
+
+    >>> plain_value("[1, 2]"), plain_value("['a', 'b']"), plain_value("a"), plain_value("[x")
+    ([1, 2], ['a', 'b'], 'a', '[x')
+    """
+    if not isinstance(value, str) or value[:1] not in ("[", "{", "(") or len(value) > MAX_LITERAL:
+        return value
+    for read in (json.loads, ast.literal_eval):  # a Python literal, as pandas writes lists
+        try:
+            return read(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return value
+
+
+def is_empty(value: object) -> bool:
+    """Return True for a cell without a value: null, NaN, or no text."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def numbers(value: object, count: int, where: str) -> list[float]:
+    """Return `count` finite numbers of a list.
+
+    Raises:
+        DataError: the value is something else.
+    """
+    plain = plain_value(value)
+    if (
+        not isinstance(plain, (list, tuple))
+        or len(plain) != count
+        or not all(type(part) in (int, float) and abs(part) < 1e12 for part in plain)
+    ):
+        raise DataError(where, expected=f"{count} numbers", found=repr(value)[:60])
+    return [float(part) for part in plain]
+
+
+def image_cells(value: object, where: str, folder: Path) -> tuple[bytes | Path, ...]:
+    """Return the images of a cell: encoded bytes, or files below the folder.
+
+    Args:
+        value: A name, a list of names, bytes, base64 with or without `data:image/…`, or
+            `{"bytes": …, "path": …}` as the `datasets` library writes it.
+        where: The place of the cell, for messages.
+        folder: The folder of files that are named.
+
+    Raises:
+        DataError: there is no image, it is an address, or a name leaves the folder.
+    """
+    plain = plain_value(value)
+    entries = plain if isinstance(plain, (list, tuple)) else [plain]
+    images = [_image(entry, where, folder) for entry in entries if not is_empty(entry)]
+    if not images:
+        raise DataError(where, expected="an image", found=repr(value)[:40])
+    return tuple(images)
+
+
+def _image(entry: object, where: str, folder: Path) -> bytes | Path:
+    if isinstance(entry, Mapping):
+        entry = entry.get("bytes") or entry.get("path")
+    if isinstance(entry, bytes):
+        return entry
+    if not isinstance(entry, str) or not entry:
+        raise DataError(where, expected="the name or the bytes of an image", found=repr(entry)[:60])
+    if entry.startswith(("http://", "https://")):
+        raise DataError(
+            where,
+            expected="the name of a file, or an image in base64",
+            found=f"the address {entry[:80]}",
+            fix="Download the images, and name the files in the table.",
+        )
+    if encoded := _base64(entry, where):
+        return encoded
+    return path_inside(folder, entry)
+
+
+def _base64(text: str, where: str) -> bytes | None:
+    prefix = DATA_URI.match(text)
+    body = text[prefix.end() :] if prefix else text
+    if prefix is None and (len(text) < BASE64_LENGTH or not BASE64.fullmatch(text)):
+        return None
+    try:
+        return base64.b64decode(body, validate=prefix is not None)
+    except binascii.Error as error:
+        raise DataError(where, expected="an image in base64", found=str(error)) from error

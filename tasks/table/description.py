@@ -1,0 +1,167 @@
+"""The TOML file beside a table: which field holds what, and in which convention it is written."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError, raised_as
+from harness.files import read_text
+from harness.plain import from_plain
+from harness.tasks.table.layouts import LAYOUTS
+
+Form = Literal[
+    "choice", "number", "count", "text", "boxes", "points", "mask", "interval", "mask_track"
+]  # values of `harness.types.AnswerForm`
+VIDEOS = "youtube_vos"
+"""The layout of videos with a mask in every frame, which is not one of rows."""
+WRITTEN: Mapping[str, tuple[str, ...]] = {
+    "choice": ("letter", "marked", "place", "place_from_1", "option"),
+    "boxes": ("xyxy", "xywh", "cxcywh"),
+    "points": ("xyxy", "xywh", "cxcywh", "image", "coco"),
+    "mask": ("image", "coco"),
+    "interval": ("seconds", "milliseconds"),
+}
+"""Conventions of the ground truth by the form of answer, of which the description names one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaFields:
+    """The section `media`."""
+
+    images: str | tuple[str, ...] = ""
+    """Field of an image or of a list of them, or several fields."""
+    video: str = ""
+    """Pattern of a video's name, such as `{video}.mp4`."""
+    folder: str = "."
+    """Folder of named files, from the table's own."""
+    clip: tuple[str, ...] = ()
+    """The fields of the seconds at which the part of the video begins and ends."""
+    frames_per_second: float = 1.0
+    """Rate of videos that are folders of frames."""
+
+    def __post_init__(self) -> None:
+        if self.images and self.video:
+            raise ValueError("expected images or video, found both")
+        if len(self.clip) not in (0, 2) or (self.clip and not self.video):
+            raise ValueError(
+                "clip: expected two fields, the seconds of begin and end, of a video, "
+                f"found {list(self.clip)!r}"
+            )
+
+    @property
+    def image_fields(self) -> tuple[str, ...]:
+        """The fields of images; () where there is a video."""
+        if isinstance(self.images, str):
+            return (self.images,) if self.images else ()
+        return tuple(self.images)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionFields:
+    """The section `question`."""
+
+    text: str = ""
+    """Field of the question, or a pattern with fields in braces."""
+    id: str = ""
+    """Field of the id, or a pattern; by default the record's number, from 0."""
+    options: str | tuple[str, ...] = ()
+    """Field of the list of options, or one field for each."""
+    lettered: bool = False
+    """True if options begin with `A. `, `B. `, …."""
+    letters: str = ""
+    """Letters of options that stand in the question's text, such as ABCD."""
+    group: str = ""
+    """Pattern of the group that statistics cluster by; by default the medium."""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the breakdowns, by the breakdowns' names."""
+    where: Mapping[str, object] = field(default_factory=dict)
+    """Values of fields; records with others are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerField:
+    """The section `answer`."""
+
+    form: Form
+    field: str = ""
+    """Field of the ground truth; empty where it is not public."""
+    written: str = ""
+    """The convention it is written in; see `WRITTEN`."""
+    coordinates: Literal["pixels", "relative", "thousandths"] = "pixels"
+    """Frame of boxes and points: pixels of the image, parts of its sides from 0 to 1, or
+    thousandths."""
+
+    def __post_init__(self) -> None:
+        conventions = WRITTEN.get(self.form, ())
+        if self.written not in (conventions or ("",)):
+            wanted = " or ".join(map(repr, conventions)) or f"nothing for the form {self.form!r}"
+            raise ValueError(f"written: expected {wanted}, found {self.written!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """The section `scoring`."""
+
+    protocol: str = ""
+    """A protocol of the form of answer, or of a benchmark, as `BENCHMARK:PROTOCOL`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """One description, checked but for the table's fields."""
+
+    name: str
+    """The benchmark's name in records and on boards."""
+    media: MediaFields
+    answer: AnswerField
+    question: QuestionFields = QuestionFields()
+    version: int = 1
+    """Raised by its author when questions or ground truth change."""
+    layout: str = "rows"
+    """`rows`: a record a row; else a layout of `LAYOUTS`, from which rows are made."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Tables by their split, from the folder of the description; empty: the table beside it."""
+    scoring: Scoring = Scoring()
+    path: Path = Path()
+    """The file itself; not one of its keys."""
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"name: expected letters, digits and _, found {self.name!r}")
+        if self.layout not in (*LAYOUTS, VIDEOS):
+            known = " or ".join(map(repr, (*LAYOUTS, VIDEOS)))
+            raise ValueError(f"layout: expected {known}, found {self.layout!r}")
+        if (self.layout == VIDEOS) != (self.answer.form == "mask_track"):
+            raise ValueError(
+                f"answer: form: expected 'mask_track' exactly with layout = {VIDEOS!r}, "
+                f"found {self.answer.form!r} with {self.layout!r}"
+            )
+        if self.layout != VIDEOS and not self.question.text:
+            raise ValueError("question: text: expected a field or a pattern, found none")
+        if self.layout != VIDEOS and not (self.media.images or self.media.video):
+            raise ValueError("media: expected images = FIELD or video = PATTERN, found neither")
+        choice, options = (
+            self.answer.form == "choice",
+            self.question.options or self.question.letters,
+        )
+        if choice and not options:
+            raise ValueError(
+                'question: expected options = FIELD, or letters = "ABCD" where the text holds '
+                "the options, of a benchmark of choices, found neither"
+            )
+
+
+def read_description(path: Path) -> Description:
+    """Read a TOML file.
+
+    Raises:
+        DataError: it is missing, not TOML, or a key is missing, unknown or of another type.
+    """
+    expected = "a description of a table, as docs/tasks/table.md has it"
+    with raised_as(DataError, f"file {path}", expected, OSError, ValueError):
+        plain = tomllib.loads(read_text(path))
+        if "path" in plain:
+            raise ValueError("expected no key 'path', found one")
+        return replace(from_plain(Description, plain), path=path)

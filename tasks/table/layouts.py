@@ -1,0 +1,203 @@
+"""Layouts of files that are not a record a row: rows are made of them, with fields of their own.
+
+| layout | a row is | its fields |
+|---|---|---|
+| `llava` | the first question of a conversation | the record's own, `question`, `answer` |
+| `messages` | the last user message of a record | the record's own, `question`, `images` |
+| `coco` | the objects of a category in an image | `image`, `category`, `boxes`, `masks`, `count` |
+| `captions` | an object with a caption (MDETR's files) | `image`, `caption`, `boxes`, `masks` |
+| `odvg` | a phrase or a category of an image | `image`, `phrase`, `caption`, `boxes`, `count` |
+
+Boxes are (left, top, right, bottom) in pixels; masks are COCO's segmentations.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harness.errors import DataError
+from harness.layout import JsonFile, field
+from harness.tasks.table.cells import plain_value
+from harness.tasks.table.rows import Record, table_records
+
+Rows: TypeAlias = Iterator[tuple[str, Callable[[], Record]]]
+Columns: TypeAlias = Collection[str]
+Layout: TypeAlias = Callable[[Path, Columns, Columns], Rows]
+IMAGE = "<image>"
+
+
+def llava(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
+    """Yield the first question of each conversation of a LLaVA file, and its answer."""
+    for where, parse in table_records(path, ("conversations",)):
+        yield where, partial(_first_turn, parse, where)
+
+
+def _first_turn(parse: Callable[[], Record], where: str) -> Record:
+    record = parse()
+    turns = field(record, "conversations", list, where)
+    texts = [field(turn, "value", str, f"{where}: 'conversations'") for turn in turns[:2]]
+    speakers = [turn.get("from") for turn in turns[:2]]
+    if len(turns) < 2 or speakers[0] not in ("human", "user"):
+        raise DataError(
+            f"{where}: 'conversations'",
+            expected="a turn of human, and one of gpt",
+            found=", ".join(map(repr, speakers)) or "none",
+        )
+    question = texts[0].replace("<video>", "").replace(IMAGE, "").strip()
+    return {**record, "question": question, "answer": texts[1].strip()}
+
+
+def messages(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
+    """Yield the last user message of each record of chat messages, as OpenAI's API has them."""
+    for where, parse in table_records(path, ("messages",)):
+        yield where, partial(_last_user_message, parse, where)
+
+
+def _last_user_message(parse: Callable[[], Record], where: str) -> Record:
+    record = parse()
+    listed = plain_value(record["messages"])
+    users = [
+        message
+        for message in (listed if isinstance(listed, list) else ())
+        if isinstance(message, dict) and message.get("role") == "user"
+    ]
+    if not users:
+        raise DataError(
+            f"{where}: 'messages'", expected="a message of the user", found=repr(listed)[:60]
+        )
+    content = users[-1].get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [str(part.get("text")) for part in parts if part.get("type") == "text"]
+    images = [image for part in parts if (image := _part_image(part)) is not None]
+    return {**record, "question": "\n".join(texts), "images": images or record.get("images")}
+
+
+def _part_image(part: Mapping[str, Any]) -> object:
+    image = part.get("image_url", part.get("image"))
+    return image.get("url") if isinstance(image, dict) else image
+
+
+def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
+    """Yield a row for each category of an image in COCO's instances; crowds are left out."""
+    names = {
+        entry["id"]: entry["name"] for _, entry in _entries(path, "categories", ("id", "name"))
+    }
+    objects: dict[tuple[object, object], list[Any]] = {}
+    for where, entry in _entries(path, "annotations", ("image_id", "category_id", "bbox")):
+        if entry["category_id"] not in names:
+            raise DataError(
+                f"{where}: 'category_id'",
+                expected="an id of categories",
+                found=repr(entry["category_id"])[:40],
+            )
+        if not entry.get("iscrowd"):
+            objects.setdefault((entry["image_id"], entry["category_id"]), []).append(entry)
+    images = {entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name"))}
+    for (image, category), entries in objects.items():
+        where = f"{path}, image {image!r}, category {names[category]!r}"
+        if image not in images:
+            raise DataError(where, expected="an image of this id", found="none")
+        row = {
+            "id": f"{image}/{category}",
+            "image": images[image]["file_name"],
+            "category": names[category],
+            "count": len(entries),
+            **_objects(entries, where),
+        }
+        yield where, partial(dict, row)
+
+
+def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
+    """Yield a row for each object of a COCO file whose images have captions, as MDETR's have."""
+    images = {
+        entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name", "caption"))
+    }
+    for where, entry in _entries(path, "annotations", ("id", "image_id", "bbox")):
+        image = images.get(entry["image_id"])
+        if image is None:
+            raise DataError(
+                f"{where}: 'image_id'", expected="an id of images", found=repr(entry["image_id"])
+            )
+        row = {
+            **image,
+            "id": entry["id"],
+            "image": image["file_name"],
+            **_objects([entry], where),
+        }
+        yield where, partial(dict, row)
+
+
+def _objects(entries: Sequence[Mapping[str, Any]], where: str) -> Record:
+    boxes = []
+    for entry in entries:
+        sides = entry["bbox"]
+        if not isinstance(sides, list) or len(sides) != 4:
+            raise DataError(f"{where}: 'bbox'", expected="four numbers", found=repr(sides)[:40])
+        boxes.append([sides[0], sides[1], sides[0] + sides[2], sides[1] + sides[3]])
+    parts = [entry.get("segmentation") or [] for entry in entries]
+    masks = [piece for part in parts for piece in (part if isinstance(part, list) else [part])]
+    return {"boxes": boxes, "masks": masks}
+
+
+def odvg(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
+    """Yield a row for each phrase, or each category, of an image in lines of ODVG."""
+    for where, parse in table_records(path, ("filename",)):
+        try:
+            rows = _of_odvg(parse(), where)
+        except DataError as error:
+            yield where, partial(_raise, error)
+            continue
+        for row in rows:
+            yield where, partial(dict, row)
+
+
+def _of_odvg(record: Record, where: str) -> list[Record]:
+    grounding, detection = (plain_value(record.get(name)) for name in ("grounding", "detection"))
+    if isinstance(grounding, dict):
+        regions, caption, phrase = field(grounding, "regions", list, where), grounding, "phrase"
+    elif isinstance(detection, dict):
+        regions, caption, phrase = field(detection, "instances", list, where), {}, "category"
+    else:
+        raise DataError(where, expected="'grounding' or 'detection'", found="neither")
+    boxes: dict[str, list[object]] = {}
+    for region in regions:
+        box = field(region, "bbox", list, where)
+        listed = box if box and isinstance(box[0], list) else [box]
+        boxes.setdefault(field(region, phrase, str, where), []).extend(listed)
+    return [
+        {
+            "id": f"{record['filename']}/{text}",
+            "image": record["filename"],
+            "caption": caption.get("caption", ""),
+            "phrase": text,
+            "boxes": found,
+            "count": len(found),
+        }
+        for text, found in boxes.items()
+    ]
+
+
+def _raise(error: DataError) -> Record:
+    raise error
+
+
+def _entries(path: Path, name: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield (place, entry) of a list of a JSON file, whose entries have to have these keys."""
+    for entry in JsonFile(path, (name,)).items():
+        where = f"{path}, {name} {entry.key}"
+        plain = entry.parse()
+        if not isinstance(plain, dict) or not set(keys) <= plain.keys():
+            raise DataError(where, expected=", ".join(keys), found=repr(plain)[:80])
+        yield where, plain
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "rows": table_records,
+    "llava": llava,
+    "messages": messages,
+    "coco": coco,
+    "captions": captions,
+    "odvg": odvg,
+}
+"""Readers of a table by the name that `layout` takes, given the file and the fields to read."""

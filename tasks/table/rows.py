@@ -1,0 +1,86 @@
+"""Records of a table: JSON lines, a JSON list, Parquet, CSV or TSV, one at a time."""
+
+import csv
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TypeAlias
+
+from harness.errors import DataError, raised_as
+from harness.files import open_regular
+from harness.foreign import other_encoding, refuse_foreign
+from harness.layout import file
+from harness.tasks.qa.tables import SUFFIXES, unparsed_records
+
+Record: TypeAlias = dict[str, object]
+DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
+MAX_CELL = 2**26
+"""Bytes of a cell of a text table, which may be an image in base64."""
+
+
+def table_records(
+    path: Path, columns: Collection[str], optional: Collection[str] = ()
+) -> Iterator[tuple[str, Callable[[], Record]]]:
+    """Yield (place, function that returns the record) for each record of a file, in order.
+
+    The function raises the error of one line, after which others can be read.
+
+    Args:
+        path: The table.
+        columns: The fields that every record has to have.
+        optional: Fields that are read if a Parquet file has them; other tables are read whole.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column.
+    """
+    path = file(path, fix="Give the table's path.")
+    suffix = path.suffix.lower()
+    if suffix in DELIMITERS:
+        for where, record in _text_rows(path, DELIMITERS[suffix], columns):
+            yield where, partial(dict, record)
+        return
+    if suffix not in SUFFIXES:
+        raise DataError(
+            f"table {path}",
+            expected=" or ".join((*SUFFIXES, *DELIMITERS)),
+            found=suffix or "a name without a suffix",
+            fix="Save it in one of these formats." if suffix else "Rename it.",
+        )
+    yield from unparsed_records(
+        path, dict.fromkeys(columns, ""), optional=dict.fromkeys(optional, "")
+    )
+
+
+def _text_rows(
+    path: Path, delimiter: str, columns: Collection[str]
+) -> Iterator[tuple[str, Record]]:
+    csv.field_size_limit(MAX_CELL)
+    what, fix = f"table {path}", other_encoding(path.name)
+    refuse_foreign(path, DataError, what, "a table of text")
+    with (
+        raised_as(DataError, what, "a table in UTF-8", OSError, csv.Error),
+        raised_as(DataError, what, "a table in UTF-8", UnicodeDecodeError, fix=fix),
+        TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text,
+    ):
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        names = next(reader, [])
+        _check_header(what, names, columns)
+        for row in reader:
+            if not row:
+                continue
+            where = f"{path}, line {reader.line_num}"
+            if len(row) != len(names):
+                raise DataError(where, expected=f"{len(names)} cells", found=f"{len(row)}")
+            yield where, dict(zip(names, row, strict=True))
+
+
+def _check_header(what: str, names: list[str], columns: Collection[str]) -> None:
+    if repeated := {name for name in names if name and names.count(name) > 1}:
+        raise DataError(what, expected="each column once", found=f"{', '.join(repeated)} twice")
+    if missing := [name for name in columns if name not in names]:
+        raise DataError(
+            what,
+            expected=f"the columns {', '.join(columns)}",
+            found=f"no {', '.join(missing)}, but {', '.join(names)}"[:300],
+        )
