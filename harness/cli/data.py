@@ -15,7 +15,7 @@ from harness.cli.fetch import fetched_sources
 from harness.cli.output import say, show_json, tell
 from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.interchange import answer_to_json
 from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
@@ -227,7 +227,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
 
 def _counts(line: dict[str, object]) -> str:
     """Return the numbers found, with the published ones where they differ."""
-    text = f"{line['samples']} samples"
+    text = counted(int(str(line["samples"])), "sample")
     if line["published"]:
         same = line["published"] == line["samples"]
         text += ", as published" if same else f" (published: {line['published']})"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from harness import checkpoint_config
 from harness.cli.hub_access import call_hub, connect, refuse_offline
 from harness.cli.output import tell
-from harness.errors import DataError, StoreError, UsageError
+from harness.errors import DataError, StoreError, UsageError, counted
 from harness.files import open_regular, temporary_prefix
 from harness.leaderboards.publish import PUBLICATION, check_chain
 from harness.leaderboards.publish import publish as publish_run
@@ -148,7 +148,7 @@ def _contents(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]:
                     copy = Path(place, name)
                     publish_run(Run.open(run), copy)
                 published |= {f"{name}/{file}": content for file, content in _files(copy)}
-            yield "dataset", "run" if len(runs) == 1 else f"{len(runs)} runs", published
+            yield "dataset", "run" if len(runs) == 1 else counted(len(runs), "run"), published
     else:
         _check_weights(files.values())
         yield "dataset", "data set", files

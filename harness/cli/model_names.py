@@ -11,11 +11,15 @@ from pathlib import Path
 from harness import checkpoint_config, plugins, presets
 from harness.cli.output import note
 from harness.cli.spec_arguments import specs
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.models.backends import checkpoint
 from harness.models.own_prompt import text_of_file
+from harness.run.checkpoint_provenance import INSIDE
 from harness.spec import Spec, Value, parse
+from harness.store.atomic import read_json
 
+PARTS = ("segmenter", "propagator")
+"""Arguments of a training's model that a checkpoint given by its folder alone has too."""
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
@@ -38,8 +42,18 @@ def model_specs(texts: Sequence[str] | None, *, tell: bool = True) -> list[Spec]
             if not _is_checkpoint(text) and text != spec:
                 note(f"{text} is {spec}")
             elif _is_checkpoint(text):
-                _tell_adapter(text, spec)
+                _tell_adapter(_split(text)[0], spec)
     return [spec for _, spec in pairs]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the name and the arguments in parentheses, which may be empty.
+
+    >>> _split("./my-qwen(batch_size=4)"), _split("org/name")
+    (('./my-qwen', '(batch_size=4)'), ('org/name', ''))
+    """
+    name, opening, rest = text.partition("(")
+    return (name.strip(), opening + rest) if text.rstrip().endswith(")") else (text, "")
 
 
 def spelled_out(spec: Spec) -> Spec:
@@ -73,11 +87,12 @@ def model_spec(text: str) -> Spec:
 
 
 def _is_checkpoint(text: str) -> bool:
-    """Return True if a text is a checkpoint's folder or name, and no model's name.
+    """Return True if a text is a checkpoint's folder or name, with arguments or not, and no model.
 
     Raises:
         UsageError: it is a path, which no SPEC is, of no folder.
     """
+    whole, (text, _) = text, _split(text)
     if not text.strip() or text in plugins.installed_plugins("models") or text in presets.presets():
         return False
     with suppress(OSError, RuntimeError, ValueError):  # no home, no such path
@@ -88,33 +103,57 @@ def _is_checkpoint(text: str) -> bool:
     if ON_HUB.match(text) and not text.startswith("."):
         return True
     raise UsageError(
-        f"--model {text}",
+        f"--model {whole}",
         expected="NAME, NAME(key=value, …), or a checkpoint's folder or name",
-        found="neither",
+        found=f"no folder {text}" if text != whole else "neither",
     )
 
 
 def _of_checkpoint(text: str) -> Spec:
     """Return the model that asks a checkpoint: that of its training, else of its architecture.
 
+    Arguments in parentheses after the checkpoint are the model's.
+
     Raises:
         ModelError: it is not here.
-        UsageError: no model asks networks of its architecture.
+        UsageError: no model asks networks of its architecture, or the arguments cannot be read.
     """
+    text, arguments = _split(text)
+    given = parse(f"checkpoint{arguments}").arguments
+    if "checkpoint" in given:
+        raise UsageError(f"--model {text}{arguments}", expected="one checkpoint", found="two")
     folder = checkpoint.find(text)
     if (trained := checkpoint_config.read(folder)) is not None:
-        return Spec(trained.name, {"checkpoint": text})
+        parts = _parts_of_training(folder, trained.name)
+        return spelled_out(
+            presets.changed(Spec(trained.name, {"checkpoint": text, **parts}), given)
+        )
     for name in architectures_of(folder):
         if name in _adapters():
             adapter = _adapters()[name]
-            return Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
+            spec = Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
+            return spelled_out(presets.changed(spec, given))
     raise UsageError(
         f"--model {text}",
         expected=f"a training's checkpoint, with {checkpoint_config.FILE}, or a "
         f"checkpoint of one of these architectures: {', '.join(_adapters())}",
         found=", ".join(architectures_of(folder)) or "no config.json with an architecture",
-        fix=f"Give the model: NAME(checkpoint={text}); see `harness list models`.",
+        fix=f"Give the model: NAME(checkpoint={text},…); see `harness list models`.",
     )
+
+
+def _parts_of_training(folder: Path, model: str) -> dict[str, Value]:
+    """Return the segmenter and the propagator that a checkpoint's training was given for `model`.
+
+    They stand in the training's manifest beside the weights; none where that does not name them.
+    """
+    with suppress(HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError):
+        manifest = read_json(folder / INSIDE)
+        spec = parse(manifest.get("eval_model") or manifest["model"]["spec"])
+        if spec.name == model:
+            parts = {name: spec.arguments[name] for name in PARTS if name in spec.arguments}
+            return {name: part for name, part in parts.items() if "{checkpoint}" not in str(part)}
+    return {}
 
 
 def architectures_of(folder: Path) -> tuple[str, ...]:
@@ -134,8 +173,10 @@ def _adapters() -> Mapping[str, Spec]:
 def _tell_adapter(text: str, spec: str) -> None:
     """Print which model asks a checkpoint, why, and which presets ask it with all their parts."""
     folder = checkpoint.find(text)
-    if checkpoint_config.read(folder) is not None:
-        return  # `tell_taken` says what its training adds
+    if (trained := checkpoint_config.read(folder)) is not None:
+        if _parts_of_training(folder, trained.name):
+            note(f"{text} is {spec}, with the parts of its training")
+        return  # `tell_taken` says which other settings its training adds
     why = " ".join(architectures_of(folder))
     others = [preset.name for preset in presets.of_checkpoint(text)]
     more = f"; presets with this checkpoint: {', '.join(others)}" if others else ""

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from harness.cli.output import say, show_json, write_text
 from harness.cli.tables import number, width, wrap_lines
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.leaderboards.differences.diff import Difference, Step
 from harness.leaderboards.formatting import signed_span
+from harness.statistics.text import ALONE
 
 LABEL = 36
 """Characters of the longest name beside a bar."""
@@ -62,8 +63,8 @@ def lines(diff: Difference) -> Iterator[str]:
     names = [diff.a, diff.b, *(step.name for step in diff.steps)]
     room = min(LABEL, max(map(len, names)))
     yield (
-        f"{diff.b} against {diff.a} on {diff.task}, {diff.headline}, {diff.n_samples} samples: "
-        f"{number(diff.first)} → {number(diff.second)}"
+        f"{diff.b} against {diff.a} on {diff.task}, {diff.headline}, "
+        f"{counted(diff.n_samples, 'sample')}: {number(diff.first)} → {number(diff.second)}"
     )
     yield ""
     yield f"  {_label(diff.a):{room}}  {number(diff.first):>8}"
@@ -77,6 +78,8 @@ def lines(diff: Difference) -> Iterator[str]:
     if diff.verdict:
         yield ""
         yield from wrap_lines(diff.verdict)
+        if diff.comparison and diff.comparison.p_value is not None:
+            yield from wrap_lines(f"({ALONE})")
 
 
 def _label(name: str) -> str:
