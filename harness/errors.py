@@ -67,6 +67,15 @@ def one_line(text: str) -> str:
     return printable(re.sub("[\t\n\u2028\u2029]", _spelled, text))
 
 
+def counted(number: int, name: str, plural: str = "") -> str:
+    """Return a number with the name of what it counts; `plural`: if it is not the name with an s.
+
+    >>> counted(1, "sample"), counted(1_200, "sample"), counted(0, "box", "boxes")
+    ('1 sample', '1,200 samples', '0 boxes')
+    """
+    return f"{number:,} {name if number == 1 else plural or f'{name}s'}"
+
+
 def _spelled(match: re.Match[str]) -> str:
     return ascii(match[0])[1:-1]
 

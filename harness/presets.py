@@ -64,7 +64,7 @@ class Preset:
                 fix=f"{self.about}. Type {self.name}({example})",
             )
         rest = {name: value for name, value in given.items() if name not in self.needs}
-        return _changed(_filled(self.model, given), rest)
+        return changed(_filled(self.model, given), rest)
 
 
 def presets() -> Mapping[str, Preset]:
@@ -173,7 +173,7 @@ def _filled(spec: Spec, given: Mapping[str, Value]) -> Spec:
     return Spec(spec.name, {name: fill(value) for name, value in spec.arguments.items()})
 
 
-def _changed(spec: Spec, given: Mapping[str, Value]) -> Spec:
+def changed(spec: Spec, given: Mapping[str, Value]) -> Spec:
     """Return a SPEC with other arguments; those that its backend alone takes are the backend's."""
     arguments = dict(spec.arguments)
     for name, value in given.items():

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 ScoreUnit: TypeAlias = Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
 """Scores one unit: its samples, and the prediction for each in the same order."""
-Reads: TypeAlias = Callable[[Sample, Prediction], bool]
+Reads: TypeAlias = Callable[[Sample, Prediction], object]
 """Function that returns True if the protocol's scorer can take an answer from the prediction."""
 
 
@@ -48,7 +48,8 @@ class Protocol:
     """Metrics that are shown next to the headline, such as the one that papers print."""
     reads: Reads | None = None
     """Rule by which a sample counts as answered, where the protocol parses responses itself instead
-    of using the model's parsed answer; None: any answer counts."""
+    of using the model's parsed answer; None: any answer counts. It returns what it reads, or True;
+    None or False: nothing."""
     rubric: str | None = None
     """Name of the rubric for free answers, where the protocol needs one (`harness.judging`)."""
     judged: Callable[[Any], ScoreUnit] | None = None
@@ -66,7 +67,7 @@ def official_and_strict(
     *,
     official: str,
     strict: str,
-    reads: Callable[..., bool] | None = None,
+    reads: Callable[..., object] | None = None,
     published: str = "official",
     **others: Any,
 ) -> dict[str, Protocol]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
+from harness.errors import counted
 from harness.leaderboards.adaptation_values import LOSSES, Gain, Report, Variant
 from harness.leaderboards.figure import Panel, Points
 from harness.leaderboards.formatting import (
@@ -29,7 +30,10 @@ def to_markdown(reports: Sequence[Report]) -> str:
         if len(own) > 1:
             parts += [f"## {network}, all benchmarks\n", *_across(own)]
         for report in own:
-            parts += [f"## {report.title}, {report.samples} samples\n", _variants(report)]
+            parts += [
+                f"## {report.title}, {counted(report.samples, 'sample')}\n",
+                _variants(report),
+            ]
             if any(len(variant.runs) > 1 for variant in report.variants):
                 parts.append(_runs(report))
             for variant in report.variants:

@@ -5,11 +5,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from harness.errors import UsageError
-from harness.leaderboards.runs import refuse_rehearsal
+from harness.errors import HarnessError, UsageError
+from harness.leaderboards.runs import metrics_for, refuse_rehearsal
 from harness.record import SCORES, Run, finish, runs_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
+from harness.statistics.clusters import of_corpora
+from harness.statistics.paired import groups_to_show
 from harness.store import journal
 from harness.store.atomic import writing
 
@@ -34,6 +36,30 @@ def keep(run: Run, place: Path, *, files: Sequence[str] = ()) -> None:
     if (contamination := read_contamination(run.folder)) is not None:
         write_contamination(place, contamination)
     copy_origins(run.folder, place)
+
+
+def blind_tasks(runs: Sequence[Run], *, level: float = 0.95) -> list[tuple[str, int, int]]:
+    """Return the tasks of a baseline on which no drop can be significant: it has too few groups.
+
+    Returns:
+        Task and split, the number of groups (images or videos), and the number that is needed
+        where all these tasks are compared together.
+    """
+    tasks = []
+    for run in runs:
+        if not (run.folder / SCORES).exists():
+            continue  # the ground truth is hidden
+        units = tuple(run.units())
+        groups, name = len({unit.group for unit in units}), run.results["headline"]
+        try:
+            is_of_corpora = name in of_corpora(metrics_for(run, units, name=name))
+        except HarnessError:  # needs the data; nearly all headlines are not of corpora
+            is_of_corpora = False
+        needed = 2 if is_of_corpora else groups_to_show(level, tests=len(runs))
+        if groups < needed:
+            task = run.manifest["task"]
+            tasks.append((f"{task['name']} {task['split']}", groups, needed))
+    return tasks
 
 
 def update(baseline: Path, candidate: Path, *, tasks: Collection[str] | None = None) -> list[Path]:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harness.errors import DataError, HarnessError, StoreError
+from harness.errors import DataError, HarnessError, StoreError, counted
 from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.differences import bracket
@@ -126,7 +126,9 @@ class Table:
             f"protocol {self.protocol}",
             *([f"graded by {self.judge}"] if self.judge else []),
             f"task version {self.task_version}",
-            f"{' or '.join(f'{count:,}' for count in samples)} samples",
+            counted(samples[0], "sample")
+            if len(samples) == 1
+            else f"{' or '.join(f'{count:,}' for count in samples)} samples",
             f"subset {self.subset}" if self.subset else "all of the split",
             f"data {self.data[:12]}",
         ]

@@ -63,7 +63,7 @@ class Device(NamedTuple):
 DEVICES = (
     Device("H200", 989, 4800, 141),
     Device("H100", 989, 3350, 80),
-    Device("A100", 312, 1555, 40),
+    Device("A100-40GB", 312, 1555, 40),
     Device("A100-80GB", 312, 2039, 80),
     Device("L40S", 362, 864, 48),
     Device("L40", 181, 864, 48),
@@ -101,13 +101,18 @@ class Estimate(NamedTuple):
 
 def device_of(text: str) -> Device | None:
     """Return the device whose name stands in a text, the longest such name; None if none does."""
-    plain = re.sub(r"\W", "", text.upper())
     devices = [
         device
         for device in DEVICES
-        if all(part.replace(" ", "") in plain for part in device.name.upper().split("-"))
+        if all(_names(text.upper(), part) for part in device.name.split("-"))
     ]
     return max(devices, key=lambda device: len(device.name), default=None)
+
+
+def _names(text: str, part: str) -> bool:
+    """Return True if a part of a device's name stands in a text: A10 does not in "A100"."""
+    pattern = r"[\s_-]*".join(map(re.escape, part.split()))
+    return re.search(rf"(?<![A-Z0-9]){pattern}(?![0-9])", text) is not None
 
 
 def parameters(checkpoint: str) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.errors import counted
 from harness.leaderboards.published_results import title_of
 from harness.leaderboards.row import Reproduction, Row, TrainingInfo
 from harness.scores import Better
@@ -20,12 +21,14 @@ def beside(value: float | None, printed: str | None, unit: str) -> str:
 
     >>> beside(0.6512, "64.9", "percent"), beside(26.92, "26.9", "tokens")
     ('65.1', '26.920')
+    >>> beside(0.6512, None, "percent")
+    '65.1'
     """
     if value is None:
         return ""
     if unit != "percent":
         return number(value)
-    return f"{100 * value:.{len((printed or '').partition('.')[2])}f}"
+    return f"{100 * value:.{1 if printed is None else len(printed.partition('.')[2])}f}"
 
 
 def signed_number(value: float | None) -> str:
@@ -147,23 +150,23 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
     """Describe what a limit may have cost, places beyond the image, repairs, several models."""
     cut, text = ledger["cut"], []
     if cut:
+        were = "was" if cut == 1 else "were"
         where = "" if ledger["limit"] is None else f" at {ledger['limit']:,} tokens"
         text.append(
-            f"{cut:,} of {n_total:,} samples ({percent(cut / n_total)}) were cut off{where}"
+            f"{cut:,} of {counted(n_total, 'sample')} ({percent(cut / n_total)}) "
+            f"{were} cut off{where}"
         )
     if cut and ledger["if_right"] is not None:
         wrong, right = (number(ledger[name][headline]) for name in ("if_wrong", "if_right"))
         text.append(
             f"{headline} would be {wrong} if none of them had an answer, {right} if all were right"
         )
-    if ledger["enough"] is not None:
-        text.append(f"a limit of {ledger['enough']:,} would have been enough, by their lengths")
     for mark, words in (
         ("outside", "named places beyond the image"),
         ("repaired", "were repaired"),
     ):
         if ledger[mark]:
-            text.append(f"{ledger[mark]:,} of {n_total:,} samples {words}")
+            text.append(f"{ledger[mark]:,} of {counted(n_total, 'sample')} {words}")
     served = ledger.get("served", {})
     if len(served) > 1:
         names = ", ".join(f"{name} ({count:,})" for name, count in served.items())
@@ -186,10 +189,8 @@ def deviation_note(row: Row) -> str:
 
 def training_name(training: TrainingInfo) -> str:
     """A training in short: its folder's name, method, steps, seed."""
-    counted = (
-        [] if training.steps is None else [f"{training.steps:,} step{'s' * (training.steps != 1)}"]
-    )
-    facts = [training.method.partition("(")[0], *counted, f"seed {training.seed}"]
+    steps = [] if training.steps is None else [counted(training.steps, "step")]
+    facts = [training.method.partition("(")[0], *steps, f"seed {training.seed}"]
     return f"{training.folder}: {', '.join(facts)}"
 
 

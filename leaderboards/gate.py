@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
-from harness.errors import DataError, HarnessError, MissingBaseline, UsageError
+from harness.errors import DataError, HarnessError, MissingBaseline, UsageError, counted
 from harness.leaderboards.baseline import Key, task_key
 from harness.leaderboards.differences.changed import changed
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
@@ -241,7 +241,7 @@ def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
 
 
 def differences(before: Row, after: Row) -> list[str]:
-    """Return the differences that keep two runs of a task from being compared."""
+    """Return what keeps two runs of a task from being compared: differences, or no answers."""
     pairs: Mapping[str, tuple[object, object]] = {
         "protocol": (before.protocol, after.protocol),
         "task version": (before.task_version, after.task_version),
@@ -252,11 +252,16 @@ def differences(before: Row, after: Row) -> list[str]:
         "number of samples": (before.n_total, after.n_total),
         "adaptation": (before.adaptation or "none", after.adaptation or "none"),
     }
-    return [
+    different = [
         f"cannot be compared: {what} was {old}, is {new}"
         for what, (old, new) in pairs.items()
         if old != new
     ]
+    if not different and not before.n_scored and not after.n_scored:
+        different = [
+            f"cannot be compared: neither run answered any of {counted(before.n_total, 'sample')}"
+        ]
+    return different
 
 
 def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
@@ -265,8 +270,9 @@ def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
     if old is None or new is None or abs(new - old) <= max(max_cut * after.n_total, 1):
         return []
     return [
-        f"cannot be compared: the limit of new tokens cut off {old} of {before.n_total} samples, "
-        f"now {new} of {after.n_total}: they differ by more than --max-cut {max_cut:g}"
+        "cannot be compared: the limit of new tokens cut off "
+        f"{old} of {counted(before.n_total, 'sample')}, now {new} of {after.n_total}: "
+        f"they differ by more than --max-cut {max_cut:g}"
     ]
 
 

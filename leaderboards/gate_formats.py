@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from harness.errors import printable
+from harness.errors import counted, printable
 from harness.leaderboards.gate_report import (
     GateReport,
     TaskVerdict,
@@ -112,9 +112,10 @@ def junit(report: GateReport) -> str:
 
 def badge(report: GateReport) -> tuple[str, str, str]:
     """Return the label, text and colour of a badge (`render.badge`)."""
-    count = len(report.verdicts)
-    tasks = f"{count} task{'s' * (count != 1)}"
+    tasks = counted(len(report.verdicts), "task")
     if report.is_passed:
+        if blind := sum(verdict.is_blind for verdict in report.verdicts):
+            return "gate", f"too few samples, {blind} of {tasks}", badges.UNKNOWN
         return "gate", f"passed, {tasks}", badges.GOOD
     failed = sum(not verdict.is_passed for verdict in report.verdicts)
     return "gate", f"failed, {failed} of {tasks}", badges.BAD

@@ -8,7 +8,7 @@ from shlex import quote
 from urllib.parse import quote as quote_url
 from urllib.parse import urlencode
 
-from harness.errors import one_line
+from harness.errors import counted, one_line
 from harness.leaderboards import formatting
 from harness.leaderboards.board import key
 from harness.leaderboards.losses import false_alarms
@@ -16,7 +16,7 @@ from harness.leaderboards.naming import names
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
 from harness.leaderboards.site.keys import keys
-from harness.statistics.paired import Comparison, groups_to_show
+from harness.statistics.paired import Comparison
 
 WORST = 5
 """Number of worsened samples that the text names for each task."""
@@ -69,6 +69,31 @@ class TaskVerdict:
         return self.comparison.verdict(
             "the candidate", tests=self.tests, adjusted_p=self.adjusted_p
         )
+
+    @property
+    def is_blind(self) -> bool:
+        """True if the task has so few images or videos that no drop would be significant."""
+        comparison = self.comparison
+        return comparison is not None and comparison.n_groups < comparison.groups_needed(self.tests)
+
+    @property
+    def blindness(self) -> str:
+        """Why a drop of `max_drop` may pass here, as a sentence; empty if it would not.
+
+        Equal results need no sentence if there are enough groups.
+        """
+        comparison = self.comparison
+        if comparison is None or not self.is_passed:
+            return ""
+        if self.is_blind:
+            return (
+                f"too few to show a drop: {counted(comparison.n_groups, 'group')} "
+                f"(images or videos), {comparison.groups_needed(self.tests)} are needed"
+            )
+        size = comparison.smallest_shown(self.tests)
+        if not comparison.by_formula or (size is not None and size <= self.max_drop):
+            return ""
+        return f"too few samples to show a drop of --max-drop {self.max_drop:g}"
 
     @property
     def is_better(self) -> bool:
@@ -157,6 +182,7 @@ class GateReport:
                     "candidate": verdict.candidate.value if verdict.candidate else None,
                     "change": verdict.change,
                     "verdict": verdict.sentence,
+                    "blindness": verdict.blindness,
                     "changed": list(verdict.changed),
                     "samples": asdict(verdict.changes) if verdict.changes else None,
                     "links": [
@@ -208,13 +234,17 @@ def sentence(report: GateReport) -> str:
         shown.insert(0, ("got worse", 0))
     (words, count), *others = shown
     single = len(report.verdicts) == 1
-    n_tasks = f"{count or 'none'} of {len(report.verdicts)} tasks"
+    n_tasks = f"{count or 'none'} of {counted(len(report.verdicts), 'task')}"
     subject = ("the task" if count else "no task") if single else n_tasks
     first = f"{subject} {words}"
     summary = ", ".join([first, *(f"{count} {words}" for words, count in others)])
+    if failed:
+        return summary
+    if blind := [verdict.task for verdict in report.verdicts if verdict.is_blind]:
+        return f"{summary}; too few samples to fail in {', '.join(blind)}"
     limits = {verdict.task: verdict.max_drop for verdict in report.verdicts}
     unseen = [size for task, size in detected(report).items() if size > limits[task]]
-    if failed or not unseen:
+    if not unseen:
         return summary
     return f"{summary}; drops of less than {formatting.number(max(unseen))} may pass"
 
@@ -257,8 +287,13 @@ def model(row: Row, name: str = "") -> str:
 
 
 def mark(verdict: TaskVerdict) -> str:
-    """Return a cross for a task that fails, an arrow for one that got better, else a tick."""
-    return "✗" if not verdict.is_passed else "↑" if verdict.is_better else "✓"
+    """Return a cross for a task that fails, an arrow for one that got better, else a tick.
+
+    A question mark stands for a task that passed and could hide a drop of the limit.
+    """
+    if not verdict.is_passed:
+        return "✗"
+    return "↑" if verdict.is_better else "?" if verdict.blindness else "✓"
 
 
 def numbers(verdict: TaskVerdict) -> str:
@@ -274,29 +309,27 @@ def evidence(verdict: TaskVerdict) -> list[str]:
     """Return the verdict's sentence and the number of samples that changed, as far as known."""
     changes, parts = verdict.changes, [verdict.sentence]
     if changes is not None and (changes.worse or changes.better):
-        parts.append(f"{changes.worse} of {changes.total} samples worse, {changes.better} better")
+        parts.append(
+            f"{changes.worse} of {counted(changes.total, 'sample')} worse, {changes.better} better"
+        )
     elif changes is not None and not verdict.sentence:
-        parts.append(f"none of {changes.total} samples changed")
+        parts.append(f"none of {counted(changes.total, 'sample')} changed")
     return [part for part in parts if part]
 
 
 def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     """Yield the reasons of a failure, notes, and of a drop the worst samples."""
     yield from verdict.failures
+    if verdict.blindness and not verdict.is_better:
+        yield verdict.blindness
     yield from (f"note: {note}" for note in verdict.notes)
     changes, comparison = verdict.changes, verdict.comparison
-    least = groups_to_show(report.level, tests=verdict.tests)
-    if (
-        comparison is not None
-        and comparison.swaps is not None
-        and comparison.by_formula
-        and comparison.n_groups < least
-    ):
+    if comparison is not None and comparison.by_formula and verdict.is_blind:
         yield "note: with so few groups, a drop that is nearly the same in all of them fails"
     elif verdict.is_passed and comparison is not None and (comparison.loss or 0) > verdict.max_drop:
         yield (
             "note: the drop is larger than --max-drop, but chance can explain it "
-            f"({comparison.n_groups} groups)"
+            f"({counted(comparison.n_groups, 'group')})"
         )
     if verdict.is_passed or changes is None or not changes.worst:
         return

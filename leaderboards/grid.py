@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeAlias
 
@@ -45,6 +45,7 @@ class Cell:
     printed: str | None
     """The paper's number; None where it prints none that can be read."""
     unit: str
+    """Unit of the column's printed numbers; empty without any."""
     defect: str
     value: float | None
     """Ours; None where no run is of this row and column."""
@@ -117,6 +118,14 @@ def grid(
     named = [f"{name} ({backbone})" if backbone else name for name, backbone in rows]
     numbers = Numbers(list(zip(measured, unit_values, strict=True)))
     cells = [tuple(_cells(definition, row, measured, numbers)) for row in rows.values()]
+    # A column has one unit: that of its printed numbers, for measured ones beside none as well.
+    units = [
+        next((cell.unit for cell in column if cell.unit), "") for column in zip(*cells, strict=True)
+    ]
+    cells = [
+        tuple(replace(cell, unit=unit) for cell, unit in zip(row_cells, units, strict=True))
+        for row_cells in cells
+    ]
     return Grid(heading=definition.heading, rows=tuple(zip(named, cells, strict=True)))
 
 

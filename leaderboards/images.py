@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from harness import overlay
+from harness.errors import counted
 from harness.masks import BoolArray, Rle
 from harness.media import Frame
 from harness.overlay import Colour
@@ -91,14 +92,14 @@ def describe_answer(answer: Answer) -> str:
     elif answer.soft_masks is not None:
         parts.append(f"soft masks of {len(answer.soft_masks)} frame(s)")
     if answer.boxes is not None:
-        parts.append(_count(len(answer.boxes), "box", "boxes"))
+        parts.append(counted(len(answer.boxes), "box", "boxes"))
     if answer.points is not None:
-        parts.append(_count(len(answer.points), "point", "points"))
+        parts.append(counted(len(answer.points), "point", "points"))
     if answer.box_track is not None:
         seen = sum(box is not None for box in answer.box_track)
         parts.append(f"a box in {seen} of {len(answer.box_track)} frames")
     if answer.boxes_3d is not None:
-        parts.append(_count(len(answer.boxes_3d), "3D box", "3D boxes"))
+        parts.append(counted(len(answer.boxes_3d), "3D box", "3D boxes"))
     if answer.count is not None:
         parts.append(f"count {answer.count}")
     if answer.choice is not None:
@@ -124,7 +125,3 @@ def _say_masks(masks: Sequence[Rle]) -> str:
         return f"mask of {share:.1f} % of the image" if share else "empty mask"
     seen = sum(mask.area > 0 for mask in masks)
     return f"masks in {seen} of {len(masks)} frames"
-
-
-def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number} {singular if number == 1 else plural}"

@@ -33,6 +33,7 @@ KNOWN = ("stated", "assumed", "unknown")
 """Ways in which the protocol of a number is known."""
 SCALES = {"percent": 0.01, "fraction": 1.0}
 """Factors of the units of scores; a number in another unit is not a score."""
+UNITS = (*SCALES, "percent of base", "tokens", "s/image", "minutes", "count")
 GENERATED = "shapes.json"
 """File at the root of a generated world, which published numbers are not of."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z")
@@ -175,7 +176,9 @@ def _read(path: Path) -> tuple[PublishedResult, ...]:
         with path.open(encoding="utf-8-sig", newline="") as file:  # spreadsheets write a mark
             lines = csv.DictReader(file)
             _check_header(path, lines.fieldnames or ())
-            return tuple(_result(path, lines.line_num, line) for line in lines)
+            results = tuple(_result(path, lines.line_num, line) for line in lines)
+            _check_units(path, results)
+            return results
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(
             f"published numbers {path}", expected="CSV in UTF-8", found=str(error)
@@ -198,9 +201,35 @@ def _result(path: Path, number: int, line: Mapping[Any, Any]) -> PublishedResult
     result = PublishedResult(paper=path.stem, **{k: v or "" for k, v in given.items()})
     if not NUMBER.match(result.printed):
         raise _fault(path, number, "a number, as printed", repr(result.printed))
+    if result.unit not in UNITS:
+        raise _fault(path, number, f"a unit, one of {', '.join(UNITS)}", repr(result.unit))
+    if "unit" not in given and abs(float(result.printed)) <= 1:
+        raise _fault(
+            path,
+            number,
+            "`percent` or `fraction` in a column `unit` for a number up to 1",
+            f"{result.printed} without a unit",
+        )
+    if result.unit == "fraction" and abs(float(result.printed)) > 1:
+        raise _fault(path, number, "a number from -1 to 1 for the unit fraction", result.printed)
     if result.protocol_is not in KNOWN:
         raise _fault(path, number, f"one of {', '.join(KNOWN)}", repr(result.protocol_is))
     return result
+
+
+def _check_units(path: Path, results: Sequence[PublishedResult]) -> None:
+    """Raise DataError if a column of a paper's table has scores in two units."""
+    units: dict[tuple[str, ...], str] = {}
+    for result in results:
+        column = (result.table, result.task, result.split, result.part, result.metric)
+        if result.is_score and result.unit != units.setdefault(column, result.unit):
+            raise DataError(
+                f"published numbers {path}",
+                expected=f"one unit for Table {result.table}, "
+                f"{' '.join(filter(None, column[1:]))}: {units[column]}",
+                found=f"{result.printed} in {result.unit} ({result.row})",
+                fix="Convert it, or correct the column `unit`.",
+            )
 
 
 def _fault(path: Path, number: int, expected: str, found: str) -> DataError:

@@ -9,11 +9,15 @@ from importlib.resources import files
 from pathlib import Path
 
 from harness import checkpoint_config, plugins, presets
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.models.backends import checkpoint
 from harness.models.own_prompt import text_of_file
+from harness.run.checkpoint_provenance import INSIDE
 from harness.spec import Spec, Value, parse, parse_list
+from harness.store.atomic import read_json
 
+PARTS = ("segmenter", "propagator")
+"""Arguments of a training's model that a checkpoint given by its folder alone has too."""
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
@@ -25,6 +29,16 @@ def named_models(text: str) -> list[tuple[str, Spec]]:
     if is_checkpoint(text):
         return [(text, _of_checkpoint(text))]
     return [(str(spec), spelled_out(spec)) for spec in parse_list(text)]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the name and the arguments in parentheses, which may be empty.
+
+    >>> _split("./my-qwen(batch_size=4)"), _split("org/name")
+    (('./my-qwen', '(batch_size=4)'), ('org/name', ''))
+    """
+    name, opening, rest = text.partition("(")
+    return (name.strip(), opening + rest) if text.rstrip().endswith(")") else (text, "")
 
 
 def spelled_out(spec: Spec) -> Spec:
@@ -47,11 +61,12 @@ def spelled_out(spec: Spec) -> Spec:
 
 
 def is_checkpoint(text: str) -> bool:
-    """Return True if a text is a checkpoint's folder or name, and no model's name.
+    """Return True if a text is a checkpoint's folder or name, with arguments or not, and no model.
 
     Raises:
         UsageError: it is a path, which no SPEC is, of no folder.
     """
+    whole, (text, _) = text, _split(text)
     if not text.strip() or text in plugins.installed_plugins("models") or text in presets.presets():
         return False
     with suppress(OSError, RuntimeError, ValueError):  # no home, no such path
@@ -62,33 +77,57 @@ def is_checkpoint(text: str) -> bool:
     if ON_HUB.match(text) and not text.startswith("."):
         return True
     raise UsageError(
-        f"--model {text}",
+        f"--model {whole}",
         expected="NAME, NAME(key=value, …), or a checkpoint's folder or name",
-        found="neither",
+        found=f"no folder {text}" if text != whole else "neither",
     )
 
 
 def _of_checkpoint(text: str) -> Spec:
     """Return the model that asks a checkpoint: that of its training, else of its architecture.
 
+    Arguments in parentheses after the checkpoint are the model's.
+
     Raises:
         ModelError: it is not here.
-        UsageError: no model asks networks of its architecture.
+        UsageError: no model asks networks of its architecture, or the arguments cannot be read.
     """
+    text, arguments = _split(text)
+    given = parse(f"checkpoint{arguments}").arguments
+    if "checkpoint" in given:
+        raise UsageError(f"--model {text}{arguments}", expected="one checkpoint", found="two")
     folder = checkpoint.find(text)
     if (trained := checkpoint_config.read(folder)) is not None:
-        return Spec(trained.name, {"checkpoint": text})
+        parts = _parts_of_training(folder, trained.name)
+        return spelled_out(
+            presets.changed(Spec(trained.name, {"checkpoint": text, **parts}), given)
+        )
     for name in architectures_of(folder):
         if name in _adapters():
             adapter = _adapters()[name]
-            return Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
+            spec = Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
+            return spelled_out(presets.changed(spec, given))
     raise UsageError(
         f"--model {text}",
         expected=f"a training's checkpoint, with {checkpoint_config.FILE}, or a "
         f"checkpoint of one of these architectures: {', '.join(_adapters())}",
         found=", ".join(architectures_of(folder)) or "no config.json with an architecture",
-        fix=f"Give the model: NAME(checkpoint={text}); see `harness list models`.",
+        fix=f"Give the model: NAME(checkpoint={text},…); see `harness list models`.",
     )
+
+
+def _parts_of_training(folder: Path, model: str) -> dict[str, Value]:
+    """Return the segmenter and the propagator that a checkpoint's training was given for `model`.
+
+    They stand in the training's manifest beside the weights; none where that does not name them.
+    """
+    with suppress(HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError):
+        manifest = read_json(folder / INSIDE)
+        spec = parse(manifest.get("eval_model") or manifest["model"]["spec"])
+        if spec.name == model:
+            parts = {name: spec.arguments[name] for name in PARTS if name in spec.arguments}
+            return {name: part for name, part in parts.items() if "{checkpoint}" not in str(part)}
+    return {}
 
 
 def architectures_of(folder: Path) -> tuple[str, ...]:
@@ -113,10 +152,12 @@ def stands_for(text: str, spec: str) -> str:
     """
     if not is_checkpoint(text):
         return "" if text == spec else f"{text} is {spec}"
-    folder = checkpoint.find(text)
-    if checkpoint_config.read(folder) is not None:
-        return ""
+    name, _ = _split(text)
+    folder = checkpoint.find(name)
+    if (trained := checkpoint_config.read(folder)) is not None:
+        has_parts = bool(_parts_of_training(folder, trained.name))
+        return f"{name} is {spec}, with the parts of its training" if has_parts else ""
     why = " ".join(architectures_of(folder))
-    others = [preset.name for preset in presets.of_checkpoint(text)]
+    others = [preset.name for preset in presets.of_checkpoint(name)]
     more = f"; presets with this checkpoint: {', '.join(others)}" if others else ""
-    return f"{text} is a {why}; harness runs it as {spec}{more}"
+    return f"{name} is a {why}; harness runs it as {spec}{more}"

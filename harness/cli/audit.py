@@ -8,7 +8,7 @@ from harness.cli.progress import LineProgress
 from harness.cli.spec_arguments import run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.tables import show_columns, wrap_lines
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.leaderboards import formatting
 from harness.leaderboards.differences.audit import BLIND, CONTROLS, Audit, Control
 from harness.leaderboards.differences.audit import audit as run_audit
@@ -95,7 +95,8 @@ def summary(report: Audit) -> str:
 
 def _print(report: Audit) -> None:
     say(
-        f"{report.model} on {report.task}, {report.protocol}, {report.n_samples} samples: "
+        f"{report.model} on {report.task}, {report.protocol}, "
+        f"{counted(report.n_samples, 'sample')}: "
         f"{report.headline} {formatting.number(report.value)}"
     )
     say(*wrap_lines(summary(report)), "")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import note, say, tell, write_text
 from harness.cli.tables import wrap_lines
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.record import SCORES, Run, no_run, runs_below, unfinished_below
 from harness.store.atomic import write_bytes, write_json, writing
 
@@ -124,6 +124,7 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
 
 def keep(arguments: Namespace) -> int:
     """Copy scores and records of runs, without predictions and without paths of this machine."""
+    from harness.leaderboards.baseline import blind_tasks
     from harness.leaderboards.baseline import keep as keep_run
 
     if arguments.out.exists():
@@ -139,6 +140,11 @@ def keep(arguments: Namespace) -> int:
         place = arguments.out / folder.relative_to(arguments.runs)
         keep_run(Run.open(folder), place)
         say(place)
+    for task, groups, needed in blind_tasks([*map(Run.open, folders)]):
+        note(
+            f"a gate with this baseline cannot show a drop of {task}: it has "
+            f"{counted(groups, 'image or video', 'images or videos')}, {needed} are needed"
+        )
     return 0
 
 

@@ -14,7 +14,7 @@ from harness import plugins
 from harness.cli.output import note, say, show_json, tell
 from harness.cli.spec_arguments import require, specs
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.hub.fetch import card_of, fetched_sources
 from harness.hub.fetch import fetch as fetch_files
 from harness.interchange import answer_to_json
@@ -253,7 +253,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
 
 def _counts(line: dict[str, object]) -> str:
     """Return the numbers found, with the published ones where they differ."""
-    text = f"{line['samples']} samples"
+    text = counted(int(str(line["samples"])), "sample")
     if line["published"]:
         same = line["published"] == line["samples"]
         text += ", as published" if same else f" (published: {line['published']})"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from harness.cli.judge import build_judge
 from harness.cli.output import say, show_json
 from harness.cli.tables import number, wrap_lines
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.leaderboards.differences import bracket
 from harness.leaderboards.differences.bracket import Bracketed
 from harness.record import Run
@@ -58,7 +58,8 @@ def lines(run: Run, bracketed: Sequence[Bracketed]) -> Iterator[str]:
             continue
         yield f"    {strip(entry.value, entry.interval)}  {entry.headline} {number(entry.value)}"
         if entry.n_failed:
-            yield f"    {entry.n_failed} of {results['n_total']} samples without an answer"
+            samples = counted(results["n_total"], "sample")
+            yield f"    {entry.n_failed} of {samples} without an answer"
         yield from wrap_lines(f"    {entry.about}", indent=4)
         papers = "; ".join(entry.papers) or "none on file"
         yield from wrap_lines(f"    papers: {papers}", indent=6)

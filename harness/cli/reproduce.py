@@ -35,8 +35,10 @@ def reproduce(arguments: Namespace) -> int:
     usual = "CPU" if is_small(definition) else " ".join(gpus()) or absent
     device = estimate.device_of(arguments.device or usual)
     if device is None:
-        names = ", ".join(known.name for known in estimate.DEVICES)
-        raise UsageError("--device", expected=f"one of {names}", found=str(arguments.device))
+        text = arguments.device or usual
+        known = [device.name for device in estimate.DEVICES]
+        near = [name for name in known if text.upper() in name]
+        raise UsageError("--device", expected=f"one of {', '.join(near or known)}", found=text)
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device)
     for step in () if arguments.dry_run else steps:

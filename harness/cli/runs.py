@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.output import say, show_json, to_csv, write_text
 from harness.cli.tables import number, show_columns
-from harness.errors import MissingDependency, UsageError, printable
+from harness.errors import MissingDependency, UsageError, counted, printable
 from harness.record import EARLIER, MANIFEST, runs_below
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def index(arguments: Namespace) -> int:
     written, refused = _database(arguments, write=True).index(folders)
     for folder, error in refused.items():
         say(f"left out: {folder}: {error}", to=sys.stderr)
-    print(f"{written} runs indexed, {len(refused)} left out")
+    print(f"{counted(written, 'run')} indexed, {len(refused)} left out")
     return int(bool(refused))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from harness import plugins, presets
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
+from harness.errors import counted
 from harness.spec import KINDS
 
 NEEDY = ("models", "backends", "segmenters", "propagators")
@@ -176,7 +177,7 @@ def _count(plugin: dict[str, object]) -> str:
     if plugin.get("count"):
         return str(plugin["count"])
     videos = plugin.get("count_videos")
-    return f"? in {videos} videos" if videos else "?"
+    return f"? in {counted(int(str(videos)), 'video')}" if videos else "?"
 
 
 def _show_one(plugin: dict[str, object]) -> None:

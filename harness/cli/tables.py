@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.cli.output import say
-from harness.errors import one_line
+from harness.errors import counted, one_line
 
 ENDLESS = 10_000
 """Number of columns where the output is not a terminal: another program reads whole lines."""
@@ -62,8 +62,8 @@ def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
         print()
         say(*wrap_lines(f"  {key}, {result['protocol']}", indent=4))
         covered = f"{result['n_scored'] / result['n_total']:.1%} covered"
-        counted = f"    {result['n_total']} samples, {covered}, {failures(result)} failed"
-        say(*wrap_lines(counted, indent=4))
+        samples = counted(result["n_total"], "sample")
+        say(*wrap_lines(f"    {samples}, {covered}, {failures(result)} failed", indent=4))
         if remark := marks(result):
             say(*wrap_lines(f"    {remark}", indent=6))
         names = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from harness.cli.progress import DrawnBars, LineProgress, clock, times_column
-from harness.errors import one_line
+from harness.errors import counted, one_line
 
 SHOWN: Mapping[str, str] = {
     "reward": "reward {:.3f}",
@@ -102,7 +102,7 @@ class TrainingLines(LineProgress):
         """Steps begin."""
         self._total, self._first, self._began = total, done, time.monotonic()
         if self._speaking and not self._quiet:
-            print(f"{name}: {total} steps, {done} done", file=sys.stderr, flush=True)
+            print(f"{name}: {counted(total, 'step')}, {done} done", file=sys.stderr, flush=True)
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Print a step's numbers, and the time that is left."""

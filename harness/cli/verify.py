@@ -9,7 +9,7 @@ from harness.cli.model_choice import built_model
 from harness.cli.output import say, show_json
 from harness.cli.spec_arguments import NEEDED, data_folders, require
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.model import ResponseReader
 from harness.run.verify import CeilingCheck
 from harness.run.verify import verify as verify_task
@@ -91,7 +91,7 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
         summary = (
             f"{'reached' if verdict.is_passed else 'MISSED'}  {key}, {verdict.protocol}: "
             f"{verdict.metric} {value} of {verdict.ceiling:.7f} by perfect {verdict.way}, "
-            f"{verdict.n} units"
+            f"{counted(verdict.n, 'unit')}"
         )
         say(*wrap_lines(summary, indent=9))
     remarks = []

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness import checkpoint_config
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, counted
 from harness.files import temporary_prefix
 from harness.hub.local_paths import without_paths
 from harness.hub.repository import Content, Kind
@@ -62,7 +62,7 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
                     copy = Path(place, name)
                     publish_run(Run.open(run), copy)
                 published |= {f"{name}/{file}": content for file, content in _files(copy)}
-            yield "dataset", "run" if len(runs) == 1 else f"{len(runs)} runs", published
+            yield "dataset", "run" if len(runs) == 1 else counted(len(runs), "run"), published
     else:
         check_weights(files.values())
         yield "dataset", "data set", files

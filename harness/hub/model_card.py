@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import checkpoint_config, papers, plugins
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, UsageError, counted
 from harness.files import read_text
 from harness.hub.fetch import fetched_sources, repositories
 from harness.hub.local_paths import without_paths
@@ -128,12 +128,13 @@ def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[
     base = without_paths(_base(manifest))
     weights = ((manifest["model"] or {}).get("base") or {}).get("weights")
     steps = manifest["result"].get("steps") if isinstance(manifest["result"], dict) else None
+    taken = "" if steps is None else f", {counted(steps, 'step')}"
     yield f"# {escape(str(method['name']))}{f' on {escape(base)}' if base else ''}"
     yield ""
     yield (
         f"Trained by [harness](https://github.com/visual-reasoning-harness/harness) "
         f"{escape(str(manifest['harness']))} (commit {str(made_with.get('commit'))[:12]})"
-        f"{f', {steps} steps' if steps is not None else ''}, seed {manifest['seed']}, from "
+        f"{taken}, seed {manifest['seed']}, from "
         f"{escape(base) or 'no weights'}{f' (weights {weights})' if weights else ''}. "
         f"`config_hash` of the training: `{manifest['config_hash']}`."
     )

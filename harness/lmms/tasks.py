@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from PIL import Image
 
 from harness.chat import ChatRequest
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, UsageError, counted
 from harness.lmms.export import load_pipeline, read_metadata
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.lmms import frame_images, messages
@@ -101,7 +101,9 @@ class ExportedTask:
                 done.append(score_unit(self.task, unit, read))
             cut += len(there) > 1
         if cut:
-            warnings.warn(f"{self.name}: {cut} units without all responses left out", stacklevel=2)
+            warnings.warn(
+                f"{self.name}: {counted(cut, 'unit')} without all responses left out", stacklevel=2
+            )
         return values(self.task, done)
 
 

@@ -24,6 +24,8 @@ PROCESSES = 2
 """Processes of a training that the paper gives more."""
 ROLLOUTS = 4
 """Rollouts of a prompt."""
+UNSET = ("no limit", "no value")
+"""What a setting without a value has: one that names a maximum, and another."""
 COMPLETION = 4096
 """Tokens of a rollout at most, unless the method has fewer."""
 
@@ -37,6 +39,8 @@ class Replaced:
     published: str
 
     def __str__(self) -> str:
+        if self.published in UNSET:
+            return f"{self.name}: {self.here}; the default has {self.published}"
         return f"{self.name}: {self.here} in place of {self.published}"
 
 
@@ -156,7 +160,9 @@ def _replaced(changed: Mapping[str, object], known: Mapping[str, Any]) -> Iterat
             here = "none (the package is not installed here)"
         else:
             here = "a file in the rehearsal's folder" if name == "ratings" else str(value)
-        yield Replaced(name, here, str(known.get(name)))
+        published = known.get(name)
+        unset = UNSET[not name.startswith("max_")]
+        yield Replaced(name, here, unset if published is None else str(published))
 
 
 def _text(value: object) -> str:

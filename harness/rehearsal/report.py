@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from harness.errors import MissingDependency
+from harness.errors import MissingDependency, counted
 from harness.leaderboards.definitions import BoardRow, Definition
 from harness.leaderboards.published_results import PAPERS, title_of
 from harness.rehearsal.amounts import Replaced
@@ -83,7 +83,9 @@ def rehearsed(
     tasks = [task for stage, outcome in stages for task in tasks_of(stage, outcome)]
     lost = sum(task.get("failures", {}).get(FailureKind.INFRASTRUCTURE, 0) for task in tasks)
     if lost:
-        problems.append(f"{lost} samples failed, and not by their responses (infrastructure)")
+        problems.append(
+            f"{counted(lost, 'sample')} failed, and not by their responses (infrastructure)"
+        )
     if not problems and tasks and is_unanswered(tasks):
         problems.append("no sample has an answer")
     lacking = all(
@@ -212,7 +214,11 @@ def _counts(rows: Sequence[RehearsedRow]) -> str:
     states: dict[str, int] = {}
     for row in rows:
         states[row.state] = states.get(row.state, 0) + 1
-    return f"{len(rows)} rows: " + ", ".join(f"{n} {state}" for state, n in states.items()) + "."
+    return (
+        f"{counted(len(rows), 'row')}: "
+        + ", ".join(f"{n} {state}" for state, n in states.items())
+        + "."
+    )
 
 
 def _memory(peak: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import UsageError, raised_as
+from harness.errors import UsageError, counted, raised_as
 from harness.files import read_text
 from harness.plugins import plugin_errors
 from harness.store.journal import JournalPosition
@@ -84,7 +84,9 @@ def shortage(name: str | None, found: int) -> str | None:
     match = (FIRST.match(name) or DRAWN.match(name)) if name else None
     if match is None or (requested := int(match[match.re.groups])) <= found:
         return None
-    return f"{found} samples of the {requested} that {name} asks for: the set holds no more"
+    return (
+        f"{counted(found, 'sample')} of the {requested} that {name} asks for: the set holds no more"
+    )
 
 
 def _read_ids(name: str) -> set[str]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.errors import StoreError, raised_as
+from harness.errors import StoreError, counted, raised_as
 from harness.media import Media
 from harness.plain import from_plain
 from harness.record import Run, read_fields
@@ -128,8 +128,8 @@ class Contamination:
         more = f"; {self.alike} more look like images that were" if self.alike else ""
         more += f"; {self.scans} more show scans of ScanNet that were" if self.scans else ""
         return (
-            f"{self.samples} of {self.n_total} samples, and images of {self.images}, were "
-            f"trained on{more} ({named}, …)"
+            f"{self.samples} of {counted(self.n_total, 'sample')}, and images of {self.images}, "
+            f"were trained on{more} ({named}, …)"
         )
 
 

@@ -1,4 +1,5 @@
-"""Handlers of Ctrl-C, and of SIGTERM, which schedulers send before they kill: no work is lost.
+"""Handlers of Ctrl-C, of SIGTERM, which schedulers send before they kill, and of SIGHUP, which a
+terminal sends when its connection is lost: no work is lost.
 
 A training records the first signal, so that a state can be saved. An evaluation ends, and journals
 the answered samples; a second signal ends that too.
@@ -10,6 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeAlias
+
+ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+"""Signals by which others end a process."""
 
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
@@ -49,31 +53,38 @@ class Interrupts:
 def interrupts() -> Iterator[Interrupts]:
     """Record the first Ctrl-C, so that a state can be saved; the second raises KeyboardInterrupt.
 
-    SIGTERM is recorded in the same way, and raises in a block of `at_once` alone.
+    SIGTERM and SIGHUP are recorded in the same way, and raise in a block of `at_once` alone.
     """
     requested = Interrupts()
-    with _handled(requested.notice, signal.SIGINT, signal.SIGTERM):
+    with _handled(requested.notice, signal.SIGINT, *ENDING):
         yield requested
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block at SIGTERM, as at Ctrl-C."""
+    """Raise KeyboardInterrupt in the block at SIGTERM and SIGHUP, as at Ctrl-C."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    with _handled(end, signal.SIGTERM):
+    with _handled(end, *ENDING):
         yield
 
 
 @contextmanager
 def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
-    """Handle signals in the block, if this is the main thread, whose they are."""
+    """Handle signals in the block, if this is the main thread, whose they are.
+
+    One that is ignored stays so: `nohup` ignores SIGHUP.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number in numbers}
+    before = {
+        number: signal.signal(number, handler)
+        for number in numbers
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:

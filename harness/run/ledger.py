@@ -8,11 +8,9 @@ that may have cost is bounded by two more scores of the run: if every sample tha
 been right, and if none of them had an answer.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any, TypeAlias
 
 from harness.masks import Rle
@@ -25,7 +23,6 @@ from harness.types import Answer, Failure, FailureKind, Parsed, Prediction, Samp
 MARKS = ("cut", "outside", "repaired")
 """Marks of a sample: a response reached its limit, named places beyond the image, was repaired."""
 COUNTED = ("n", "failed", *MARKS)
-STEP = 8  # tokens that a suggested limit is a multiple of
 
 Counts: TypeAlias = Counter[tuple[str, ...]]
 """Numbers by the parts of a key, of which the last is one of `COUNTED`."""
@@ -41,8 +38,6 @@ class Ledger:
     """Number of responses by form and mark."""
     categories: Counts = field(default_factory=Counter)
     """Number of samples by category, its value, and mark."""
-    lengths: list[tuple[int, bool]] = field(default_factory=list)
-    """Tokens of each sample with a single call, and True if it was cut off."""
     limits: set[int | None] = field(default_factory=set)
     """Limits of new tokens of its calls; None: the model's own."""
     served: Counter[str] = field(default_factory=Counter)
@@ -61,7 +56,6 @@ class Ledger:
         """
         self.samples.update(one.samples)
         self.forms.update(one.forms)
-        self.lengths.extend(one.lengths)
         self.limits.update(one.limits)
         self.served.update(one.served)
         if 0 in one.otherwise:
@@ -90,7 +84,6 @@ class Ledger:
             "forms": _nested(self.forms),
             "categories": _nested(self.categories),
             "limit": limit,
-            "enough": None if limit is None else enough_tokens(self.lengths, limit),
             "if_wrong": None,
             "if_right": None,
             **({"served": dict(sorted(self.served.items()))} if self.served else {}),
@@ -123,11 +116,6 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
     made = Ledger(
         samples=Counter(mark for one in marks for mark in one),
         forms=forms,
-        lengths=[
-            (one.usage.completion_tokens, "cut" in found)
-            for one, found in zip(predictions, marks, strict=True)
-            if len(one.calls) == 1
-        ],
         limits={
             None if call.request.generation is None else call.request.generation.max_new_tokens
             for one in predictions
@@ -184,29 +172,3 @@ def _nested(counts: Counts) -> dict[str, Any]:
             place = place.setdefault(name, {})
         place[path[-1]] = {mark: counts[(*path, mark)] for mark in COUNTED}
     return plain
-
-
-def enough_tokens(lengths: Sequence[tuple[int, bool]], limit: int) -> int | None:
-    """Estimate the limit under which less than one of the responses would have been cut off.
-
-    Responses longer than the median are taken to end at one rate a token, which is that of those
-    that ended so late over all the tokens beyond the median, cut ones included (the estimate of
-    greatest likelihood under censoring). None: nothing was cut off, or none ended late.
-
-    Args:
-        lengths: Tokens of each response, and True if it was cut off.
-        limit: The limit under which it was.
-
-    >>> enough_tokens([(10, False), (20, False), (30, False), (40, True)], 40)
-    64
-    """
-    ended = [tokens for tokens, cut in lengths if not cut]
-    number = len(lengths) - len(ended)
-    if not number or not ended:
-        return None
-    middle = median(ended)
-    late = [tokens - middle for tokens in ended if tokens > middle]
-    if not late:
-        return None
-    mean = (math.fsum(late) + number * max(0.0, limit - middle)) / len(late)
-    return math.ceil((limit + mean * math.log(2 * number)) / STEP) * STEP

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from harness.errors import DataError, HarnessError
 from harness.plugins import plugin_errors
 from harness.record import summarise, values
@@ -99,13 +101,27 @@ def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKin
     Raises:
         DataError: the protocol's rule raises.
     """
-    failure, reads = prediction.failure, task.protocol.reads
-    if reads is not None and sample.target is not None:
-        with plugin_errors(f"the scorer of {task.name}, on {sample.id!r}"):
-            if reads(sample, prediction):
-                return None
+    failure = prediction.failure
+    if task.protocol.reads is not None and sample.target is not None:
+        if reading_of(task, sample, prediction) is not None:
+            return None
         return FailureKind.PARSE if failure is None else failure.kind
     return None if failure is None else failure.kind
+
+
+def reading_of(task: Task, sample: Sample, prediction: Prediction) -> object | None:
+    """Return what the protocol's own rule reads of a prediction; None: nothing, or it has no rule.
+
+    True stands for what the rule does not tell.
+
+    Raises:
+        DataError: the protocol's rule raises.
+    """
+    if (reads := task.protocol.reads) is None:
+        return None
+    with plugin_errors(f"the scorer of {task.name}, on {sample.id!r}"):
+        reading = reads(sample, prediction)
+    return (bool(reading) or None) if isinstance(reading, (bool, np.bool_)) else reading
 
 
 def counts(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from harness.errors import counted
 from harness.plugins import plugin_errors
 from harness.record import Run, finish, unscored_results
 from harness.run.options import Progress
@@ -31,7 +32,7 @@ def submit(
     """
     all_ = Tally()
 
-    def counted() -> Iterator[tuple[Sample, Prediction]]:
+    def tallied() -> Iterator[tuple[Sample, Prediction]]:
         for sample in samples:
             prediction = run.prediction(sample.id)
             all_.add(tally(task, [sample], [prediction]))
@@ -39,12 +40,12 @@ def submit(
 
     with plugin_errors(f"the submission of {task.name}"):
         assert task.submission is not None, "only called with one"
-        written = task.submission(counted(), run.folder)
+        written = task.submission(tallied(), run.folder)
     results = unscored_results(task, manifest, total, all_.failures, all_.usage)
     ledger = all_.ledger.to_json(task, [], run.manifest["model"])
     finish(run.folder, None, {**results, "ledger": ledger})
     failed = sum(all_.failures.values())
     progress.note(
         f"the ground truth is hidden; the file for the organisers' server: {written}"
-        + (f" ({failed} of {total} samples failed)" if failed else "")
+        + (f" ({failed} of {counted(total, 'sample')} failed)" if failed else "")
     )

@@ -23,7 +23,7 @@ from time import perf_counter, time
 from types import MappingProxyType, ModuleType
 from typing import NamedTuple, Required, TypedDict
 
-from harness.errors import StoreError
+from harness.errors import StoreError, counted
 from harness.plain import from_plain
 from harness.record import TIMING
 from harness.store.atomic import forget, read_json, write_json
@@ -318,7 +318,7 @@ def add_attempt(
 
 def _shares_text(attempts: Iterable[Attempt]) -> str | None:
     told = [
-        f"share {one['shard'][0]} of {one['shard'][1]}: {one['samples']} samples in "
+        f"share {one['shard'][0]} of {one['shard'][1]}: {counted(one['samples'], 'sample')} in "
         f"{one['wall_seconds']:.1f} s, commit {(one.get('commit') or '?')[:12]}"
         for one in attempts
         if "shard" in one

@@ -41,7 +41,7 @@ from harness.run.batching import samples_of, select, units
 from harness.run.evaluate import check_answerable
 from harness.run.predict import check_predictions
 from harness.run.preflight import read_once, survey
-from harness.run.scoring import failure_of, score_unit
+from harness.run.scoring import failure_of, reading_of, score_unit
 from harness.run.workers import forms_of
 from harness.scores import UnitScore
 from harness.segmentation import (
@@ -193,13 +193,16 @@ def _reason(task: Task, sample: Sample, prediction: Prediction) -> str:
     of = f"{sample.id}: of {written}, " if written else f"{sample.id}: "
     if prediction.failure is not None and not written:
         return f"{of}the truth is no answer to the question: {prediction.failure.message}"
-    if prediction.failure is not None:
+    if prediction.failure is not None and failure_of(task, sample, prediction) is not None:
         return f"{of}the model reads nothing: {prediction.failure.message}"
     assert sample.target is not None, "verify refuses tasks without ground truth"
     truth = _briefly(sample.target.answer)
     read = _briefly(prediction.answer or Answer())
     if failure_of(task, sample, prediction) is not None:
         return f"{of}the protocol {task.protocol.name} reads no answer; the model reads {read}"
+    reading = reading_of(task, sample, prediction)
+    if reading is not None and reading is not True:
+        read = f"{read}, the protocol {task.protocol.name} {reading!r:.{LONGEST}}"
     return f"{of}the model reads {read}; the truth is {truth}"
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.errors import DataError
+from harness.errors import DataError, counted
 from harness.scores import Better, Metric, UnitScore, value_of
 from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
 from harness.statistics.clusters import counted_groups, group_sums, of_corpora
@@ -59,6 +59,8 @@ class Comparison:
     n_groups: int
     n_units: int
     level: float
+    n_answered: int | None = None
+    """Number of samples that one of the runs answered, or both; None: not counted."""
     method: Literal["swaps", "jackknife"] = "swaps"
     """Method that gave the interval and p."""
     swaps: Swaps | None = field(default=None, repr=False, compare=False)
@@ -98,6 +100,18 @@ class Comparison:
         return self.detectable * strict / usual
 
     @property
+    def is_empty(self) -> bool:
+        """True if neither run answered any sample, so that nothing was compared."""
+        return self.n_answered == 0
+
+    def groups_needed(self, tests: int = 1) -> int:
+        """Return the number of groups from which on this test can show a difference.
+
+        `tests`: as in `smallest_shown`.
+        """
+        return 2 if self.method == "jackknife" else groups_to_show(self.level, tests=tests)
+
+    @property
     def power(self) -> str:
         """The power with which `detectable` was shown in simulations, in words."""
         return next(words for fewest, words in POWERS if self.n_groups >= fewest)
@@ -111,9 +125,11 @@ class Comparison:
             adjusted_p: The corrected p value, which then decides; None: the comparison's own.
         """
         p = self.p_value if adjusted_p is None else adjusted_p
-        counted = f"{self.n_units} sample{'s' * (self.n_units != 1)}"
+        samples = counted(self.n_units, "sample")
         if self.n_groups != self.n_units:
-            counted += f" in {self.n_groups} group{'s' * (self.n_groups != 1)}"
+            samples += f" in {counted(self.n_groups, 'group')}"
+        if self.is_empty:
+            return f"nothing was compared: neither run answered any of {samples}"
         if self.difference is None:
             without = [name for name, value in (("A", self.a), (b, self.b)) if value is None]
             return f"no comparison: {' and '.join(without)} without a number"
@@ -124,16 +140,15 @@ class Comparison:
             if self.is_worse or self.is_better:
                 return f"{b} is {'worse' if self.is_worse else 'better'} by {size}{evidence}"
         if self.interval is not None and self.by_formula is None and abs(self.difference) <= SAME:
-            return f"no difference: the same result on {counted}"
-        needed = 2 if self.method == "jackknife" else groups_to_show(self.level, tests=tests)
-        if self.n_groups < needed:
-            return f"no difference shown; {counted} are too few to show one ({needed} groups can)"
+            return f"no difference: the same result on {samples}"
+        if self.n_groups < (needed := self.groups_needed(tests)):
+            return f"no difference shown; {samples} are too few to show one ({needed} groups can)"
         if (size_shown := self.smallest_shown(tests)) is None:
             is_named = self.n_units >= FEWEST_ANSWERS
             what = "would not show one" if is_named else "are too few to say what they would show"
-            return f"no difference shown; {counted} {what}"
+            return f"no difference shown; {samples} {what}"
         size = f"{number(size_shown)} or more with {self.power} power"
-        return f"no difference shown; {counted} would show one of {size}"
+        return f"no difference shown; {samples} would show one of {size}"
 
     def to_json(self) -> dict[str, object]:
         """Plain data, without what was counted on the way."""
@@ -209,10 +224,17 @@ def compare(
         n_groups=len({unit.group for unit in a}),
         n_units=len(a),
         level=level,
+        n_answered=_answered(a, b),
     )
     if name in of_corpora(used):
         return _left_out(plain, used, a, b, blocks=blocks, seed=seed)
     return _with_bootstrap(plain, used, a, b, resamples=resamples, seed=seed)
+
+
+def _answered(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> int:
+    """Return the number of samples that are sure to be answered in `a` or `b`, unit by unit."""
+    second = {unit.unit: unit.failed for unit in b}
+    return sum(len(unit.samples) - min(unit.failed, second[unit.unit]) for unit in a)
 
 
 def _with_bootstrap(

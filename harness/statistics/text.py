@@ -1,6 +1,8 @@
 """Numbers and p values as sentences and boards write them."""
 
 NOTHING = "–"
+ALONE = "p is for this comparison alone: multiply it by the number of comparisons made"
+"""The rule for several comparisons beside each p; only the gate corrects (Holm)."""
 
 
 def number(value: float | None) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.leaderboards.runs import check_numbers, metrics_for
 from harness.record import Run
 from harness.run.score import selected
@@ -130,7 +130,8 @@ class Against:
 
     def sentence(self) -> str:
         """Describe the decision and what it is not."""
-        seen = f"{len(self._totals)} of {len(self._sizes)} groups ({self.samples} samples)"
+        seen = f"{len(self._totals)} of {counted(len(self._sizes), 'group')}"
+        seen += f" ({counted(self.samples, 'sample')})"
         if self.decision is None:
             return f"not decided after {seen}"
         by = "" if self.decision == "worse" else f" by {self._margin:g} or more"

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from harness import plugins
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.files import temporary_prefix
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.record import Run, values
@@ -236,7 +236,7 @@ class _Auditor:
             known = [is_same for is_same in kept if is_same is not None]
             groups = len({both[0].group for both in turned.values()})
             about = (
-                f"{MEANS['options']}, of {len(turned)} questions; "
+                f"{MEANS['options']}, of {counted(len(turned), 'question')}; "
                 f"the answer stays in {sum(known)} of {len(known)}"
             )
             judge = partial(judge_options, kept=known, groups=groups)
@@ -263,7 +263,11 @@ class _Auditor:
         elif contamination.is_any:
             verdict, passed, reason = "trained on some", False, str(contamination)
         else:
-            verdict, passed, reason = "none found", True, f"of {contamination.n_total} samples"
+            verdict, passed, reason = (
+                "none found",
+                True,
+                f"of {counted(contamination.n_total, 'sample')}",
+            )
         yield Control(
             name="contamination",
             about="samples that the checkpoint was trained on",

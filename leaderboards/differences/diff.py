@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from harness import plugins
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import DataError, HarnessError, UsageError, counted
 from harness.judge import Judge
 from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
 from harness.leaderboards.differences.changed import model_changes
@@ -225,8 +226,8 @@ def diff_runs(
 
     Raises:
         UsageError: the runs are of two tasks.
-        DataError: they have no sample in common, something cannot be scored, or there is no
-            number to explain.
+        DataError: they have no sample in common, neither run answered one, something cannot be
+            scored, or there is no number to explain.
     """
     if a.manifest["task"]["name"] != b.manifest["task"]["name"]:
         raise UsageError(
@@ -238,6 +239,14 @@ def diff_runs(
     task = task_for(a, data_root, judge=judge)
     task_of_b = task_for(b, data_root, protocol=task.protocol.name, judge=judge)
     own, scored = ([unit for unit in run.units() if unit.unit in common] for run in (a, b))
+    if all(unit.failed == len(unit.samples) for unit in (*own, *scored)):
+        raise DataError(
+            f"the answers of {a.folder} and {b.folder}",
+            expected="an answer to one sample or more in one of them",
+            found=f"{counted(sum(len(unit.samples) for unit in own), 'sample')} without one in "
+            "either, so that nothing is compared",
+            fix=f"See why: harness runs samples {quote(str(a.folder))}",
+        )
     walk = Walk(task, level, own)
     begin = walk.value
     first, second = (run.results["metrics"][run.results["headline"]] for run in (a, b))
@@ -272,8 +281,8 @@ def diff_runs(
         what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
         name = " + ".join([named, *with_it])
         lines = [line for part in cause.split(" + ") for line in chain.settings.get(part, ())]
-        counted = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
-        walk.step(name, chain.score(walk.task), [counted, *lines])
+        changed = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
+        walk.step(name, chain.score(walk.task), [changed, *lines])
     judged = task_for(b, data_root)
     if judged.protocol.name == walk.task.protocol.name:
         walk.step("not explained", scored, _code(a, b), always=False)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
+from harness.errors import counted
 from harness.leaderboards.differences.diff import Difference, Step
 from harness.leaderboards.formatting import signed_span
 
@@ -37,8 +38,8 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
     names = [diff.a, diff.b, *(step.name for step in diff.steps)]
     room = min(LABEL, max(map(len, names)))
     yield (
-        f"{diff.b} against {diff.a} on {diff.task}, {diff.headline}, {diff.n_samples} samples: "
-        f"{_number(diff.first)} → {_number(diff.second)}"
+        f"{diff.b} against {diff.a} on {diff.task}, {diff.headline}, "
+        f"{counted(diff.n_samples, 'sample')}: {_number(diff.first)} → {_number(diff.second)}"
     )
     yield ""
     yield f"  {_label(diff.a):{room}}  {_number(diff.first):>8}"

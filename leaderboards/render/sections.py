@@ -148,7 +148,10 @@ def _grid(grid: Grid) -> Iterator[Block]:
     for name, cells in grid.rows:
         ours = [formatting.beside(cell.value, cell.printed, cell.unit) for cell in cells]
         rows.append([name, *map(_beside, (cell.printed for cell in cells), ours)])
-    head = ["Row", *(cell.column for cell in grid.rows[0][1])]
+    head = [
+        "Row",
+        *(f"{cell.column}{', %' * (cell.unit == 'percent')}" for cell in grid.rows[0][1]),
+    ]
     yield Cells(head=head, rows=rows, left=1)
     for name, cells in grid.rows:
         for cell in cells:

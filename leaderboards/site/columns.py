@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.leaderboards.board import Entry
 from harness.leaderboards.runs import task_of
 from harness.leaderboards.site import details
@@ -146,7 +146,10 @@ def read_samples(
         columns.note = f"The benchmark cannot be read here: no images and no ground truth. {error}"
     else:
         if left:
-            columns.note = f"{len(left)} samples are not in the benchmark as it is here."
+            verb = "is" if len(left) == 1 else "are"
+            columns.note = (
+                f"{counted(len(left), 'sample')} {verb} not in the benchmark as it is here."
+            )
     for name, unit in left.items():
         add(None, name, unit)
     flush()

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from harness.errors import counted
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board
 from harness.leaderboards.render import sections
@@ -65,18 +66,17 @@ def site_json(
 
 def summary(board: Board, trainings: int = 0) -> str:
     """Summarise the board in one line."""
-    counted = f"{trainings} training{'s' * (trainings != 1)}" if trainings else ""
-    if counted and not board.tables:
-        return counted
+    trained = counted(trainings, "training") if trainings else ""
+    if trained and not board.tables:
+        return trained
     rows = [entry.row for table in board.tables for entry in table.entries]
     models, tasks = len({row.name for row in rows}), len({row.task for row in rows})
     answers = sum(row.n_total for row in rows)
     return (
-        f"{models} {'model' if models == 1 else 'models'} on {tasks} "
-        f"{'task' if tasks == 1 else 'tasks'}, from {len(rows)} "
-        f"{'run' if len(rows) == 1 else 'runs'} with {answers:,} predictions"
+        f"{counted(models, 'model')} on {counted(tasks, 'task')}, from "
+        f"{counted(len(rows), 'run')} with {counted(answers, 'prediction')}"
         + (f", {len(board.refused)} refused" if board.refused else "")
-        + f"; {counted}" * bool(counted)
+        + f"; {trained}" * bool(trained)
     )
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.files import temporary_beside
 from harness.leaderboards.board import Board, Entry, Table
 from harness.leaderboards.render import json as board_json
@@ -129,7 +129,10 @@ def _write(
     tables = []
     for place, table in enumerate(board.tables):
         tables.append(_write_table(table, f"t{place}", folder))
-        note(f"{table.title}: {tables[-1]['n']:,} samples, {len(table.entries)} runs")
+        note(
+            f"{table.title}: {counted(tables[-1]['n'], 'sample')}, "
+            f"{counted(len(table.entries), 'run')}"
+        )
     for name in STATIC:
         folder.save(name, static(name))
     folder.save("index.html", start_page(board))

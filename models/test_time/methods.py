@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.adaptation import AdaptationContext, Update
 from harness.chat import ChatRequest, ChatResponse
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.models.factory import at_least
 from harness.models.test_time.consensus import Group, Label
 from harness.models.visionreasoner.scoring import BASE, Semantics, Thresholds
@@ -117,7 +117,7 @@ class Method:
     @property
     def budget(self) -> str:
         """Return the cost of a sample beside its answer, in words."""
-        return _count(self.steps, "update")
+        return counted(self.steps, "update")
 
     def describe(self) -> Mapping[str, Any]:
         """Return every setting, and the budget."""
@@ -157,7 +157,9 @@ class Drawing(Method):
     @property
     def budget(self) -> str:
         """Return the cost of a sample beside its answer, in words."""
-        return f"{_count(self.steps, 'update')}, {self.steps} × {_count(self.rollouts, 'rollout')}"
+        return (
+            f"{counted(self.steps, 'update')}, {self.steps} × {counted(self.rollouts, 'rollout')}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +214,7 @@ class GroupRelative(Drawing):
         """Return the cost of a sample beside its answer, in words."""
         if not self.single_gen:
             return super().budget
-        return f"{_count(self.steps, 'update')}, {_count(self.rollouts, 'rollout')}"
+        return f"{counted(self.steps, 'update')}, {counted(self.rollouts, 'rollout')}"
 
     def __call__(self, trial: Trial) -> None:
         """Learn from rewards of rollouts."""
@@ -262,7 +264,7 @@ class Vote(Drawing):
     @property
     def budget(self) -> str:
         """Return the cost of a sample beside its answer, in words."""
-        return f"no update, {_count(self.rollouts, 'rollout')}"
+        return f"no update, {counted(self.rollouts, 'rollout')}"
 
     def __call__(self, trial: Trial) -> ChatResponse:
         """Return the medoid; the first rollout where none can be read."""
@@ -299,8 +301,8 @@ class PseudoLabel(Drawing):
     @property
     def budget(self) -> str:
         """Return the cost of a sample beside its answer, in words."""
-        drawn = f", {_count(self.rollouts, 'rollout')}" if self.majority else ""
-        return _count(self.steps, "update") + drawn
+        drawn = f", {counted(self.rollouts, 'rollout')}" if self.majority else ""
+        return counted(self.steps, "update") + drawn
 
     def __call__(self, trial: Trial) -> None:
         """Learn a response by heart; where no rollout can be read, nothing is learned."""
@@ -322,7 +324,3 @@ class PseudoLabel(Drawing):
 
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}{'s' * (number != 1)}"

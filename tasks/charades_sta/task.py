@@ -112,6 +112,6 @@ PROTOCOLS = {
         ceiling=Ceiling(value=1.0),
         about="lmms-eval's reader, mean IoU and shares above thresholds; else the model's own form",
         beside=("R1@0.5",),
-        reads=lambda _, prediction: interval_of(prediction) is not None,
+        reads=lambda _, prediction: interval_of(prediction),
     )
 }

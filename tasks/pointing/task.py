@@ -109,9 +109,9 @@ class Forms:
             return found
         return None if prediction.answer is None else ()
 
-    def reads(self, sample: Sample, prediction: Prediction) -> bool:
+    def reads(self, sample: Sample, prediction: Prediction) -> object:
         """The `reads` of a protocol."""
-        return self.points_of(sample, prediction) is not None
+        return self.points_of(sample, prediction)
 
     @staticmethod
     def _read(

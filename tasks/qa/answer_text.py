@@ -68,17 +68,19 @@ def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
     return {one.name: one for one in (protocol, whole)}
 
 
-def read_by(read: Callable[..., object]) -> Callable[..., bool]:
-    """Return a protocol's `is_readable`: True if `read` finds anything in the text.
+def read_by(read: Callable[..., object]) -> Callable[..., object]:
+    """Return a protocol's `reads`: what `read` finds in the text; None: nothing.
 
-    `read` takes a sample and a text, and by keyword the `rule` that protocols differ in.
+    `read` takes a sample and a text, and by keyword the `rule` that protocols differ in. A verdict,
+    true or false, is True.
     """
 
-    def is_readable(sample: Sample, prediction: Prediction, **rule: bool) -> bool:
+    def reads(sample: Sample, prediction: Prediction, **rule: bool) -> object:
         text = answer_text(prediction)
-        return text is not None and read(sample, text, **rule) is not None
+        found = None if text is None else read(sample, text, **rule)
+        return True if found is False else found
 
-    return is_readable
+    return reads
 
 
 def has_number(sample: Sample, prediction: Prediction) -> bool:

@@ -128,7 +128,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
     return {"accuracy": Mean(float(right)), sample.categories["category"]: Mean(float(right))}
 
 
-def reads(sample: Sample, prediction: Prediction) -> bool:
+def reads(sample: Sample, prediction: Prediction) -> object:
     """A point, or a text that is not empty where the answer is yes or no."""
     if ground_truth(sample).extra.get("polygon") is not None:
         return FORMS.reads(sample, prediction)

@@ -10,7 +10,7 @@ from harness.checkpoint_config import FILE, LARGEST, VERSION, read, write
 from harness.chosen.trained_settings import SHOWN, as_trained
 from harness.cli import sweep as command_line
 from harness.cli.main import main
-from harness.cli.model_choice import requested_models
+from harness.cli.model_choice import model_specs, requested_models
 from harness.errors import ModelError, UsageError
 from harness.models.backends.checkpoint import SHIPPED
 from harness.record import Run
@@ -410,6 +410,31 @@ def test_a_sweep_names_its_models_as_they_are_evaluated(folder, tmp_path, monkey
     plain = sweep_of(tmp_path / "s" / "run")
     assert plain["base"] == str(as_trained(parse(base)))
     assert list(plain["models"]) == [str(spec) for spec in requested_models(typed, tell=False)]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "parts"),
+    [
+        ({"model": {"spec": SPEC}}, ",segmenter=box,propagator=still"),
+        (
+            {"model": {"spec": SPEC}, "eval_model": "dr2seg(segmenter=grabcut)"},
+            ",segmenter=grabcut",
+        ),
+        ({"model": {"spec": "pocket(segmenter=box)"}}, ""),
+        ({"eval_model": "dr2seg(segmenter=sam2(checkpoint={checkpoint}))"}, ""),
+        ({"model": None}, ""),
+        ("{", ""),
+        (None, ""),
+    ],
+)
+def test_a_folder_alone_has_the_parts_of_its_training(folder, manifest, parts, capsys):
+    if manifest is not None:
+        written(folder / "checkpoint" / "harness.json", manifest)
+    (spec,) = model_specs([str(folder)])
+    assert str(spec) == f"dr2seg(checkpoint={folder}{parts})"
+    assert ("the parts of its training" in capsys.readouterr().err) == bool(parts)
+    (spec,) = model_specs([f"{folder}(segmenter=grabcut,prompt=paper)"], tell=False)
+    assert spec.arguments["segmenter"] == "grabcut" and spec.arguments["prompt"] == "paper"
 
 
 def test_a_run_says_what_was_taken_and_keeps_the_whole_model(folder, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Writes llms.txt and skills/harness/SKILL.md, which coding agents read, from the command line.
+"""Writes docs/commands.md, and llms.txt and skills/harness/SKILL.md, which coding agents read.
 
     python tests/docs/agents.py
 
@@ -122,7 +122,46 @@ def index() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-PAGES = {"llms.txt": index, "skills/harness/SKILL.md": skill}
+def commands() -> str:
+    """docs/commands.md: every command with every option, as its `--help` describes them."""
+    parts = [
+        "# Commands",
+        WRITTEN,
+        "Every option of every command, as in `harness COMMAND --help`. `-h` is left out.",
+    ]
+    for title, group in described():
+        parts.append(f"## {title[0].upper()}{title[1:]}")
+        for name, parser in group:
+            parts.append(f"### {name}\n\n{' '.join((parser.description or '').split())}")
+            rows = [
+                f"| {_code(action)} | {_cell(parser, action)} |"
+                for action in parser._actions
+                if "--help" not in action.option_strings
+            ]
+            if rows:
+                parts.append("\n".join(["| argument | meaning |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _code(action: argparse.Action) -> str:
+    metavar = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
+    values = metavar if isinstance(metavar, str) else " ".join(metavar)
+    names = ", ".join(action.option_strings) or values
+    return f"`{' '.join(filter(None, (names, values * bool(action.option_strings))))}`".replace(
+        "|", "\\|"
+    )
+
+
+def _cell(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """The help of an argument with its default put in, and its choices, in a cell of a table."""
+    text = (action.help or "") % {**vars(action), "prog": parser.prog}
+    if action.choices and not isinstance(action, argparse._SubParsersAction):
+        text = f"{text}: {', '.join(map(str, action.choices))}"
+    plain = " ".join(text.split()).replace("|", "\\|")
+    return re.sub(r"[<>*_]", lambda match: f"\\{match[0]}", plain)
+
+
+PAGES = {"llms.txt": index, "skills/harness/SKILL.md": skill, "docs/commands.md": commands}
 
 if __name__ == "__main__":
     for name, made in PAGES.items():

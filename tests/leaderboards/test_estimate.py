@@ -73,7 +73,16 @@ def test_a_step_by_hand():
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("NVIDIA H100 80GB HBM3, 81559 MiB", "H100"), ("NVIDIA L40S", "L40S"), ("none", None)],
+    [
+        ("NVIDIA H100 80GB HBM3, 81559 MiB", "H100"),
+        ("NVIDIA L40S", "L40S"),
+        ("none", None),
+        ("GeForce RTX4090", "RTX 4090"),
+        # Two A100 differ in memory; a bare name is neither, and no A10.
+        ("NVIDIA A100-SXM4-40GB, 40960 MiB", "A100-40GB"),
+        ("a100-80gb", "A100-80GB"),
+        ("A100", None),
+    ],
 )
 def test_a_device_is_found_by_its_name(text, name):
     found = device_of(text)
@@ -94,7 +103,7 @@ H100 = {"samples": 200, "device": device_of("H100"), "is_video": False}
         (8.3, {}, "nothing smaller than B200"),
         (3.75, {}, "H200"),
         (8.3, {"offload": "optimizer"}, "H100"),  # what VR-TTRL had
-        (3.75, {"offload": "optimizer"}, "A100"),
+        (3.75, {"offload": "optimizer"}, "A100-40GB"),
         (8.3, {"finetune": "lora"}, "L40S"),
     ],
 )

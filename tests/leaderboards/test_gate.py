@@ -356,7 +356,7 @@ def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     candidate = [make_run("b", seed=3), make_run("w", task="disc_video", seed=3)]
     report = check(baseline, candidate, max_drops={"disc_video": 0.5})
     first, *lines, last = report.text().splitlines()
-    one, other = (line for line in lines if line.startswith(("  ✓", "  ✗", "  ↑")))
+    one, other = (line for line in lines if line.startswith(("  ✓", "  ✗", "  ↑", "  ?")))
     assert first.startswith(("PASSED", "FAILED"))
     assert one.index("→") == other.index("→") and one.index("  giou") == other.index("  J&F")
     assert "0.02 (disc_seg val)" in last and "0.5 (disc_video valid_u)" in last

@@ -32,10 +32,17 @@ rows = [{row = "Zebra-7B", model = "visionreasoner-7b"}]
 """
 
 
+def with_units(*units):
+    """Return the lines with a column `unit`."""
+    head, *lines = LINES.splitlines()
+    return "\n".join([f"{head},unit", *map("{},{}".format, lines, units), ""])
+
+
 def forget():
     """Forget the boards that this process has read: packages are installed between processes."""
     definitions.cache_clear()
     methods.cache_clear()
+    board_definitions._results.cache_clear()
 
 
 @pytest.fixture
@@ -89,6 +96,28 @@ def test_a_column_without_a_split_has_the_default_split_of_a_task_without_a_card
     assert splits == {"reason_seg": "val", "reason_seg(split=test)": "test", "not_installed": ""}
 
 
+def test_a_column_has_the_unit_of_its_printed_numbers_in_every_row(package, world):
+    measured = row(Run.open(next(world.runs.glob("disc_seg-*"))))
+    place = f"disc_seg,{measured.split},giou,{measured.protocol}"
+    head = LINES.partition("\n")[0]
+    task = f"disc_seg(split={measured.split},protocol={measured.protocol})"
+    package(
+        zebra_csv=f"{head}\n2,Zebra-7B,{place},83.3,Zebra\n",
+        zebra_toml=f"""paper = "zebra"
+table = "2"
+title = "discs"
+columns = [{{task = "{task}", metrics = ["giou"]}}]
+rows = [{{row = "Zebra-7B"}}, {{row = "mine", model = "{measured.model_spec}"}}]
+""",
+    )
+    board = build(world.runs, definition=find("zebra", "2"), names_refused=True)
+    ((_, (printed,)), (_, (ours,))) = board.grid.rows
+    assert (printed.printed, printed.value, ours.printed) == ("83.3", None, None)
+    assert printed.unit == ours.unit == "percent"
+    page = markdown.render(board)
+    assert "giou, % |" in page and f"| {100 * ours.value:.1f} |" in page
+
+
 def test_a_board_of_the_package_has_them_in_its_cells(package):
     package(zebra_csv=LINES, zebra_toml=BOARD)
     definition = find("zebra", "2")
@@ -107,6 +136,14 @@ def test_a_board_of_the_package_has_them_in_its_cells(package):
         (LINES.replace("printed", "value"), "line 1: expected the column printed"),
         (LINES.replace(",title", ",titel"), "line 1: .*found titel"),
         (LINES.replace("61.5,", "61.5,A,", 1), "line 2: .*found 1 more"),
+        (LINES.replace("61.5", "0.615"), "line 2: expected `percent` or `fraction`"),
+        (with_units("%", "percent"), "line 2: expected a unit, one of percent, fraction"),
+        (with_units("fraction", "fraction"), "line 2: expected a number from -1 to 1"),
+        (
+            with_units("percent", "percent")
+            + "2,Quagga,reason_seg,val,gIoU,seg/lisa,0.6,,fraction\n",
+            r"one unit for Table 2, reason_seg val gIoU: percent.*0.6 in fraction \(Quagga\)",
+        ),
         (LINES.replace("Zebra (", "Zébra (").encode("latin-1"), r"zebra\.csv: expected .*UTF-8"),
     ],
 )

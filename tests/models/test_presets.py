@@ -142,6 +142,24 @@ def test_a_checkpoint_without_a_training_finds_its_model_by_its_architecture(tin
     assert "Qwen2_5_VLForConditionalGeneration" in capsys.readouterr().err
 
 
+def test_a_bare_checkpoint_takes_arguments_which_reach_its_backend_and_may_name_a_file(
+    tiny_qwen, tmp_path
+):
+    (tmp_path / "prompt.txt").write_text("Find {question}.")
+    for written, put in (
+        ("prompt=locate", "prompt=locate"),
+        (f"prompt=file:{tmp_path / 'prompt.txt'}", 'prompt="Find {question}."'),
+        ("max_pixels=3136,segmenter=grabcut", "segmenter=grabcut"),
+    ):
+        (spec,) = requested_models([f"{tiny_qwen}({written})"], tell=False)
+        assert str(spec).startswith(f"qwen_vl(checkpoint={tiny_qwen},") and put in str(spec)
+        assert ("max_pixels=3136" in str(spec.arguments.get("backend"))) == ("max" in written)
+    with pytest.raises(UsageError, match="one checkpoint"):
+        requested_models([f"{tiny_qwen}(checkpoint=org/name)"], tell=False)
+    with pytest.raises(UsageError, match=r"no folder \./nowhere"):
+        requested_models(["./nowhere(prompt=locate)"], tell=False)
+
+
 def test_what_a_checkpoint_cannot_say_is_asked_for_with_the_command(
     tiny_qwen, shapes, tmp_path, capsys
 ):

@@ -1,7 +1,6 @@
 """Responses that a limit of new tokens cut off: planted ones, counted, and what they may cost."""
 
 import json
-import math
 from dataclasses import dataclass, replace
 from unittest.mock import Mock
 
@@ -19,7 +18,7 @@ from harness.leaderboards.render import markdown
 from harness.record import Run, values
 from harness.run.batching import samples_of, units
 from harness.run.judging import with_judge
-from harness.run.ledger import enough_tokens, unit_ledger
+from harness.run.ledger import unit_ledger
 from harness.run.scoring import score_unit
 from harness.scores import Mean
 from harness.spec import parse
@@ -190,25 +189,6 @@ def test_what_was_cut_is_counted_by_form_and_category(runs, task):
         value: cut.count(value) for value in cut
     }
     assert sum(one["n"] for one in found.values()) == 8
-
-
-def test_the_suggested_limit_cuts_nothing_off(task, tmp_path):
-    first = list(samples_of(task))[:7]  # the eighth is so long that nobody could have known
-    task = replace(task, samples=lambda: first)
-    short = harness.evaluate(task, model(task, 13), out=tmp_path)
-    enough = short.results["ledger"]["enough"]
-    assert short.results["ledger"]["cut"] == 2 and 16 <= enough <= 40
-    again = harness.evaluate(task, model(task, enough), out=tmp_path)
-    assert again.results["ledger"]["cut"] == 0
-
-
-def test_a_limit_that_is_enough_by_hand():
-    # Beyond the median 4, one of three ended after 2 tokens, and two went on for 6: 14 tokens.
-    lengths = [(2, False), (4, False), (6, False), (10, True), (10, True)]
-    assert enough_tokens(lengths, 10) == math.ceil((10 + 14 * math.log(4)) / 8) * 8 == 32
-    assert enough_tokens([(5, False)] * 3, 10) is None
-    assert enough_tokens([(10, True)] * 3, 10) is None
-    assert enough_tokens([(5, False), (5, False), (10, True)], 10) is None
 
 
 def test_places_beyond_the_image_and_repairs_are_counted(task, tmp_path):

@@ -1,6 +1,7 @@
 """The sentence on two runs says what interval and p say, in either order."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,11 @@ def test_equal_runs_and_runs_without_a_number():
     assert (
         compare((SCORE,), a, empty, name="score").verdict() == "no comparison: B without a number"
     )
+    failed = [replace(one, failed=1) for one in means(np.zeros(8))]
+    assert compare((SCORE,), failed, failed, name="score").verdict() == (
+        "nothing was compared: neither run answered any of 8 samples"
+    )
+    assert compare((SCORE,), a, failed, name="score").verdict().startswith("B is worse")
 
 
 def test_a_metric_of_a_corpus_has_its_verdict_too():

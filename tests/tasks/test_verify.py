@@ -251,6 +251,28 @@ def test_a_miss_says_what_was_written_and_read(build, example, reader):
         assert read == f"the model reads choice '{letter}'"
 
 
+class Misread(OwnWords):
+    """A grammar whose response names another letter to a protocol that reads it itself."""
+
+    def write(self, form, answer):
+        return f"The answer is {'B' if answer.choice == 'A' else 'A'}."
+
+    def read(self, query, form, response):
+        return Answer(choice="A" if "is B" in response else "B")
+
+
+def test_a_miss_says_what_the_protocol_read_where_it_reads_the_response_itself(
+    build, example, reader
+):
+    task = build(LETTERS, example(LETTERS))
+    *_, check = verify(task, replace(reader, words=Misread()))
+    assert not check.is_passed and check.reasons
+    for reason in check.reasons:
+        written = "B" if "is B" in reason else "A"
+        assert f"the protocol {task.protocol.name} '{written}'" in reason
+        assert f"the model reads choice '{'AB'['AB'.index(written) - 1]}'" in reason
+
+
 def test_an_answer_of_another_form_than_asked_is_a_failure_as_in_an_evaluation(
     build, shapes, reader
 ):

@@ -107,14 +107,26 @@ def test_samples_that_are_lost_meanwhile_are_named(mine, task, tmp_path, told, d
     assert "tasks.0.ids" in str(caught.value) and "tasks.0.name" not in str(caught.value)
 
 
-def test_a_signal_is_noticed_and_a_second_one_interrupts():
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_noticed_and_a_second_one_interrupts(first):
     with interrupts() as stopping:
         assert not stopping()
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), first)
         assert stopping()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_lost_terminal_is_ignored_under_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupts() as stopping:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stopping()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_folder_in_use_or_with_files_is_refused(mine, tmp_path):

@@ -8,7 +8,7 @@ export function number(value: number | null | undefined): string {
 
 /** A measured number on the scale and with the decimals of the printed one that it stands beside. */
 export function beside(value: number, printed: string | null, unit: string): string {
-  return unit === "percent" ? (100 * value).toFixed(printed?.split(".")[1]?.length ?? 0) : number(value);
+  return unit === "percent" ? (100 * value).toFixed(printed === null ? 1 : (printed.split(".")[1]?.length ?? 0)) : number(value);
 }
 
 export function signed(value: number | null | undefined): string {

@@ -133,7 +133,7 @@ function Lines({ part, shown }: { part: Line[]; shown: { table: Table; site: Sit
 
 /** The table of a paper: what it prints, and what was measured here. */
 function GridView({ grid }: { grid: Grid }) {
-  const columns = grid.rows[0]?.[1].map((cell) => cell.column) ?? [];
+  const columns = grid.rows[0]?.[1].map((cell) => cell.column + (cell.unit === "percent" ? ", %" : "")) ?? [];
   return (
     <section>
       <h2>{grid.heading}</h2>

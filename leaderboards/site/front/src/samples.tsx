@@ -261,7 +261,8 @@ function Verdict({ both: { site, table }, sides }: { both: Both; sides: Side[] }
       <span class="quiet">
         {table.headline} over all {count(site.n)} samples: B − A {signed(found.difference)}
         {found.interval && ` (95 % interval ${signedSpan(found.interval)})`}
-        {found.p_value !== null && `, ${pValue(found.p_value)}`}
+        {found.p_value !== null &&
+          `, ${pValue(found.p_value)} (p is for this comparison alone: multiply it by the number of comparisons made)`}
       </span>
     </p>
   );
