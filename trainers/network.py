@@ -20,7 +20,7 @@ from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.settings import TrainingSettings
-from harness.trainers.state import as_system_error, replaced_folder
+from harness.trainers.state import replaced_folder
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -186,17 +186,12 @@ def export(
     whole; `tensors` are all weights, where the network does not hold them itself (ZeRO-3). Weights
     that transformers does not load come from `base`.
     """
-    from safetensors import SafetensorError
-
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
         whole = dict(tensors or weights)
         unloaded = unloaded_weights(plain, base, whole)
         if unloaded:  # under names that transformers must not turn back: they were never changed
             whole = saved_names(plain, whole) | unloaded
-        try:
-            plain.save_pretrained(partial, state_dict=whole, save_original_format=not unloaded)
-        except SafetensorError as error:
-            raise as_system_error(error, partial) from error
+        plain.save_pretrained(partial, state_dict=whole, save_original_format=not unloaded)
         for name in COPIED:
             if (base / name).is_file():
                 shutil.copyfile(base / name, partial / name)
