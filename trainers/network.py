@@ -1,6 +1,5 @@
 """The policy: loaded, adapted, and written as a checkpoint for evaluation."""
 
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from harness import plugins
 from harness.errors import MissingDependency, UsageError
 from harness.models.backends.checkpoint import read_json, saved_dtype
+from harness.models.backends.checkpoint import weights as weights_of
 from harness.models.backends.loading import no_bars
 from harness.models.backends.networks import load_network
 from harness.models.backends.transformers import TransformersChat
@@ -20,7 +20,7 @@ from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.settings import TrainingSettings
-from harness.trainers.state import as_system_error, replaced_folder
+from harness.trainers.state import replaced_folder
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -186,37 +186,55 @@ def export(
     whole; `tensors` are all weights, where the network does not hold them itself (ZeRO-3). Weights
     that transformers does not load come from `base`.
     """
-    from safetensors import SafetensorError
-
     with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
-        # A class may hold weights that its patterns leave out (SAM 2's): its own count.
-        whole = {**unloaded_weights(plain, base), **(tensors or weights)}
-        try:
-            plain.save_pretrained(partial, state_dict=whole)
-        except SafetensorError as error:
-            raise as_system_error(error, partial) from error
+        whole = dict(tensors or weights)
+        unloaded = unloaded_weights(plain, base, whole)
+        if unloaded:  # under names that transformers must not turn back: they were never changed
+            whole = saved_names(plain, whole) | unloaded
+        plain.save_pretrained(partial, state_dict=whole, save_original_format=not unloaded)
         for name in COPIED:
             if (base / name).is_file():
                 shutil.copyfile(base / name, partial / name)
 
 
-def unloaded_weights(network: "PreTrainedModel", base: Path) -> "dict[str, Tensor]":
-    """Return the weights of a checkpoint that its class in transformers leaves out, as saved.
+def unloaded_weights(
+    network: "PreTrainedModel", base: Path, loaded: "Mapping[str, Tensor]"
+) -> "dict[str, Tensor]":
+    """Return the weights of a checkpoint that no weight of the network is made of, as saved.
 
-    Such are Qwen3.5's layers that predict several tokens at once (`mtp`).
+    Such are Qwen3.5's layers that predict several tokens at once (`mtp`), the talker beside Omni's
+    thinker, and the vision tower beside a language model. `loaded` has the network's weights by
+    name; the checkpoint's names are renamed as transformers does when it loads them.
     """
     from safetensors import safe_open
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
 
-    patterns = getattr(network, "_keys_to_ignore_on_load_unexpected", None) or ()
+    rules = get_model_conversion_mapping(network)
+    renamings = [rule for rule in rules if isinstance(rule, WeightRenaming)]
+    converters = [rule for rule in rules if isinstance(rule, WeightConverter)]
+
+    def is_loaded(name: str) -> bool:
+        renamed, _ = rename_source_key(
+            name, renamings, converters, network.base_model_prefix, loaded
+        )
+        return renamed in loaded or name in loaded
+
     unloaded = {}
-    for path in sorted(base.glob("*.safetensors")) if patterns else ():
+    for path in weights_of(base):
         with safe_open(path, framework="pt") as file:
-            every: list[str] = file.keys()  # the file itself cannot be iterated
-            names = [
-                name for name in every if any(re.search(pattern, name) for pattern in patterns)
-            ]
-            unloaded.update({name: file.get_tensor(name) for name in names})
+            names: list[str] = file.keys()  # the file itself cannot be iterated
+            unloaded.update({name: file.get_tensor(name) for name in names if not is_loaded(name)})
     return unloaded
+
+
+def saved_names(network: "PreTrainedModel", tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Return a network's weights as `save_pretrained` writes them: tied ones once, renamed back."""
+    from transformers.core_model_loading import revert_weight_conversion
+    from transformers.modeling_utils import remove_tied_weights_from_state_dict
+
+    once = remove_tied_weights_from_state_dict(dict(tensors), network)
+    return dict(revert_weight_conversion(network, once))
 
 
 @contextmanager

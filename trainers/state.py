@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import StoreError, raised_as
-from harness.store.atomic import sync, writing
+from harness.files import digest
+from harness.store.atomic import read_json, sync, write_json, writing
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
 PARTIAL, REPLACED = ".partial", ".replaced"  # names of a folder that does not count, or no longer
+FILES = "files.json"
+"""File of a state with the size and the hash of each other file."""
+TORCH_WRITER = re.compile(r"inline_container|PytorchStreamWriter|iostream error|Parent directory")
+"""What torch's writer of files says where it cannot write, all as RuntimeError."""
 
 
 @contextmanager
@@ -63,7 +68,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         StoreError: the disk is full or read-only.
     """
     partial, replaced = folder.with_name(PARTIAL), folder.with_name(REPLACED)
-    with writing(folder):
+    with writing(folder), as_system_errors(folder):
         for left in (partial, replaced):
             shutil.rmtree(left, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -101,20 +106,59 @@ def trained_tensors(network: "nn.Module") -> "dict[str, Tensor]":
 
 def save_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
     """Write tensors as safetensors."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
+    save_file({name: one.contiguous() for name, one in tensors.items()}, path)
+
+
+@contextmanager
+def as_system_errors(path: Path) -> Iterator[None]:
+    """Turn what torch's and safetensors' writers say of a disk into OSError.
+
+    Other errors, such as of memory or of shapes, stay what they are.
+    """
+    from safetensors import SafetensorError
+
     try:
-        save_file({name: one.contiguous() for name, one in tensors.items()}, path)
-    except SafetensorError as error:  # which is all that a full disk is called
-        raise as_system_error(error, path) from error
+        yield
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        code = int(number[1]) if number else errno.EIO
+        text = os.strerror(code) if number else str(error)
+        raise OSError(code, text, str(path)) from error
+    except RuntimeError as error:
+        if not TORCH_WRITER.search(str(error)):
+            raise
+        text = f"{os.strerror(errno.ENOSPC)}, or another fault of the disk: {error}"
+        raise OSError(errno.ENOSPC, text, str(path)) from error
 
 
-def as_system_error(error: Exception, path: Path) -> OSError:
-    """Return the system's error behind one of safetensors, by the number in its text."""
-    number = re.search(r"os error (\d+)", str(error))
-    code = int(number[1]) if number else errno.EIO
-    return OSError(code, os.strerror(code) if number else str(error), str(path))
+def note_files(folder: Path) -> None:
+    """Note the size and the hash of each file in a state, for `check_files`."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    write_json(
+        folder / FILES,
+        {
+            path.relative_to(folder).as_posix(): [path.stat().st_size, digest(path).hex()]
+            for path in files
+        },
+    )
+
+
+def check_files(folder: Path) -> None:
+    """Raise StoreError unless a state's files are those that `note_files` noted, byte by byte."""
+    what, unfit = f"state {folder}", (OSError, TypeError, ValueError, LookupError, AttributeError)
+    fix = "Delete its folder: the same command goes on from the state before, or from the start."
+    with raised_as(StoreError, what, f"a list of its files, {FILES}", *unfit, fix=fix):
+        noted = read_json(folder / FILES, fix=fix)
+        noted = {name: (int(size), str(content)) for name, (size, content) in noted.items()}
+    for name, (size, content) in sorted(noted.items()):
+        with raised_as(StoreError, what, f"its file {name}", OSError, fix=fix):
+            is_same = (folder / name).stat().st_size == size
+            is_same = is_same and digest(folder / name).hex() == content
+        if not is_same:
+            expected = f"the {size} bytes of {name} that were saved"
+            raise StoreError(what, expected=expected, found="others", fix=fix)
 
 
 def load_tensors(path: Path, network: "nn.Module") -> None:
@@ -129,6 +173,15 @@ def load_tensors(path: Path, network: "nn.Module") -> None:
     wanted = trained_tensors(network)
     with raised_as(StoreError, f"state {path}", "tensors", OSError, SafetensorError):
         found = load_file(path)
+    check_tensors(path, wanted, found)
+    for name, tensor in found.items():
+        wanted[name].copy_(tensor)
+
+
+def check_tensors(
+    path: Path, wanted: "Mapping[str, Tensor]", found: "Mapping[str, Tensor]"
+) -> None:
+    """Raise StoreError unless names, shapes and types of a state's tensors are those `wanted`."""
     ours, theirs = (
         {(name, one.dtype, *one.shape) for name, one in several.items()}
         for several in (wanted, found)
@@ -138,19 +191,15 @@ def load_tensors(path: Path, network: "nn.Module") -> None:
             f"state {path}",
             expected=f"exactly the tensors that are trained, {list(ours - theirs)[:1]} among them",
             found=f"{list(theirs - ours)[:1]} among them",
+            fix="It is of another network. Begin the training under another --out.",
         )
-    for name, tensor in found.items():
-        wanted[name].copy_(tensor)
 
 
 def save_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
     """Write the states of optimisers."""
     import torch
 
-    try:
-        torch.save([one.state_dict() for one in optimizers], path)
-    except RuntimeError as error:  # of its writer, where the disk is full
-        raise OSError(errno.ENOSPC, str(error), str(path)) from error
+    torch.save([one.state_dict() for one in optimizers], path)
 
 
 def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:

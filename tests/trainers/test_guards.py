@@ -137,6 +137,33 @@ def test_a_full_disk_is_told_as_one(tmp_path, monkeypatch, text):
         state.save_tensors(folder / "x", {"a": torch.zeros(1)})
 
 
+@pytest.mark.parametrize(
+    ("fault", "is_of_disk"),
+    [
+        ("[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534", True),
+        ("basic_ios::clear: iostream error", True),
+        ("Parent directory /gone does not exist.", True),
+        ("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory", False),
+        ("The size of tensor a (2) must match the size of tensor b (3)", False),
+    ],
+)
+def test_only_errors_of_torchs_writer_are_those_of_a_disk(tmp_path, monkeypatch, fault, is_of_disk):
+    def fails(states, path):
+        raise RuntimeError(fault)
+
+    monkeypatch.setattr(torch, "save", fails)
+    with (
+        pytest.raises(StoreError if is_of_disk else RuntimeError),
+        state.saved_state(tmp_path / "state", 1) as folder,
+    ):
+        state.save_optimizers(folder / "x", [])
+
+
+def test_torchs_writer_says_of_a_full_device_what_is_known_of_it(tmp_path):
+    with pytest.raises(OSError, match="No space"), state.as_system_errors(tmp_path):
+        torch.save({"a": torch.ones(10**5)}, "/dev/full")
+
+
 SLOW = """
 import sys, time
 from pathlib import Path

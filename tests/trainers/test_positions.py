@@ -1,7 +1,10 @@
 """What does not fit a network's positions: trainings drop it, test-time training refuses it."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +19,8 @@ from harness.models.backends.positions import (
     positions_of,
     saved_positions,
 )
+from harness.models.backends.transformers import TransformersChat
+from harness.rehearsal.stages import free_port
 from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
@@ -155,31 +160,115 @@ def test_a_second_prompt_with_its_longest_description_has_to_fit_too(
     assert prepared(less, r_desc=False, r_len=False) == (lengths, 0), "there is no second pass"
 
 
-def test_a_second_prompt_that_is_longer_than_was_said_ends_the_training_by_name(
-    limited, tiny_qwen, task, told, tmp_path
-):
+@pytest.fixture
+def with_second(limited, tiny_qwen, task, told, tmp_path, monkeypatch):
+    """Trains with a second prompt to each rollout, which is too long for one sample."""
+    lengths = prompts(f"qwen_vl(checkpoint={tiny_qwen})", task)
+    spec = limited(lengths[-1] + 8)
+    long, seen = sorted(sample.id for sample in samples_of(task))[0], []
+    model = plugins.build("models", parse(spec))
+
     def second(sample, rollout):
-        (request,) = plugins.build("models", parse(spec)).requests(
-            replace(sample.query, text="far " * 200)
-        )
+        text = "far " * 200 if sample.id == long else sample.query.text
+        (request,) = model.requests(replace(sample.query, text=text))
         return replace(request, max_new_tokens=2)
 
     def reward(group):
-        return [{"total": 0.0}] * len(group.rollouts)
+        seen.append((group.sample.id, len(group.seconds)))
+        return [{"total": float(place)} for place in range(len(group.rollouts))]
 
-    lengths = prompts(f"qwen_vl(checkpoint={tiny_qwen})", task)
-    spec = limited(lengths[-1] + 8)
-    settings = Settings(
-        num_generations=2,
-        generation_batch_size=2,
-        per_device_train_batch_size=2,
-        max_completion_length=8,
-        max_steps=1,
-        report_to=None,
+    asked, to_response = [], TransformersChat.to_response
+
+    def noted(self, request, tokens, length, canvases):
+        asked.append(length + request.max_new_tokens)
+        return to_response(self, request, tokens, length, canvases)
+
+    monkeypatch.setattr(TransformersChat, "to_response", noted)
+
+    def begin(**more):
+        settings = Settings(
+            num_generations=2,
+            generation_batch_size=6,
+            per_device_train_batch_size=6,
+            **{"max_completion_length": 8, "max_steps": 2, "report_to": None, **more},
+        )
+        method = GrpoTrainer(name="x", settings=settings, reward=reward, second=second)
+        options = TrainingOptions(progress=told)
+        return train(method, [task], parse(spec), tmp_path / "out", options)
+
+    return SimpleNamespace(
+        begin=begin, long=long, seen=seen, asked=asked, positions=lengths[-1] + 8
     )
-    method = GrpoTrainer(name="x", settings=settings, reward=reward, second=second)
-    with pytest.raises(ModelError, match=r"second pass of x, sample .*tokens of prompt"):
-        train(method, [task], parse(spec), tmp_path / "out", TrainingOptions(progress=told))
+
+
+def test_a_second_prompt_that_does_not_fit_ends_the_training_before_it_is_read(with_second):
+    """That of a method which does not say how long they are."""
+    said = rf"second pass of x, sample {with_second.long}.*tokens of prompt"
+    with pytest.raises(ModelError, match=said):
+        with_second.begin()
+    assert len(with_second.asked) == 12, "each process generates as often as if it fitted"
+    assert max(with_second.asked) <= with_second.positions
+
+
+def test_a_second_prompt_that_does_not_fit_costs_its_sample(with_second, told):
+    trained = with_second.begin(reward_errors="drop")
+    assert [row["frac_reward_errors"] for row in trained.curve.read()] == pytest.approx([1 / 3] * 2)
+    assert any(f"sample {with_second.long}" in note for note in told.notes)
+    assert len(with_second.seen) == 4 and {seconds for _, seconds in with_second.seen} == {2}
+    assert with_second.long not in {sample for sample, _ in with_second.seen}
+    assert max(with_second.asked) <= with_second.positions
+
+
+TWO = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from harness import plugins
+from harness.run.batching import samples_of
+from harness.run.train import TrainingOptions, train
+from harness.spec import parse
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
+
+data, spec, out, errors = sys.argv[1:]
+task = plugins.build("tasks", "reason_seg", Path(data))
+model = plugins.build("models", parse(spec))
+long = sorted(sample.id for sample in samples_of(task))[0]
+
+def second(sample, rollout):
+    text = "far " * 200 if sample.id == long else sample.query.text
+    (request,) = model.requests(replace(sample.query, text=text))
+    return replace(request, max_new_tokens=2)
+
+settings = Settings(num_generations=2, generation_batch_size=4, per_device_train_batch_size=2,
+    max_completion_length=8, max_steps=3, report_to=None, reward_errors=errors)
+reward = lambda group: [{"total": float(place)} for place in range(2)]
+method = GrpoTrainer(name="x", settings=settings, reward=reward, second=second)
+train(method, [task], parse(spec), Path(out), TrainingOptions())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("errors", ["stop", "drop"])
+def test_all_processes_do_alike_with_a_second_prompt_that_does_not_fit(
+    limited, tiny_qwen, examples, task, tmp_path, errors
+):
+    """In one of them it does not fit: with `stop` all end by its error, with `drop` all go on."""
+    lengths = prompts(f"qwen_vl(checkpoint={tiny_qwen})", task)
+    line = [sys.executable, "-c", TWO, str(examples), limited(lengths[-1] + 8)]
+    line += [str(tmp_path / "out"), errors]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    processes = []
+    for rank in "01":
+        environment = {**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank}
+        started = subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, text=True)
+        processes.append(started)
+    said = [process.communicate(timeout=300)[1] for process in processes]
+    ends = [
+        (process.returncode, "second pass of x" in text)
+        for process, text in zip(processes, said, strict=True)
+    ]
+    assert ends == [(1, True) if errors == "stop" else (0, False)] * 2
 
 
 def test_an_example_that_does_not_fit_is_left_out_of_fine_tuning(

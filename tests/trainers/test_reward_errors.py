@@ -1,5 +1,6 @@
 """A reward that fails ends a training, or costs its sample: `reward_errors`."""
 
+import json
 import math
 from types import SimpleNamespace
 
@@ -20,9 +21,10 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: 
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainers.grpo.method import Group, Rollout  # noqa: E402
-from harness.trainers.grpo.rewards import reward_or_drop  # noqa: E402
+from harness.trainers.grpo.reward_errors import FailedRewards, reward_or_drop  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
+from harness.trainers.state import newest_state  # noqa: E402
 
 ensure_torchvision()
 
@@ -122,9 +124,75 @@ def test_other_prompts_take_the_place_of_the_sample(begin, bad):
     assert sum(row["extra_prompts"] for row in rows) == len(seen) - 6 > 0
 
 
-def test_a_reward_that_fails_for_every_sample_ends_the_training(begin):
-    with pytest.raises(ModelError, match=r"round 1 .*none of 2: .*KeyError: 'bbox'"):
-        begin("out", raises, reward_errors="drop")
+def test_a_group_whose_reward_failed_does_not_count_as_dead(begin, bad, tmp_path):
+    """It says nothing of the prompt: it is neither solved nor hopeless."""
+    reward, seen = failing(bad, raises)
+    begin("out", reward, reward_errors="drop", dynamic_sampling=True)
+    known = json.loads((newest_state(tmp_path / "out" / "state") / "prompts.json").read_text())
+    assert seen.count(bad) > 0 and known["dead"] == {}
+    equal, _ = failing(bad, lambda group: [{"total": 1.0}] * 4)
+    begin("equal", equal, reward_errors="drop", dynamic_sampling=True)
+    known = json.loads((newest_state(tmp_path / "equal" / "state") / "prompts.json").read_text())
+    assert [name.rpartition(" ")[2] for name in known["dead"]] == [bad]
+
+
+ONE = {"generation_batch_size": 4, "per_device_train_batch_size": 4, "reward_errors": "drop"}
+"""A prompt a round."""
+
+
+@pytest.mark.parametrize("engine", ["harness", "trl"])
+def test_a_prompt_that_fails_does_not_end_rounds_of_one_prompt(begin, bad, engine):
+    reward, seen = failing(bad, raises)
+    rows = begin("out", reward, engine=engine, **ONE).curve.read()
+    shares = [float(name == bad) for name in seen]
+    assert len(rows) == 3 and [row["frac_reward_errors"] for row in rows] == shares
+    assert shares.count(1.0) == 1
+
+
+@pytest.mark.parametrize("engine", ["harness", "trl"])
+def test_a_reward_that_fails_for_every_prompt_ends_the_training(begin, told, engine):
+    """At the sixth prompt: 5 % of 100 may fail. A state is there, also for the mended reward."""
+    given = {"engine": engine, "max_steps": 8, "save_steps": 5, **ONE}
+    with pytest.raises(ModelError, match=r"(?s)step 6: .*6 of the last 6 .*KeyError.*raise rew"):
+        begin("out", raises, **given)
+    rows = begin("out", places, **given).curve.read()
+    assert any("resumes after step 5" in note for note in told.notes)
+    assert [row["frac_reward_errors"] for row in rows] == [1.0] * 5 + [0.0] * 3
+    assert rows[-1]["reward"] == 1.5
+
+
+def counted(settings, *rounds):
+    failed = FailedRewards(Settings(**settings, reward_errors="drop"))
+    for number, (wrong, total) in enumerate(rounds):
+        faults = ["why"] * wrong + [""] * (total - wrong)
+        failed.add(faults, number=number, note=lambda text: None)
+
+
+MANY = {"num_generations": 2, "generation_batch_size": 256, "per_device_train_batch_size": 2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "rounds", "is_over"),
+    [
+        ({}, [(1, 1)] * 5, False),
+        ({}, [(1, 1)] * 6, True),
+        ({}, [(5, 100), (5, 100)], False),
+        ({}, [(5, 50), (1, 50)], True),
+        ({}, [(5, 50), (0, 50), (1, 50)], False),
+        (MANY, [(6, 128)] * 3, False),
+        (MANY, [(7, 128)], True),
+        ({"reward_error_limit": 0.0}, [(0, 1), (1, 1)], True),
+        ({"reward_error_limit": 1.0}, [(1, 1)] * 200, False),
+    ],
+)
+def test_the_share_is_of_the_last_hundred_prompts(settings, rounds, is_over):
+    """Of whole rounds; of fewer prompts, it is as if the others had a reward."""
+    counted(settings, *rounds[:-1])
+    if not is_over:
+        counted(settings, *rounds)
+        return
+    with pytest.raises(ModelError, match=f"step {len(rounds)}"):
+        counted(settings, *rounds)
 
 
 def test_a_training_that_a_reward_has_stopped_goes_on_without_the_sample(begin, bad, told):

@@ -1,7 +1,9 @@
 """States of `engine=trl`: a training that died or was stopped goes on to the same bytes."""
 
 import os
+import shutil
 import signal
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,15 +16,16 @@ if trl.__version__.startswith("1.15."):
     pytest.importorskip("triton", reason="this release computes losses by Triton's kernels alone")
 
 import transformers  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 from harness import plugins  # noqa: E402
-from harness.errors import StoreError, UsageError  # noqa: E402
+from harness.errors import ModelError, StoreError, UsageError  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
+from harness.trainers.grpo import trl_steps  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
-from harness.trainers.state import newest_state, step_of  # noqa: E402
+from harness.trainers.state import newest_state, note_files, save_tensors, step_of  # noqa: E402
 
 FEW = {
     "engine": "trl",
@@ -36,6 +39,27 @@ FEW = {
     "lr_scheduler_type": "linear",
     "report_to": None,
 }
+
+
+FILES = ("model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json")
+"""Files of a state, weights first."""
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_qwen, tmp_path_factory):
+    """A state as TRL's engine saves them, and its network."""
+    from harness.models.backends.networks import load_network
+
+    network = load_network(
+        tiny_qwen, name="it", dtype="auto", attn_implementation="auto", adapter=None
+    )
+    state = tmp_path_factory.mktemp("saved") / "step-1"
+    state.mkdir()
+    save_tensors(state / FILES[0], network.state_dict())
+    for name in FILES[1:]:
+        (state / name).write_bytes(name.encode())
+    note_files(state)
+    return SimpleNamespace(state=state, network=network)
 
 
 @pytest.fixture
@@ -122,7 +146,11 @@ def test_a_training_that_ended_within_a_round_is_not_continued(begin):
         begin("grown", max_steps=6, **given)
 
 
-@pytest.mark.parametrize("fault", [RuntimeError("unexpected pos 64"), OSError(28, "No space")])
+WRITERS = "[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"
+"""What torch says where a disk is full."""
+
+
+@pytest.mark.parametrize("fault", [RuntimeError(WRITERS), OSError(28, "No space")])
 def test_a_full_disk_is_told_as_one(begin, monkeypatch, fault):
     def full(*given, **more):
         raise fault
@@ -130,3 +158,71 @@ def test_a_full_disk_is_told_as_one(begin, monkeypatch, fault):
     monkeypatch.setattr(transformers.Trainer, "save_model", full)
     with pytest.raises(StoreError, match="No space"):
         begin("out")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate"),
+        RuntimeError("The size of tensor a (2) must match the size of tensor b (3)"),
+    ],
+    ids=["GPU", "CPU", "shape"],
+)
+def test_what_is_no_full_disk_is_not_told_as_one(begin, monkeypatch, fault):
+    def fails(*given, **more):
+        raise fault
+
+    monkeypatch.setattr(transformers.Trainer, "save_model", fails)
+    with pytest.raises(ModelError, match=type(fault).__name__) as raised:
+        begin("out")
+    assert raised.value.__cause__ is fault
+
+
+def cut_off(state, name):
+    file = state / name
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def flipped(state, name):
+    file = state / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def gone(state, name):
+    (state / name).unlink()
+
+
+def of_another_network(state, name):
+    tensors = load_file(state / name)
+    dropped = sorted(tensors)[0]
+    save_file({one: tensor for one, tensor in tensors.items() if one != dropped}, state / name)
+    note_files(state)
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        *((damage, name) for damage in (cut_off, flipped, gone) for name in FILES),
+        (gone, "files.json"),
+        (cut_off, "files.json"),
+        (of_another_network, "model.safetensors"),
+    ],
+    ids=lambda one: getattr(one, "__name__", one),
+)
+def test_a_damaged_or_foreign_state_is_refused_with_what_to_do(saved, tmp_path, damage, name):
+    state = tmp_path / "step-1"
+    shutil.copytree(saved.state, state)
+    trl_steps.check_state(state, saved.network)
+    damage(state, name)
+    with pytest.raises(StoreError, match=r"(?s)step-1.*(Delete its folder|another --out)"):
+        trl_steps.check_state(state, saved.network)
+
+
+def test_a_training_does_not_go_on_from_a_damaged_state(begin, tmp_path):
+    begin("out", max_steps=1, lr_scheduler_type="constant_with_warmup")
+    flipped(tmp_path / "out" / "state" / "step-1", "optimizer.pt")
+    with pytest.raises(StoreError, match=r"optimizer\.pt that were saved"):
+        begin("out", max_steps=2, lr_scheduler_type="constant_with_warmup")

@@ -10,6 +10,7 @@ from math import isnan
 
 from torch import Tensor
 
+from harness.errors import HarnessError
 from harness.models.rollout import Transcript
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
@@ -26,6 +27,8 @@ class Draft(Transcript):
     key: str
     """Key of the random numbers that draw its tokens."""
     second: Rollout | None = None
+    fault: HarnessError | None = None
+    """Why there is no second response to reward; `second` is then another prompt's."""
 
     @property
     def rollout(self) -> Rollout:

@@ -13,7 +13,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from harness.chat import Conversation
+from harness.chat import ChatRequest, Conversation
 from harness.errors import HarnessError, ModelError
 from harness.models.backends.continuous_batching import supports_continuous_batching
 from harness.models.backends.positions import beyond, positions_of
@@ -30,13 +30,8 @@ from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.groups import Batch, Draft, RewardedRound, Written
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.prompts import PromptOrder
-from harness.trainers.grpo.rewards import (
-    failed_rewards,
-    refuse_losses,
-    reward_or_drop,
-    statistics_of,
-    summary_of,
-)
+from harness.trainers.grpo.reward_errors import FailedRewards, reward_or_drop
+from harness.trainers.grpo.rewards import refuse_losses, statistics_of, summary_of
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio, sampling_numbers
 from harness.trainers.learner import Counted, Learner, Round
@@ -88,12 +83,14 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         """Prompts before the round that is made."""
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
+        self.failed = FailedRewards(chosen)
         self.log: Callable[[int, RewardedRound], object] = lambda number, made: None
         """Keeps rollouts; is called with the number of each round."""
 
     def resumed(self, rows: Sequence[Mapping[str, float]]) -> None:
-        """Count tokens on from the last row."""
+        """Count tokens, and prompts without a reward, on from the rows."""
         self.tokens = max((row.get("num_tokens", 0.0) for row in rows), default=0.0)
+        self.failed.resume(gather([list(rows)])[0])
 
     # -- rollouts ---------------------------------------------------------------------------------
 
@@ -169,7 +166,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         self.log(number, made)
         if self.settings.reward_errors == "drop":
             faults, note = gather([one.fault for one in written]), self.run.progress.note
-            made.numbers.update(failed_rewards(faults, number=number, note=note))
+            made.numbers.update(self.failed.add(faults, number=number, note=note))
         limit, rollouts = self.settings.infrastructure_limit, len(merged[f"rewards/{TOTAL}"])
         refuse_losses(reasons, limit=limit, rollouts=rollouts, number=number)
         return made
@@ -221,7 +218,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         try:
             for group, drafts in zip(groups, several, strict=True):
                 keys = [draft.key for draft in drafts]
-                rewards.append(reward_or_drop(self.method, group, keys, seed=self.seed))
+                none = next((one.fault for one in drafts if one.fault is not None), None)
+                rewards.append(reward_or_drop(self.method, group, keys, seed=self.seed, fault=none))
         except HarnessError as error:
             fault = error
         if faults := [one for one in gather([fault]) if one is not None]:
@@ -269,24 +267,42 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         first = replace(draft.example.request, key=draft.key, temperature=None)
         episode = None if method.environment is None else method.environment(sample.query)
         yield from write_rollout(first, episode, self.chat, draft, who=method.name)
-        if method.second is not None:
+        if method.second is None:
+            return draft
+        try:
             with plugin_errors(f"second pass of {method.name}", ModelError):
                 request = method.second(sample, draft.rollout)
-            heat = method.second_temperature
-            request = replace(request, key=f"{draft.key}/second", temperature=heat)
-            (response,) = yield (request,)
-            positions = positions_of(self.network.config)
-            if why := beyond(response.prompt_tokens, request.max_new_tokens, positions):
-                raise ModelError(
-                    f"second pass of {method.name}, sample {sample.id}",
-                    expected="a prompt and a response within the network's positions",
-                    found=why,
-                    fix="Lower max_completion_length, or give the method second_tokens, by which "
-                    "such samples are left out before.",
-                )
-            text = f"{request.prefix}{self.chat.decode(response.tokens)}"
-            draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
+            self._check_second(request, draft)
+        except ModelError as error:
+            # It ends the training, or costs the sample, where rewards do, in all processes alike:
+            # until then each has to generate as often, here from a prompt that fits.
+            draft.fault, request = error, first
+        heat = method.second_temperature
+        request = replace(request, key=f"{draft.key}/second", temperature=heat)
+        (response,) = yield (request,)
+        text = f"{request.prefix}{self.chat.decode(response.tokens)}"
+        draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft
+
+    def _check_second(self, request: ChatRequest, draft: Draft) -> None:
+        """Raise ModelError if a second prompt and its response are beyond the positions."""
+        first, positions = draft.example.request, positions_of(self.network.config)
+        other = ("key", "text", "prefix", "max_new_tokens", "stop", "temperature", "top_p")
+        is_alike = replace(request, **{name: getattr(first, name) for name in other}) == first
+        more = self.chat.count_tokens(f"{request.text}{request.prefix}")
+        most = draft.prompt["input_ids"].shape[1] + more
+        if is_alike and not beyond(most, request.max_new_tokens, positions):
+            return  # and its images, which take long, need not be encoded here
+        tokens = encoded_each(self.chat.processor, [request])[0]["input_ids"].shape[1]
+        if why := beyond(tokens, request.max_new_tokens, positions):
+            raise ModelError(
+                f"second pass of {self.method.name}, sample {draft.example.sample.id}",
+                expected="a prompt and a response within the network's positions",
+                found=why,
+                fix="Lower max_completion_length; leave such samples out as they come "
+                "(reward_errors=drop); or give the method second_tokens, the most tokens that a "
+                "second prompt has beyond the first, and they are left out before.",
+            )
 
     def _gains(self, own: Sequence[Written]) -> Tensor:
         """Return the advantages of a round's rollouts in all processes, of which `own` are here."""

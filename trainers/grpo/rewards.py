@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import DataError, ModelError, ParseError, Unavailable
+from harness.errors import ModelError, ParseError, Unavailable
 from harness.models.backends.sampling import uniforms
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult
@@ -57,47 +57,6 @@ def reward_group(
         drawn = float(uniforms(seed=seed, key=f"{key}/reward", block=0)[0])
         own[f"method_{TOTAL}"], own[TOTAL] = own[TOTAL], drawn
     return list(rewards)
-
-
-def reward_or_drop(
-    method: GrpoMethod, group: Group, keys: Sequence[str], *, seed: int
-) -> tuple[list[RewardComponents], str]:
-    """Return `reward_group` and why it failed: with `reward_errors=drop` no rollout earns then."""
-    try:
-        return reward_group(method, group, keys, seed=seed), ""
-    except (DataError, ModelError, ParseError) as error:
-        if method.settings.reward_errors == "stop":
-            raise
-        return [{TOTAL: math.nan} for _ in group.rollouts], str(error)
-
-
-def failed_rewards(
-    faults: Sequence[str], *, number: int, note: Callable[[str], object]
-) -> dict[str, float]:
-    """Return, as `frac_reward_errors`, the share of a round's groups whose reward failed.
-
-    Args:
-        faults: Why the reward of each group in all processes failed; empty where it did not.
-        number: Of the round, from 0.
-        note: Is told of them.
-
-    Raises:
-        ModelError: all of them failed, so that no sample is to blame.
-    """
-    failed = list(filter(None, faults))
-    if len(failed) == len(faults):
-        raise ModelError(
-            f"round {number + 1} of the training",
-            expected="a sample that can be rewarded (reward_errors=drop)",
-            found=f"none of {len(faults)}: {failed[0]}",
-            fix="Nothing was learned from it. Mend the reward; the same command goes on.",
-        )
-    if failed:
-        note(
-            f"round {number + 1}: the reward of {len(failed)} of {len(faults)} samples failed; "
-            f"they are left out (reward_errors=drop): {failed[0]}"
-        )
-    return {"frac_reward_errors": len(failed) / len(faults)}
 
 
 def components_of(given: Any, what: str) -> dict[str, float]:

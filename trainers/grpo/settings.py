@@ -28,13 +28,14 @@ class Settings(TrainingSettings):
         **{"num_generations": (2, inf), "keep_rollouts": (0, inf)},
         "revisit_probability": (1e-6, 1),
         **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
-        "infrastructure_limit": (0, 1),
+        **{"infrastructure_limit": (0, 1), "reward_error_limit": (0, 1)},
     }
     ASIDE = (
         *TrainingSettings.ASIDE,
         "generation_micro_batch_size",
         "keep_rollouts",
         "infrastructure_limit",
+        "reward_error_limit",
         "alarms",
         "log_completions",
     )
@@ -111,6 +112,9 @@ class Settings(TrainingSettings):
     reward_errors: Literal["stop", "drop"] = "stop"
     """A reward that raises, or gives no finite number, ends the training with a saved state; or its
     sample is left out of the round, noted, and counted as `frac_reward_errors`."""
+    reward_error_limit: Annotated[float, Only(reward_errors="drop")] = 0.05
+    """Share of the last 100 prompts that may be left out so; above it the training ends with a
+    saved state."""
     alarms: OnAlarm = "note"
     """What is done where a training goes nowhere: nothing, a note, or `stop` with a saved state."""
     log_completions: bool = False

@@ -37,7 +37,7 @@ from harness.trainers.grpo.rewards import (
     ROLLOUTS,
 )
 from harness.trainers.grpo.trl_rewards import Rewards
-from harness.trainers.grpo.trl_steps import Watch
+from harness.trainers.grpo.trl_steps import Watch, check_state
 from harness.trainers.grpo.vllm import images_of
 from harness.trainers.learner import sample_order
 from harness.trainers.policy import load_policy
@@ -82,7 +82,8 @@ def train_by_trl(
     Raises:
         UsageError: TRL would make other prompts of the samples.
         UnstableTraining: a loss, a gradient or a weight is not finite.
-        StoreError: the disk is full; the older state is still there.
+        StoreError: the disk is full, and the older state is still there; or the state to go on from
+            is damaged, or of another network.
         KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
     """
     import trl
@@ -112,6 +113,8 @@ def train_by_trl(
         settings=method.describe(),
         on_alarm=settings.alarms,
     )
+    if session.state is not None:
+        check_state(session.state, network)
     prompted = [examples[row] for row in order]
     rewards = Rewards(method, run, model, chat, prompted, session.stopwatch)
     rewards.lengths = [lengths[row] for row in order]

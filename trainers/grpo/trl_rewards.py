@@ -13,12 +13,11 @@ from harness.models.pipeline import PromptedModel
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
+from harness.trainers.grpo.reward_errors import FailedRewards, reward_or_drop
 from harness.trainers.grpo.rewards import (
     ROLLOUTS,
-    failed_rewards,
     log_rollouts,
     refuse_losses,
-    reward_or_drop,
     statistics_of,
     summary_of,
 )
@@ -43,6 +42,11 @@ class Rewards:
     """Of the last round, until they are logged."""
     sample_names: list[str] = field(default_factory=list)
     """Of the last round, for errors."""
+
+    def __post_init__(self) -> None:
+        self.failed = FailedRewards(self.settings)
+        """Prompts without a reward; goes on from the curve, which is cut by then."""
+        self.failed.resume(self.run.curve.read())
 
     def as_function(self) -> Any:
         """Return a reward function of TRL's."""
@@ -79,8 +83,7 @@ class Rewards:
         merged, reasons = statistics_of(groups, rewards, lengths, completions)
         self._log(number, groups, rewards, gains.tolist(), merged, reasons)
         if settings.reward_errors == "drop":
-            note = self.run.progress.note
-            self.numbers |= failed_rewards(faults, number=number, note=note)
+            self.numbers |= self.failed.add(faults, number=number, note=self.run.progress.note)
         return totals
 
     @property

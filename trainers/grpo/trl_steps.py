@@ -3,8 +3,6 @@
 A state is a checkpoint of TRL's, taken to where ours lie once it is whole.
 """
 
-import errno
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
+from harness.errors import StoreError, raised_as
 from harness.store.atomic import writing
 from harness.trainers import guards
 from harness.trainers import state as states
 from harness.trainers.checkpoints import KeptCheckpoints
 from harness.trainers.grpo.trl_rewards import Rewards
+from harness.trainers.network import Network
 from harness.trainers.session import Session
 from harness.trainers.stopwatch import UPDATE
 
@@ -61,19 +63,13 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     @contextmanager
     def saving(self, folder: Path) -> Iterator[Path]:
         """Yield a folder for TRL's checkpoints until they are whole; a full disk is told as one."""
-        from safetensors import SafetensorError
-
         shutil.rmtree(folder, ignore_errors=True)  # of a training that was killed
         try:
             yield folder
-        except (OSError, RuntimeError, SafetensorError) as error:
+        except Exception:
             if not self.saves:
                 raise
-            with writing(folder):
-                if isinstance(error, RuntimeError):  # of torch's writer
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error
-                if isinstance(error, SafetensorError):
-                    raise states.as_system_error(error, folder) from error
+            with writing(folder), states.as_system_errors(folder):
                 raise
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -120,6 +116,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         with states.saved_state(self.session.run.state, step, keep=self.kept.kept) as folder:
             for path in written.iterdir():
                 path.rename(folder / path.name)
+            states.note_files(folder)
         self.session.saved, self.saves = step, False
 
     def on_log(
@@ -152,6 +149,24 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         if control.should_save:
             self.kept.add(step, self.export)
             self.saves = True
+
+
+def check_state(state: Path, network: Network) -> None:
+    """Raise StoreError unless a state is as it was saved, and its weights are of this network.
+
+    TRL goes on from other weights with a warning, and from a damaged file with an error of torch.
+    """
+    states.check_files(state)
+    if hasattr(network, "merge_adapter"):
+        from peft import get_peft_model_state_dict
+
+        path = state / "adapter_model.safetensors"
+        wanted = get_peft_model_state_dict(network, save_embedding_layers=False)
+    else:
+        path, wanted = state / "model.safetensors", network.state_dict()
+    with raised_as(StoreError, f"state {path}", "tensors", OSError, SafetensorError):
+        found = load_file(path)
+    states.check_tensors(path, wanted, found)
 
 
 def _own_tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
