@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.cli.main import main as harness
 from harness.rehearsal.stages import warm_up
@@ -198,13 +199,15 @@ def _nan_reward(night: Night, step: int) -> None:
     """Make a reward NaN once so many steps are done."""
     from harness.trainers.visionreasoner.rewards import VisionReasonerReward
 
-    terms = VisionReasonerReward.terms
+    totals = VisionReasonerReward.totals
 
-    def planted(self: object, *given: object) -> dict[str, float]:
-        made = terms(self, *given)
-        return {**made, "total": float("nan")} if night.done() >= step else made
+    def planted(self: VisionReasonerReward, components: Any) -> list[dict[str, float]]:
+        rewards = totals(self, components)
+        if night.done() >= step:
+            rewards[0] = {**rewards[0], "total": float("nan")}
+        return rewards
 
-    VisionReasonerReward.terms = planted
+    VisionReasonerReward.totals = planted
 
 
 def _image_of_round(night: Night, number: int) -> Path:
