@@ -1,13 +1,16 @@
 """Seconds and memory of commands as samples and runs grow.
 
     python benchmarks/growth.py [--counts 1000,10000,100000] [--kinds choices,masks] [--save]
-    python benchmarks/growth.py --runs 10000 [--postgres] [--save]
+    python benchmarks/growth.py --runs 10000 [--db URL] [--save]
 
 Choices are rows of MindCube, and masks are rectangles of ReasonSeg, of images that are generated
 once and linked. Responses are stored ones, a fifth of them wrong by chance, so that nothing waits
 for a network. Each command is a process of its own: its seconds, those of processor time, and its
 largest resident memory. `resume`: seconds from the start of the command, repeated after the run was
 killed, to the first sample that it adds.
+
+With `--runs`, so many run folders of 20 choices, each of its own model, and their index, an SQLite
+file or the database of URL (PostgreSQL): each command is run twice, and the second time counts.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import json
 import os
 import platform
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +31,10 @@ from time import monotonic, sleep
 import numpy as np
 from PIL import Image
 from steps import RESULTS, save_part
+
+from harness import provenance
+from harness.files import content_hash
+from harness.store.checksums import CHECKSUMS
 
 SIZE, IMAGES = (320, 240), 64
 SQUARE = {"bbox_2d": [100, 100, 600, 600], "point_2d": [300, 300], "label": "thing"}
@@ -50,25 +58,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--counts", default="1000,10000,100000")
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--db", help="an empty database; else an SQLite file")
     parser.add_argument("--folder", type=Path, help="where data and runs stay; else they are gone")
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     counts = [int(count) for count in given.counts.split(",")]
+    if given.runs is not None:
+        with TemporaryDirectory() as folder:
+            costs = {given.runs: many_runs(given.folder or Path(folder), given.runs, given.db)}
+        report("runs" if given.db is None else "runs, PostgreSQL", costs, given.save)
+        return
     for kind in given.kinds.split(","):
         with TemporaryDirectory() as folder:
             place = (given.folder or Path(folder)) / kind
             costs = {count: measure(kind, place / str(count), count) for count in counts}
-        text = table(costs)
-        print(f"{kind}\n{text}", flush=True)
-        if given.save:
-            machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
-            save_part(RESULTS / "growth.md", kind, f"{machine}\n\n{text}")
+        report(kind, costs, given.save)
+
+
+def report(title: str, costs: Mapping[int, Mapping[str, Cost]], save: bool) -> None:
+    """Print costs, and save them if asked to."""
+    text = table(costs)
+    print(f"{title}\n{text}", flush=True)
+    if save:
+        machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+        save_part(
+            RESULTS / "growth.md", title, f"{machine}, {provenance.collect()['commit']}\n\n{text}"
+        )
 
 
 def table(costs: Mapping[int, Mapping[str, Cost]]) -> str:
     """Write costs as Markdown: a row a command, columns by number of samples."""
     counts = list(costs)
-    head = " | ".join(f"{count:,} samples: s, of it CPU, MiB" for count in counts)
+    head = " | ".join(f"{count:,}: s, of it CPU, MiB" for count in counts)
     lines = [f"| command | {head} |", "|---" * (len(counts) + 1) + "|"]
     for name in costs[counts[0]]:
         cells = (costs[count][name] for count in counts)
@@ -102,6 +124,43 @@ def measure(kind: str, folder: Path, count: int) -> dict[str, Cost]:
     gate = ("--baseline", folder / "kept", "--candidate", first)
     harness("board check", "board", "check", *gate)
     costs["resume"] = resumed([*evaluate[:-1], folder / "killed"], folder / "killed", count)
+    return costs
+
+
+def many_runs(folder: Path, count: int, url: str | None) -> dict[str, Cost]:
+    """Return the cost of commands on `count` runs and their index, the second time."""
+    db, runs, data = url or f"sqlite:///{folder}/index.sqlite", folder / "runs", folder / "data"
+    choices(data, folder, 20)
+    given = ("--tasks", "mindcube", "--data", data, "--out", folder / "made")
+    replay = f"replay(file='{folder}/first.jsonl',model={READER})"
+    cost_of(command("eval", "--model", replay, *given))
+    (made,) = (place.parent for place in (folder / "made").rglob("results.json"))
+    for number in range(count):
+        place = runs / f"model{number % 100}" / str(number)
+        shutil.copytree(made, place)
+        name = f"model_{number}"
+        model = {"name": name, "spec": name, "description": {"name": name}}
+        changes: dict[str, dict[str, object]] = {
+            "manifest.json": {"model": model},
+            "results.json": {"model": name, "model_spec": name},
+        }
+        checksums = json.loads((place / CHECKSUMS).read_text("utf-8"))
+        for file, change in changes.items():
+            record = json.loads((place / file).read_text("utf-8")) | change
+            (place / file).write_text(json.dumps(record), "utf-8")
+            checksums["files"][file] = content_hash(place / file).hex()
+        (place / CHECKSUMS).write_text(json.dumps(checksums), "utf-8")
+    costs = {"runs index": cost_of(command("runs", "index", "--db", db, runs))}
+    lines = {
+        "runs index, again": ("runs", "index", "--db", db, runs),
+        "runs query": ("runs", "query", "--db", db, "--task", "mindcube", "--limit", 50),
+        "board build": ("board", "build", "--runs", runs, "--out", folder / "board"),
+        "board site": ("board", "site", "--runs", runs, "--out", folder / "site"),
+    }
+    for name, line in lines.items():
+        for _ in range(2):
+            costs[name] = cost_of(command(*line))
+            print(f"  {count} runs, {name}: {costs[name]}", file=sys.stderr, flush=True)
     return costs
 
 
