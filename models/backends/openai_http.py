@@ -142,7 +142,8 @@ class Endpoint:
         try:
             connection.connect()
             connection.sock.settimeout(self.timeout)
-            connection.response_class = partial(TimedResponse, end=monotonic() + self.timeout)
+            end = monotonic() + self.timeout
+            connection.response_class = partial(TimedResponse, end=end)  # type: ignore[assignment]
             # Some refuse (a key, a route, a crowd) before they have read a large request, and
             # close: what they said is there all the same.
             with suppress(BrokenPipeError, ConnectionResetError):

@@ -58,6 +58,10 @@ class Replay(Model):
         read = missing and any(row.kind == "response" for row in self.rows.values())
         return missing if read else {}
 
+    def reads_pixels(self, query: Query) -> bool:
+        """Return True if a part of the model that reads responses does."""
+        return isinstance(self.reader, Model) and self.reader.reads_pixels(query)
+
     @property
     def devices(self) -> tuple[str, ...]:
         """Devices of the model that reads responses."""

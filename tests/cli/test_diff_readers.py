@@ -12,7 +12,7 @@ from harness.run.batching import samples_of
 from harness.tasks.reason_seg.task import reason_seg
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
-READER = "qwen_vl(backend=stored(coordinates=normalized_1000),segmenter=box)"
+READER = "qwen_vl(prompt=locate,backend=stored(coordinates=normalized_1000),segmenter=box)"
 
 
 @pytest.fixture
@@ -20,8 +20,9 @@ def runs(tmp_path):
     """A replay of responses, and the score of a file of others."""
     samples = list(samples_of(reason_seg(EXAMPLE, split="val")))
     for name, corner in (("first", 500), ("second", 900)):
+        thing = {"bbox_2d": [0, 0, corner, corner], "point_2d": [9, 9], "label": "thing"}
         lines = [
-            {"id": sample.id, "response": json.dumps([{"bbox_2d": [0, 0, corner, corner]}])}
+            {"id": sample.id, "response": f"<answer>{json.dumps([thing])}</answer>"}
             for sample in samples
         ]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)

@@ -93,13 +93,14 @@ def test_a_question_that_cannot_be_asked_is_no_different_here(ask):
 @pytest.mark.parametrize(
     ("backend", "segmenter", "form", "reads"),
     [
-        ("stored", "box", AnswerForm.MASK_TRACK, True),
+        ("stored", "box", AnswerForm.MASK_TRACK, False),
+        ("stored", "grabcut", AnswerForm.MASK_TRACK, True),
         (SERVER, "box", AnswerForm.MASK_TRACK, False),
         (SERVER, "grabcut", AnswerForm.MASK_TRACK, True),
         (SERVER, "grabcut", AnswerForm.CHOICE, False),
     ],
 )
-def test_pixels_are_read_by_networks_here_and_by_segmenters_that_look(
+def test_pixels_are_read_by_segmenters_that_look_and_not_for_servers_or_stored_responses(
     ask, backend, segmenter, form, reads
 ):
     spec = f"qwen_vl(backend={backend},segmenter={segmenter},propagator=still)"
