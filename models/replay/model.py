@@ -5,7 +5,7 @@ The file is the one of `harness.interchange`. Responses need a model that reads 
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -60,7 +60,8 @@ class Replay(Model):
 
     def reads_pixels(self, query: Query) -> bool:
         """Return True if a part of the model that reads responses does."""
-        return isinstance(self.reader, Model) and self.reader.reads_pixels(query)
+        read: Callable[[Query], bool] | None = getattr(self.reader, "reads_pixels", None)
+        return read is not None and read(query)
 
     @property
     def devices(self) -> tuple[str, ...]:
