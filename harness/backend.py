@@ -67,6 +67,9 @@ class Chat(ABC):
     def count_tokens(self, text: str) -> int:
         """Count the tokens of a text, for usage."""
 
+    reads_pixels: bool = True
+    """False: it decodes images itself, if at all, while others of its requests are answered."""
+
     @property
     def opening(self) -> str:
         """Text that its chat template begins every response with, such as `<think>` and a newline.

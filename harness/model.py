@@ -102,6 +102,11 @@ class Model(ABC):
         """
         return [range(len(media)) for media in query.media]
 
+    def reads_pixels(self, query: Query) -> bool:
+        """Return False if nothing is to be decoded ahead: files are sent, and sizes are enough."""
+        del query
+        return True
+
     def prepare(self) -> None:  # noqa: B027 - nothing to load is the usual case
         """Load what is loaded once, before the first batch.
 

@@ -59,6 +59,8 @@ class Part:
 
     missing: str = ""
     """Reason why it cannot compute, and what to do about it; empty: it can."""
+    reads_pixels: bool = True
+    """False: it uses an image's size alone. A segmenter is then given blank images."""
 
     if TYPE_CHECKING:
 

@@ -32,6 +32,7 @@ class MissingPart:
     """A part that was not chosen, and that the paper cannot give."""
 
     name = "none"
+    reads_pixels = False
 
     def __init__(self, missing: str) -> None:
         self.missing = missing

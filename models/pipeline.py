@@ -195,6 +195,11 @@ class PromptedModel(ConversingModel[ChatResult]):
         """
         return frames_shown(query, self.requests(query))
 
+    def reads_pixels(self, query: Query) -> bool:
+        """Return True if the network's backend reads pixels, or a part that makes masks does."""
+        perception = (self.segmenter, self.propagator) if MASKED.intersection(query.forms) else ()
+        return any(part.reads_pixels for part in (self.chat, *perception))
+
     @property
     def wait_seconds(self) -> float | None:
         """Seconds that the network has waited for images so far; None: not known."""

@@ -15,6 +15,7 @@ from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.types import Box
 
 Time = TypeVar("Time", int, float)
+BLANK = np.zeros(1, np.uint8)
 NESTED = "A list of masks an object, one a frame, each of (height, width)."
 
 
@@ -42,7 +43,8 @@ def joint_masks(
     prompts = prompts_of(items, phrase)
     if not prompts:
         return lambda: Track(len(media), *shape)
-    masks = segmenter.segment(media.frame(start), prompts)
+    image = media.frame(start) if segmenter.reads_pixels else np.broadcast_to(BLANK, (*shape, 3))
+    masks = segmenter.segment(image, prompts)
     _check(f"segmenter {segmenter.name}", masks, len(prompts), shape)
     return lambda: carried_masks(propagator, media, start, masks)
 

@@ -56,10 +56,12 @@ class MediaFrames(NamedTuple):
 def first_frames(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
     """Return the media of a query, each with the frames that the model looks at first.
 
-    If `looks_at` raises, none are returned, and frames that do not exist are left out: the error
-    shows when the model is asked.
+    None of a model that reads no pixels. If `looks_at` raises, none are returned, and frames that
+    do not exist are left out: the error shows when the model is asked.
     """
     try:
+        if not model.reads_pixels(query):
+            return []
         return [
             (media, [int(one) for one in frames if 0 <= one < len(media)])
             for media, frames in zip(query.media, model.looks_at(query), strict=True)

@@ -103,17 +103,22 @@ def reader_of(run: Run) -> PartedReader | None:
         spec = _reader_spec(run)
         if not plugins.accepts("models", spec.name, "backend"):
             return None
-        meaning = described.get("coordinates")
-        stored = Spec("stored", {} if meaning is None else {"coordinates": meaning})
-        reader = plugins.build("models", with_argument(spec, "backend", stored))
+        backend, meaning = spec.arguments.get("backend"), described.get("coordinates")
+        if not (isinstance(backend, Spec) and backend.name == "stored"):
+            backend = Spec("stored", {} if meaning is None else {"coordinates": meaning})
+        reader = plugins.build("models", with_argument(spec, "backend", backend))
     except HarnessError:
         return None
     return reader if isinstance(reader, PartedReader) else None
 
 
 def _reader_spec(run: Run) -> Spec:
+    """Return the model that reads responses: of a file's scoring, of a replay, or the run's own."""
     model = run.manifest["model"]
-    return parse(model["description"].get("reader") or model["spec"])
+    reader = model["description"].get("reader")
+    spec = parse(reader if isinstance(reader, str) else model["spec"])
+    replayed = spec.arguments.get("model")
+    return replayed if isinstance(reader, dict) and isinstance(replayed, Spec) else spec
 
 
 def _stages(run: Run, reader: PartedReader) -> dict[str, object]:

@@ -17,6 +17,7 @@ from harness.store.atomic import writing
 
 SAMPLES = "samples.parquet"
 
+GROUP = 2**16  # rows of Parquet that are held: few of them cost a group more than themselves
 SCHEMA = pa.schema(
     [
         *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("run", "model", "task")),
@@ -64,7 +65,7 @@ def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def write_samples(runs: Sequence[Run], path: Path, *, names: Mapping[Path, str] = {}) -> None:
-    """Write the scores of all units of some runs as Parquet, a run at a time.
+    """Write the scores of all units of some runs as Parquet, in row groups of `GROUP` or more.
 
     Args:
         runs: Those whose scores are written; one without any, for its ground truth is hidden, is
@@ -73,10 +74,13 @@ def write_samples(runs: Sequence[Run], path: Path, *, names: Mapping[Path, str] 
         names: A board's names of the runs by their folders, for `model`; else the models' names.
     """
     with writing(path), pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        lines: list[dict[str, object]] = []
         for run in runs:
             if (run.folder / SCORES).exists():
-                lines = list(_lines(run, names.get(run.folder)))
+                lines += _lines(run, names.get(run.folder))
+            if len(lines) >= GROUP or run is runs[-1]:
                 writer.write_table(pa.Table.from_pylist(lines, schema=SCHEMA))
+                lines.clear()
 
 
 def _lines(run: Run, name: str | None) -> Iterator[dict[str, object]]:

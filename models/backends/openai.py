@@ -85,6 +85,7 @@ class OpenAIChat(ConversingChat):
     remote_processor: RemoteProcessor
     session: Session = field(repr=False)
 
+    reads_pixels = False
     coordinates = property(attrgetter("remote_processor.coordinates"))
     batch_size = property(attrgetter("options.batch_size"))
     greedy = property(attrgetter("options.greedy"))

@@ -5,20 +5,22 @@ not, and no connection that died meanwhile can be mistaken for a fault of the se
 are not followed, so that the key goes to the address that was typed and to no other.
 """
 
+import io
 import json
 import os
 import re
 import socket
 import string
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead
-from typing import Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
@@ -32,6 +34,9 @@ from harness.models.backends.openai_refusal import (
     setting_in_answer,
 )
 from harness.responses import storable
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
 CONNECTING = 30.0  # seconds at most until a connection stands
@@ -134,24 +139,22 @@ class Endpoint:
             headers["Content-Type"] = "application/json"
         if self.key is not None:
             headers["Authorization"] = f"Bearer {self.key}"
-        late = threading.Event()
         try:
             connection.connect()
-            with deadline(connection.sock, self.timeout, late):
-                # Some refuse (a key, a route, a crowd) before they have read a large request, and
-                # close: what they said is there all the same.
-                with suppress(BrokenPipeError, ConnectionResetError):
-                    connection.request(method, f"{start}{parts.path}{route}", body, headers)
-                with connection.getresponse() as answer:  # it holds the socket, too
-                    named = {name.lower(): value for name, value in answer.headers.items()}
-                    data = _read_bounded(answer)
-                if late.is_set():  # reading a bounded part takes an early end for the end
-                    raise OSError("cut off")
-                return answer.status, named, data
+            connection.sock.settimeout(self.timeout)
+            end = monotonic() + self.timeout
+            connection.response_class = partial(TimedResponse, end=end)  # type: ignore[assignment]
+            # Some refuse (a key, a route, a crowd) before they have read a large request, and
+            # close: what they said is there all the same.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, f"{start}{parts.path}{route}", body, headers)
+            with connection.getresponse() as answer:  # it holds the socket, too
+                named = {name.lower(): value for name, value in answer.headers.items()}
+                return answer.status, named, _read_bounded(answer)
         except (OSError, HTTPException, ValueError) as error:
             if str(error).startswith("Tunnel connection failed: 407"):  # as without a tunnel
                 return 407, {}, b""
-            if late.is_set() or isinstance(error, TimeoutError):
+            if isinstance(error, TimeoutError):
                 raise RetryableError(
                     f"no whole answer in {self.timeout:g} s", crowded=True
                 ) from error
@@ -318,27 +321,39 @@ def _way(server: SplitResult) -> str:
     return f" through {proxy.variable}" if proxy else ""
 
 
-@contextmanager
-def deadline(sock: socket.socket, seconds: float, late: threading.Event) -> Iterator[None]:
-    """Cut a connection off after so many seconds, and set `late`.
+class TimedResponse(HTTPResponse):
+    """A response that has to be read by a moment of `time.monotonic`; then it raises TimeoutError.
 
     A socket's own time-out starts anew with every byte: a server that sends one now and then
     would never meet it.
     """
 
-    def cut() -> None:
-        late.set()
-        with suppress(OSError):
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # an SSL socket would say goodbye first
+    def __init__(self, sock: socket.socket, *, end: float, method: str | None = None) -> None:
+        super().__init__(sock, method=method)
+        self.fp.close()
+        self.fp = io.BufferedReader(_TimedReader(sock, end))
 
-    sock.settimeout(seconds)
-    timer = threading.Timer(seconds, cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+
+class _TimedReader(io.RawIOBase):
+    """What a socket receives up to a moment."""
+
+    def __init__(self, sock: socket.socket, end: float) -> None:
+        self.sock, self.end = sock, end
+        self.received = sock.makefile("rb", buffering=0)  # it keeps the socket open
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
+        left = self.end - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.sock.settimeout(left)
+        return self.received.readinto(buffer)
+
+    def close(self) -> None:
+        self.received.close()
+        super().close()
 
 
 def _read_bounded(answer: HTTPResponse) -> bytes:

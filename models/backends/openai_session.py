@@ -58,6 +58,8 @@ class Session:
     spent: ServerUsage = ServerUsage()
     _prepared: threading.Semaphore = field(default_factory=partial(threading.Semaphore, AHEAD))
     """Places for requests that are encoded and not sent, so that few are held in memory."""
+    _threads: ThreadPoolExecutor = field(init=False)
+    """Send the requests of all calls, the oldest call's first, so that calls end one by one."""
     _failed_in_a_row: int = 0
     _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
     _under_way: set[threading.Event] = field(default_factory=set)
@@ -65,6 +67,11 @@ class Session:
     _halted: bool = False
     """True if no further call of `responses` may begin."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        most = self.pace.most  # a server that is asked one thing at a time is asked in order
+        threads = most + min(AHEAD, most - 1)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="ask")
 
     def with_retries(self, once: Callable[[], T], stop: threading.Event) -> T:
         """Return the result of `once`, as `_with_retries` does, a request with which a run begins.
@@ -119,8 +126,8 @@ class Session:
     ) -> Iterator[tuple[int, U]]:
         """Yield the number of each conversation with its result, as soon as it ends.
 
-        Each continues when its own responses are there. As many threads as `pace` may let through
-        send requests; the conversations themselves run in this thread.
+        Each continues when its own responses are there. The conversations themselves run in this
+        thread.
 
         Raises:
             HarnessError: the first error that ends the run, at once; else, when all went on as far
@@ -199,18 +206,20 @@ class Session:
                 stop.set()
             return place
 
-        threads = ThreadPoolExecutor(self.pace.most, thread_name_prefix="ask")
+        sent: set[Future[int]] = set()
         try:
             coming: Sequence[int] = scheduler.pending_places()
             inflight = len(coming)
             while inflight or scheduler.is_working:
                 for place in coming:
-                    threads.submit(work, place).add_done_callback(done.put)
+                    sent.add(request := self._threads.submit(work, place))
+                    request.add_done_callback(done.put)
                 one = done.get()
                 if one is None:
                     coming = scheduler.resume()
                 else:
                     inflight -= 1
+                    sent.discard(one)
                     response = results.get(place := one.result())
                     coming = (
                         scheduler.receive(place, response)
@@ -221,9 +230,9 @@ class Session:
                 yield
         except BaseException:  # Ctrl-C, or nobody wants more: what is under way is not waited for
             stop.set()
-            threads.shutdown(wait=False, cancel_futures=True)
+            for request in sent:
+                request.cancel()
             raise
-        threads.shutdown()
         if ended:
             raise ended[0]
         if len(results) < len(scheduler.requests):

@@ -44,6 +44,7 @@ class StoredChat(StoredOptions, Chat):
 
     file: Path | None
     responses: Mapping[str, str] = field(repr=False)
+    reads_pixels = False
 
     @property
     def why_not_adaptable(self) -> str:

@@ -16,6 +16,7 @@ class Still(Propagator):
     """Repeats each mask. It decodes no frame. Memory: the run-lengths of a mask an object."""
 
     name = "still"
+    reads_pixels = False
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """Repeat each mask of frame `start` in every frame of `video`.

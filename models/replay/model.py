@@ -5,7 +5,7 @@ The file is the one of `harness.interchange`. Responses need a model that reads 
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -57,6 +57,11 @@ class Replay(Model):
         missing: Mapping[AnswerForm, str] = getattr(self.reader, "missing_parts", {})
         read = missing and any(row.kind == "response" for row in self.rows.values())
         return missing if read else {}
+
+    def reads_pixels(self, query: Query) -> bool:
+        """Return True if a part of the model that reads responses does."""
+        read: Callable[[Query], bool] | None = getattr(self.reader, "reads_pixels", None)
+        return read is not None and read(query)
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ class BoxSegmenter(Segmenter):
     """
 
     name = "box"
+    reads_pixels = False
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt."""

@@ -14,6 +14,7 @@ FORMS = {
     "places": (AnswerForm.MASK_TRACK,),
     "both": (AnswerForm.BOXES, AnswerForm.CHOICE),
 }
+SERVER = "openai(model=m,base_url=http://127.0.0.1:9/v1,coordinates=pixels)"
 MODELS = (
     "qwen_vl",
     "qwen_vl(keyframe=named)",
@@ -87,3 +88,21 @@ def test_frames_of_a_medium_that_is_shown_twice_are_joined(ask):
 def test_a_question_that_cannot_be_asked_is_no_different_here(ask):
     with pytest.raises(UsageError):
         built("qwen_vl").looks_at(ask(AnswerForm.BOX_3D))
+
+
+@pytest.mark.parametrize(
+    ("backend", "segmenter", "form", "reads"),
+    [
+        ("stored", "box", AnswerForm.MASK_TRACK, False),
+        ("stored", "grabcut", AnswerForm.MASK_TRACK, True),
+        (SERVER, "box", AnswerForm.MASK_TRACK, False),
+        (SERVER, "grabcut", AnswerForm.MASK_TRACK, True),
+        (SERVER, "grabcut", AnswerForm.CHOICE, False),
+    ],
+)
+def test_pixels_are_read_by_segmenters_that_look_and_not_for_servers_or_stored_responses(
+    ask, backend, segmenter, form, reads
+):
+    spec = f"qwen_vl(backend={backend},segmenter={segmenter},propagator=still)"
+    model = plugins.build("models", parse(spec))
+    assert model.reads_pixels(ask(form, frames=3, options=("a", "b"))) is reads

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain, repeat
@@ -18,6 +19,7 @@ from harness.errors import MissingDependency, UsageError
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import Endpoint
 from harness.models.backends.openai_pool import REST, EndpointPool
+from harness.models.backends.openai_session import AHEAD
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -174,3 +176,35 @@ def test_two_servers_of_which_one_is_killed_end_with_the_results_of_one(shapes, 
     assert two.results["n_failed"] == one.results["n_failed"]
     ids = [name for unit in two.units() for name in unit.samples]
     assert [two.prediction(name) for name in ids] == [one.prediction(name) for name in ids]
+
+
+def test_the_requests_of_an_older_call_are_sent_first():
+    """Else calls side by side end at the same time, and a server is idle until the next begin."""
+    session = openai(
+        model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels", concurrency=2
+    ).session
+    older, newer = (
+        [replace(FIRST, key=f"{call}{number}") for number in range(24)]
+        for call in ("older", "newer")
+    )
+    sent, full, let = [], threading.Event(), threading.Event()
+
+    def ask(request):
+        sent.append(request.key)
+        full.set()
+        assert let.wait(30)
+        return Scripted().generate([request])[0]
+
+    session.prepare = lambda request: lambda: ask(request)
+    with ThreadPoolExecutor(2) as calls:
+        first = calls.submit(session.responses, older)
+        assert full.wait(30)
+        while session._threads._work_queue.qsize() < len(older) - 2 - AHEAD:
+            time.sleep(0.001)
+        second = calls.submit(session.responses, newer)
+        while session._threads._work_queue.qsize() < 2 * len(older) - 2 - AHEAD:
+            time.sleep(0.001)
+        let.set()
+        assert len(first.result()) == len(second.result()) == 24
+    first_of_newer = min(sent.index(request.key) for request in newer)
+    assert first_of_newer >= len(older) - 2 - AHEAD, "all but those that wait in a thread"

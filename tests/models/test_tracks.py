@@ -58,6 +58,24 @@ def joint(propagator, shown, masks):
     return joint_masks(Gives(masks), propagator, shown, START, items)
 
 
+@pytest.mark.parametrize("reads_pixels", [True, False])
+def test_an_image_is_decoded_for_segmenters_that_read_pixels(reads_pixels):
+    seen = []
+
+    class Sees(Gives):
+        def segment(self, image, prompts):
+            seen.append(image)
+            return self.given
+
+    segmenter, shown = Sees(squares(1)), video(4)
+    Sees.reads_pixels = reads_pixels
+    joint_masks(segmenter, still(), shown, START, [Item(Box(0, 0, 5, 5))])
+    (image,) = seen
+    assert image.shape == (HEIGHT, WIDTH, 3) and image.dtype == np.uint8
+    assert np.array_equal(image, shown.frame(START)) is reads_pixels
+    assert image.any() or not reads_pixels
+
+
 def answered(form, tracks):
     return mask_answer(form, [], tracks, nothing=False, is_image=False)()
 

@@ -295,3 +295,9 @@ def test_a_share_of_the_cores_that_are_ours_decodes(monkeypatch, cores, threads)
     monkeypatch.setattr(os, "cpu_count", lambda: 512)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
     assert pipeline.decoders() == threads
+
+
+def test_nothing_is_decoded_ahead_of_a_model_that_reads_no_pixels(decoded):
+    model = Staged()
+    model.reads_pixels = lambda query: False
+    assert ahead(model, query(decoded, "v", form=AnswerForm.MASK_TRACK)) == []
