@@ -61,14 +61,14 @@ def dinov2(computing: Computing, *, checkpoint: str | None = None) -> DINOv2:
     Args:
         checkpoint: A folder, or a name such as facebook/dinov2-base. It must be given.
     """
-    found = find_weights(
+    checkpoint_files = find_weights(
         "dinov2",
         checkpoint,
         kind="dinov2",
         example="facebook/dinov2-base",
         instead="colour_features",
     )
-    return DINOv2(**found, dtype=computing.dtype, device=computing.device)
+    return DINOv2(**checkpoint_files, dtype=computing.dtype, device=computing.device)
 
 
 LONGEST = 518  # pixels; the side of the images that DINOv2 was trained on last

@@ -79,8 +79,8 @@ def from_far(parts: Sequence[BoolArray]) -> list[int]:
     left, ordered = set(behind), []
     while left:
         # Free of what must be farther; where cues contradict each other, any may be taken.
-        free = [one for one in left if not behind[one] & left] or list(left)
-        farthest = min(free, key=lambda one: (cue[one], one))
+        free = [index for index in left if not behind[index] & left] or list(left)
+        farthest = min(free, key=lambda index: (cue[index], index))
         ordered.append(farthest)
         left.remove(farthest)
     return ordered
