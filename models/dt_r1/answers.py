@@ -1,4 +1,4 @@
-"""From a resolved answer to the form that a question is scored in. Only scoring needs the form."""
+"""Answers in the form that a question is scored in, from resolved answers."""
 
 import json
 from collections.abc import Sequence

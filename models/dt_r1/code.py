@@ -106,7 +106,7 @@ def _last_line(error: str | None) -> str | None:
 
 
 def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str | None]:
-    """Return the masks among emitted values, and what is wrong with the first that is none.
+    """Return the masks among emitted values, and the fault of the first value that is not a mask.
 
     In frames of a video that were not given, a mask is that of the nearest frame that was.
     """

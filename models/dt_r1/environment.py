@@ -171,7 +171,7 @@ class TwinEpisode:
         self.spans: list[Span] = []
         self.plan: Plan | None = None
         self.plan_error: str | None = None
-        """Reason why the plan is none; None: it is one, or there was none yet."""
+        """Reason why the plan was refused; None: it was not, or there is no plan yet."""
         self.twin: Twin | None = None
         self.results: list[CodeResult] = []
         self.made: dict[str, Track] = {}

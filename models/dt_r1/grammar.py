@@ -46,7 +46,7 @@ MAX_INSTANCES = 256
 
 
 class Task(StrEnum):
-    """Kind of task that a response says its question is."""
+    """Kind of task that a response takes its question for."""
 
     SEGMENTATION = "segmentation"
     GROUNDING = "grounding"

@@ -43,7 +43,7 @@ class Child(Node):
         return () if self.gpu is None else (f"cuda:{self.gpu}",)
 
     def describe(self) -> Mapping[str, Any]:
-        """The description of the node itself, so that where it ran makes no difference."""
+        """Return the node's own description: a record does not depend on where the node ran."""
         with self._lock:
             if not self._described:
                 self._started()
@@ -51,7 +51,7 @@ class Child(Node):
 
     @property
     def by_question(self) -> bool:  # type: ignore[override]
-        """That of the node itself."""
+        """True if the node looks for what a question names."""
         return bool(self.describe().get("by_question"))
 
     def prepare(self) -> None:

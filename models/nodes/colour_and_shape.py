@@ -47,7 +47,7 @@ COLOURS: Mapping[str, tuple[int, int, int]] = {
     "dark grey": (70, 70, 72),
     "black": (24, 24, 28),
 }
-"""Red, green and blue of what a name means."""
+"""Red, green and blue of each colour's name."""
 
 PURE = 12.0  # CIELAB: an instance whose colour varies less is of one colour
 """Threshold of the spread of colour up to which a shape is looked for."""
@@ -132,7 +132,7 @@ def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
 
 
 def colour_name(lab: NDArray[Any]) -> str:
-    """The nearest named colour to one in CIELAB."""
+    """Return the name of the colour nearest to a CIELAB colour."""
     known = lab_of(np.array([list(COLOURS.values())], np.uint8))[0]
     return list(COLOURS)[int(np.linalg.norm(known - lab, axis=1).argmin())]
 

@@ -19,7 +19,7 @@ METRIC = "metres, larger is farther"
 
 @dataclass(frozen=True, kw_only=True)
 class DepthAnything2(CheckpointPart, Node):
-    """A depth a pixel of each described frame."""
+    """Depth of every pixel of each described frame."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DEPTH, summary="depth estimation")
 

@@ -19,7 +19,7 @@ from harness.options import with_options
 
 @dataclass(frozen=True, kw_only=True)
 class DINOv2(CheckpointPart, Node):
-    """A vector of length 1 a described frame, and an instance where it is largest."""
+    """Unit vectors of each described frame, and of each instance where it is largest."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.FEATURES,

@@ -23,7 +23,7 @@ from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 AGAIN = 0.3
 """Least IoU of an object's mask with the one that was carried on from where it was seen last."""
 SAME = 0.5
-"""Share of a mask's pixels that known objects cover from which on it is none of its own."""
+"""Share of a mask's pixels, covered by a known object, above which it is not a new object."""
 
 
 class Seen(NamedTuple):

@@ -1,7 +1,7 @@
-"""Instances of a video from the masks of every frame: the most alike of two frames are one.
+"""Instances of a video from the masks of every frame: the most similar masks of two frames are one.
 
-Masks are alike in colour, place and size. Who is not seen for some frames is looked for where its
-last motion would have brought it.
+Masks are similar in colour, place and size. An object that was not seen for some frames is looked
+for where its last motion would have brought it.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ from harness.node import DepthMaps, Floats, Kind, Node, NodeKind, Output
 
 MEANING = "relative order from occlusion, size and height, 0 to 1, larger is nearer"
 BITE = 0.06
-"""Least share of a region that lies in another's hull, or of that hull, from which on it covers."""
+"""Smallest share, of a region or of another's hull, at which the region covers the other one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from harness.options import with_options
 from harness.types import Box
 
 DOUBLE = 0.5
-"""IoU above which of two boxes of one frame the worse is left out."""
+"""IoU above which the lower-scored of two boxes in a frame is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,11 +22,11 @@ from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.types import Point
 
 SAME = 0.7
-"""IoU from which on two points have given one mask."""
+"""IoU from which on the masks of two points are the same mask."""
 SAME_PART = 0.5
-"""Share of the smaller of two masks in the other from which on they are parts of one object."""
+"""Share of the smaller of two masks inside the other at which they are parts of one object."""
 AGREED = 0.3
-"""Least share of the points inside a mask that give it."""
+"""Smallest share of the points inside a mask whose own masks agree with it."""
 MIN_SHARE = 0.001
 MAX_SHARE = 0.6
 BATCH = 64  # prompts at once

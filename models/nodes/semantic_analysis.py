@@ -81,7 +81,7 @@ class SemanticAnalysis(Node):
         inputs: Sequence[Output],
         phrases: Sequence[str],
     ) -> Semantics:
-        """Ask so, and for what the phrases name."""
+        """Ask as `run` does, and for what the phrases name."""
         requests = [
             self._request("frame", pixels_of(media.frame(index), f"{media.id}/{index}"), phrases)
             for index in indices
