@@ -31,9 +31,9 @@ from harness.thoughts import after_thought
 from harness.types import Call, EarlierTurn, Query
 
 ROUNDS = 100
-"""Results of tools that are sent back, at most."""
+"""Largest number of results of tools that are sent back."""
 MESSAGES = 10
-"""Messages of one request, its system message included: a conversation with as many ends."""
+"""Messages, the system message included, at which a conversation ends."""
 OVERLAP = 0.3
 """Share of the smaller mask beyond which the less confident of two masks is dropped."""
 CLOSED = "</tool>"
@@ -43,7 +43,7 @@ PARAMETERS = {
     "select_masks_and_return": ["final_answer_masks"],
     "report_no_mask": None,
 }
-"""Tools, and the only parameters that they may have; None: any, which are not read."""
+"""Parameters that each tool may have; None: any, and they are not read."""
 
 
 @cache

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from harness.models.learning.rows import ScoredRows
 
 MIN_PROBABILITY = 1e-30
-"""Least probability of a token whose logarithm is taken."""
+"""Lower bound of a token's probability, before its logarithm is taken."""
 MAX_PROBABILITY = 1 - 1e-6
-"""Most probability of a number, so that any other has some."""
+"""Upper bound of a number's probability: all other numbers keep some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class View:
     request: ChatRequest
     response: ChatResponse
     numbers: tuple[tuple[int, int], ...] = ()
-    """(first, end) of the tokens of each number that views have otherwise."""
+    """(first, end) of the tokens of each number that differs between views."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ def moved(
     part: Part,
     canvas: tuple[int, int],
 ) -> View:
-    """Return a view with the response as it is right of a part, number by number as tokens."""
+    """Return a view with the response as it is correct for a part, number by number as tokens."""
     texts = pieces(response.text, part, canvas)
     tokens = [context.encode(text) for text in texts]
     ends = np.cumsum([0, *map(len, tokens)]).tolist()

@@ -94,7 +94,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """The base's."""
+        """Parts that the base model lacks."""
         return self.base.missing_parts
 
     @property

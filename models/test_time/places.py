@@ -17,7 +17,7 @@ LISTS = re.compile(r'"(?:bbox_2d|point_2d)"\s*:\s*\[([^\[\]]*)\]')
 """Coordinates of an object in VisionReasoner's grammar."""
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
 SIDES = re.compile(r"left|right|clockwise", re.IGNORECASE)
-"""Words that say something else of a mirror image."""
+"""Words whose meaning changes in a mirror image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def parts(
 
 
 def pieces(response: str, part: Part, canvas: tuple[int, int]) -> list[str]:
-    """Return a response as it is right of a part: text, number, text, …, number, text.
+    """Return a response as it is correct for a part: text, number, text, …, number, text.
 
     Args:
         response: Of the whole image, in VisionReasoner's grammar.

@@ -73,7 +73,7 @@ class VoteRequest:
 
 
 Search: TypeAlias = Generator[VoteRequest, Sequence[str], KeySegment]
-"""Yields an Ask, is sent its responses, and so on; returns the place."""
+"""Yields each `VoteRequest`, is sent its responses, and returns the place at last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
