@@ -42,10 +42,12 @@ def blink_choice(response: str, letters: str) -> str | None:
     if alone := blink_prediction(text):
         return alone
     words, last = (set(part.split()) for part in (text, text.split("\n\n")[-1]))
-    found, found_last = ([one for one in letters if f"({one})" in part] for part in (words, last))
-    if len(found_last) == 1:
-        return found_last[0]
-    return found[0] if len(found) == 1 else None
+    letters_in, letters_in_last = (
+        [letter for letter in letters if f"({letter})" in part] for part in (words, last)
+    )
+    if len(letters_in_last) == 1:
+        return letters_in_last[0]
+    return letters_in[0] if len(letters_in) == 1 else None
 
 
 def mmsi_author_choice(response: str) -> str | None:
@@ -95,19 +97,19 @@ def videommmu_author_choice(response: str, letters: str, options: Sequence[str])
     for mark in ENDS:
         text = text.strip(mark)
     text = f" {text} "
-    marked = [[one for one in letters if f"{one}{mark}" in text] for mark in ".:"]
+    marked = [[letter for letter in letters if f"{letter}{mark}" in text] for mark in ".:"]
     if any(marked):
         form = "{}." if marked[0] else "{}:"
         return _last([*marked[0], *marked[1]], text, form)
-    if found := [one for one in letters if f"({one})" in text]:
-        return _last(found, text, "({})")
-    if found := [one for one in letters if f"{one} " in text]:
-        return _last(found, text, " {} ")
+    if in_parentheses := [letter for letter in letters if f"({letter})" in text]:
+        return _last(in_parentheses, text, "({})")
+    if before_blank := [letter for letter in letters if f"{letter} " in text]:
+        return _last(before_blank, text, " {} ")
     lower = text.lower()
     if len(text.split()) > LONG:
-        told = dict(zip(letters, (option.lower() for option in options), strict=False))
+        texts = dict(zip(letters, (option.lower() for option in options), strict=False))
         if places := [
-            (lower.rfind(option), one) for one, option in told.items() if option in lower
+            (lower.rfind(option), letter) for letter, option in texts.items() if option in lower
         ]:
             return max(places, key=lambda place: place[0])[1]
     return None
@@ -115,4 +117,4 @@ def videommmu_author_choice(response: str, letters: str, options: Sequence[str])
 
 def _last(letters: Sequence[str], text: str, form: str) -> str:
     """Return the letter whose form occurs last; the first of `letters` of equal ones."""
-    return max(letters, key=lambda one: text.rfind(form.format(one)))
+    return max(letters, key=lambda letter: text.rfind(form.format(letter)))

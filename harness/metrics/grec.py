@@ -1,8 +1,8 @@
 """gRefCOCO's generalised referring comprehension: exactly the right boxes, or none.
 
 Here *Generalised IoU* really is that of boxes (Rezatofighi et al., 2019): the IoU less the part of
-the hull of both boxes that neither covers. Boxes that are no rows of four finite numbers, or have
-a negative side, are a DataError.
+the hull of both boxes that neither covers. Boxes that are not rows of four finite numbers, or
+have a negative side, are a DataError.
 """
 
 from collections.abc import Sequence

@@ -38,10 +38,10 @@ THREE_DSR_FORMS = (
 )
 
 MCQ_PHRASES = (
-    *(f"{one}{what} is" for one in ("the ", "") for what in ("answer", "choice")),
+    *(f"{article}{what} is" for article in ("the ", "") for what in ("answer", "choice")),
     *(
-        f"{one}{what} is"
-        for one in ("the ", "")
+        f"{article}{what} is"
+        for article in ("the ", "")
         for what in ("correct answer", "best answer", "correct option", "best option")
     ),
     *("the correct choice is", "correct choice is", "my answer is", "my choice is"),
@@ -155,18 +155,22 @@ def site_choice(response: str, letters: Sequence[str]) -> str | None:
     """
     text = f" {response[:MAX_TEXT].strip()} "
     forms = (("({})",), (" {} ",), ("{}.",), ("{}:", ":{}", ": {}"))
-    for one in forms:
-        found = [letter for letter in letters if any(form.format(letter) in text for form in one)]
-        if found:
-            places = [text.rfind(f" {letter} ") for letter in found]
-            return found[places.index(max(places))]
+    for marked_forms in forms:
+        candidates = [
+            letter
+            for letter in letters
+            if any(form.format(letter) in text for form in marked_forms)
+        ]
+        if candidates:
+            places = [text.rfind(f" {letter} ") for letter in candidates]
+            return candidates[places.index(max(places))]
     return None
 
 
 def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
     """`extract_mcq_answer` of tasks/_task_utils/mcq_extract.py.
 
-    A letter at the response's beginning or else its end that is no part of a word; else, of the
+    A letter at the response's beginning or else its end that is not part of a word; else, of the
     places of each letter's first occurrence after a phrase such as `the answer is`, the last; else
     the last letter in the first of `MCQ_FORMS` that occurs.
 
@@ -181,11 +185,13 @@ def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
         if bare and bare[place] in letters and (len(bare) == 1 or not bare[beside].isalpha()):
             return bare[place]
     lower = text.lower()
-    ends = [lower.find(one) + len(one) for one in MCQ_PHRASES if one in lower]
+    ends = [lower.find(phrase) + len(phrase) for phrase in MCQ_PHRASES if phrase in lower]
     places = [[(text.find(letter, end), letter) for letter in letters for end in ends]]
-    places += [[(text.rfind(form.format(one)), one) for one in letters] for form in MCQ_FORMS]
-    found = (max(one, default=(-1, "")) for one in places)
-    return next((letter for place, letter in found if place >= 0), None)
+    places += [
+        [(text.rfind(form.format(letter)), letter) for letter in letters] for form in MCQ_FORMS
+    ]
+    last_places = (max(form_places, default=(-1, "")) for form_places in places)
+    return next((letter for place, letter in last_places if place >= 0), None)
 
 
 def _found(form: str, text: str, flags: int = 0) -> str | None:
