@@ -215,7 +215,9 @@ FORMS = (
     ),
     Form(
         "OpenCompass' predictions",
-        lambda one: bool(one) and all(map(_has("origin_prompt"), one.values())),
+        lambda predictions: (
+            bool(predictions) and all(map(_has("origin_prompt"), predictions.values()))
+        ),
         "to_entries[] | {id: .key, response: .value.prediction}",
         "its keys, the rows in what was evaluated, are the benchmark's ids",
     ),
