@@ -65,7 +65,7 @@ def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
         reads=lambda sample, prediction: reads(sample, uncut(prediction)),
         about=f"{protocol.name}, of whole responses: with reasoning and tags, as published",
     )
-    return {one.name: one for one in (protocol, whole)}
+    return {variant.name: variant for variant in (protocol, whole)}
 
 
 def read_by(read: Callable[..., object]) -> Callable[..., object]:

@@ -29,12 +29,14 @@ def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple
     alone = (answer.masks,) if any(mask.area for mask in answer.masks) else ()
     if answer.instances is None:  # scores are then of boxes
         return alone
-    found, scores = answer.instances, answer.box_scores or ()
-    if len(scores) != len(found):
-        return found
-    pairs = zip(found, scores, strict=True)
+    instances, scores = answer.instances, answer.box_scores or ()
+    if len(scores) != len(instances):
+        return instances
+    pairs = zip(instances, scores, strict=True)
     return tuple(
-        one for one, score in pairs if score > THRESHOLD or (score == THRESHOLD and not above)
+        instance
+        for instance, score in pairs
+        if score > THRESHOLD or (score == THRESHOLD and not above)
     )
 
 
@@ -73,7 +75,7 @@ def protocols(
         metrics=tuple(metrics),
         headline="cgF1",
         ceiling=Ceiling(value=has_both, tolerance=2e-4, why="SAM 3 adds 1e-4 to its quotients"),
-        beside=tuple(one.name for one in metrics if one.name != "cgF1"),
+        beside=tuple(metric.name for metric in metrics if metric.name != "cgF1"),
         official=about,
         strict="the same; a failure is wrong also where nothing is there",
     )
