@@ -29,7 +29,7 @@ def is_option(response: str, letter: str, options: Sequence[str]) -> bool:
     is in any word, and one of its longer words too.
 
     >>> options = ["red apple", "blue"]
-    >>> [is_option(one, "A", options) for one in ("B or A", "a red apple", "an apple", "b")]
+    >>> [is_option(text, "A", options) for text in ("B or A", "a red apple", "an apple", "b")]
     [True, True, True, False]
     """
     response = response.strip()[:MAX_TEXT]
@@ -48,7 +48,7 @@ def is_text(response: str, truth: str) -> bool:
     less than 0.01; or all longer words of a text of two to five are in the response; or both have
     the same order, `O(n^2)`.
 
-    >>> [is_text(one, "Depth-First Search") for one in ("search", "", "breadth")]
+    >>> [is_text(text, "Depth-First Search") for text in ("search", "", "breadth")]
     [True, True, False]
     >>> is_text("In 3.001 s", "3 seconds"), is_text("3.1", "3")
     (True, True)

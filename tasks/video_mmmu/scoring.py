@@ -43,7 +43,7 @@ def is_free_answer(said: str, truth: str) -> bool:
     Of each line the shortest rest behind one of `KEYS` counts; of lines without, all of the
     response. One of these has the true text in it, or is its number or has it in it, to two places.
 
-    >>> [is_free_answer(one, "12.5") for one in ("so x = 12.504", "12.5 or 13", "12.6")]
+    >>> [is_free_answer(text, "12.5") for text in ("so x = 12.504", "12.5 or 13", "12.6")]
     [True, True, False]
     """
     whole = said[:MAX_TEXT].strip().strip(".").lower()
