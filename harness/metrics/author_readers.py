@@ -116,5 +116,5 @@ def videommmu_author_choice(response: str, letters: str, options: Sequence[str])
 
 
 def _last(letters: Sequence[str], text: str, form: str) -> str:
-    """Return the letter whose form occurs last; the first of `letters` of equal ones."""
+    """Return the letter whose form occurs last; the first such letter if places are equal."""
     return max(letters, key=lambda letter: text.rfind(form.format(letter)))

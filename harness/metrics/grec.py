@@ -67,7 +67,7 @@ def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]
 
 
 def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
-    """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 if both are none.
+    """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 without any boxes.
 
     The pair with the largest generalised IoU is matched first, then the largest of the remaining
     pairs, while it is at least 0.5. Without a true box, "no target", the F1 is 1 without a

@@ -62,7 +62,7 @@ def write_later(folder: Path, name: str, content: bytes) -> None:
 
 
 def journal_of(folder: Path) -> dict[str, str]:
-    """The hash of each file of the journal; empty files, which a writer leaves, are none."""
+    """Return the hash of each file of the journal but for empty ones, which a writer leaves."""
     hashes = {}
     for path in files(folder):
         if path.stat().st_size:

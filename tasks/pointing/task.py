@@ -80,7 +80,7 @@ def region_of(sample: Sample) -> Levels:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """What a benchmark's official scripts read from responses, whatever the model is called."""
+    """Forms of points that a benchmark's official scripts read, from any model's responses."""
 
     first: tuple[PointReader, ...] = ()
     """Readers of the form that the benchmark asks for: what they find counts."""

@@ -77,8 +77,8 @@ def read_by(read: Callable[..., object]) -> Callable[..., object]:
 
     def reads(sample: Sample, prediction: Prediction, **rule: bool) -> object:
         text = answer_text(prediction)
-        found = None if text is None else read(sample, text, **rule)
-        return True if found is False else found
+        reading = None if text is None else read(sample, text, **rule)
+        return True if reading is False else reading
 
     return reads
 

@@ -48,7 +48,7 @@ class Subtasks:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a published script reads and scores responses to questions with options."""
+    """A published script's way to read and score responses to questions with options."""
 
     read: Callable[[str, str], str | None]
     """Function that returns the letter of a text, given it and the question's letters; or None."""

@@ -144,9 +144,7 @@ class Fields:
         return self.options if isinstance(self.options, tuple) else (self.options,)
 
     def questions(self, paths: Sequence[Path]) -> "Iterator[Question | DataError]":
-        """Every record of the files as a question, or why it is none; see the function
-        `read_records`.
-        """
+        """Yield each record's question, or its error; see the function `read_records`."""
         return read_records(paths, self.columns, self.read_record, optional=self.optional)
 
     def read_record(self, row: Mapping[str, object], where: str, place: Path = Path()) -> Question:

@@ -114,7 +114,7 @@ def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict
 
 
 def _find_layout(places: Mapping[str, Path], protocol: str) -> str:
-    """The first layout that is there and has the protocol's ground truth; refer's if none is."""
+    """Return the first layout on disk that has the protocol's ground truth; else `refer`."""
     there = (name for name in SERVED if protocol in SERVED[name] and places[name].is_dir())
     return next(there, "refer")
 

@@ -19,9 +19,10 @@ Track = tuple[Rle, ...]
 
 
 def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple[Track, ...]:
-    """Predicted objects with a score of at least 0.5, or without one; with `above`, of more.
+    """Return the predicted objects with a score of at least 0.5 (with `above`, of more than 0.5).
 
-    An answer that does not tell objects apart is one object, and so is a failure none.
+    Without scores all objects count. An answer that does not tell objects apart is one object; a
+    failure has no objects.
     """
     answer = prediction.answer
     if answer is None or answer.masks is None:

@@ -160,7 +160,7 @@ def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[st
 def tracks_of(
     path: Path, read: Callable[[dict[str, object], str], tuple[Key, Track]]
 ) -> Mapping[Key, tuple[Track, ...]]:
-    """A file's objects by what `read` returns with each; masks of several objects are left out."""
+    """Return a file's objects by the key that `read` gives; crowds are left out."""
     tracks_by_key: defaultdict[Key, list[Track]] = defaultdict(list)
     for where, plain in entries(path, "annotation"):
         key, track = read(plain, where)

@@ -82,7 +82,7 @@ def video_mme_v2(
 
 
 def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:
-    """Every question, with the categories of its group, which are those of the last of four."""
+    """Yield every question, with the categories of the last question of its group of four."""
     columns = {**FIELDS.columns, **OF_GROUP, "group_structure": "order of the questions"}
     questions = read_records(files, columns, _question)
     while group := list(islice(questions, GROUP)):
@@ -110,7 +110,7 @@ def _question(row: Mapping[str, object], where: str) -> Question:
 
 
 def _together(group: Sequence[Question]) -> Iterator[Question | DataError]:
-    """Four questions as a unit, or why they are none."""
+    """Yield four questions as one unit, or an error if they are not of one video."""
     first, last = group[0], group[-1]
     media = {question.media for question in group}
     if len(group) < GROUP or len(media) > 1:
