@@ -21,7 +21,7 @@ from typing import Any, TypedDict
 
 from harness.errors import StoreError, raised_as
 from harness.files import open_regular
-from harness.interchange import stored_prediction
+from harness.interchange.journal_form import stored_prediction
 from harness.plain import from_plain
 from harness.scores import Better, Totals, UnitScore
 from harness.store import checksums

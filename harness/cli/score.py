@@ -16,7 +16,7 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
-from harness.interchange import Written
+from harness.interchange.rows import Written
 from harness.model import RecordedReader, ResponseReader
 from harness.papers import sentence
 from harness.record import Run, public

@@ -18,7 +18,7 @@ from harness.errors import (
     Unavailable,
     UnsupportedAnswerForm,
 )
-from harness.interchange import stored_prediction
+from harness.interchange.journal_form import stored_prediction
 from harness.model import Model
 from harness.papers import Deviation, sentence
 from harness.record import MANIFEST, RESULTS, SCORES, Run, finish

@@ -19,8 +19,9 @@ from harness.formats import Matched, read_format
 from harness.formats.agreement import Agreement
 from harness.formats.mask_order import check_order
 from harness.formats.units import MaskCount, check_units
-from harness.interchange import AS_DOCUMENTED, Row, Written, stored_prediction
-from harness.interchange import row_to_prediction as read_row
+from harness.interchange.answers import row_to_prediction as read_row
+from harness.interchange.journal_form import stored_prediction
+from harness.interchange.rows import AS_DOCUMENTED, Row, Written
 from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
 from harness.provenance import device_of

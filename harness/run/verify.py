@@ -25,7 +25,7 @@ from scipy.optimize import linear_sum_assignment
 
 from harness.chat import ChatRequest
 from harness.errors import DataError, ModelError, UsageError
-from harness.interchange import (
+from harness.interchange.journal_form import (
     answer_to_json,
     as_requested,
     prediction_from_json,

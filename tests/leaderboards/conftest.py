@@ -10,7 +10,7 @@ from PIL import Image
 
 from harness import media, plugins
 from harness.errors import DataError
-from harness.interchange import prediction_to_json
+from harness.interchange.journal_form import prediction_to_json
 from harness.masks import Rle
 from harness.record import VERSION, breakdowns, finish, summarise, values
 from harness.scores import Mean, Metric, Ratio, UnitScore

@@ -18,7 +18,7 @@ from harness.errors import (
     StoreError,
     UsageError,
 )
-from harness.interchange import prediction_to_json
+from harness.interchange.journal_form import prediction_to_json
 from harness.record import Run, config_hash, differences, runs_below
 from harness.run.batching import batches, select
 from harness.run.evaluate import evaluate

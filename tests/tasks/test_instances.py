@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from harness.interchange import answer_to_json, as_requested
+from harness.interchange.journal_form import answer_to_json, as_requested
 from harness.masks import Rle
 from harness.media import pixels
 from harness.models.response_writer import objects_in, parts
