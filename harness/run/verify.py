@@ -37,8 +37,8 @@ from harness.model import Model, ResponseReader
 from harness.plugins import plugin_errors
 from harness.record import values
 from harness.responses import storable
+from harness.run.answerable import check_answerable
 from harness.run.batching import samples_of, select, units
-from harness.run.evaluate import check_answerable
 from harness.run.predict import check_predictions
 from harness.run.preflight import read_once, survey
 from harness.run.scoring import failure_of, reading_of, score_unit
