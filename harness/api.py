@@ -25,10 +25,12 @@ from harness.record import Run, public
 from harness.run.batching import select
 from harness.run.contamination import write_trainings
 from harness.run.evaluate import evaluate as run_evaluation
+from harness.run.external_predictions import Submission
 from harness.run.judging import unjudged
 from harness.run.options import Options
 from harness.run.preflight import preflight
-from harness.run.score import Submission, score_file, selected
+from harness.run.rescore import selected
+from harness.run.score import score_file
 from harness.run.scoring import Scorer
 from harness.run.workers import build_model
 from harness.scores import Metric, Totals, UnitScore

@@ -24,7 +24,7 @@ from harness.leaderboards.runs import task_of
 from harness.record import Run
 from harness.run.contamination import Training
 from harness.run.judging import verdicts_of
-from harness.run.score import selected
+from harness.run.rescore import selected
 from harness.run.scoring import failure_of, score_unit
 from harness.scores import to_json
 from harness.store.atomic import write_bytes

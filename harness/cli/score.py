@@ -21,8 +21,10 @@ from harness.model import RecordedReader, ResponseReader
 from harness.papers import sentence
 from harness.record import Run, public
 from harness.run.counts import Counting, task_of
+from harness.run.external_predictions import Submission, Tree
 from harness.run.judging import TaskSource, verdicts_of
-from harness.run.score import Submission, Tree, rescore, score_file
+from harness.run.rescore import rescore
+from harness.run.score import score_file
 from harness.spec import parse_list
 
 SCORED = ("mask-tree", "coco")
