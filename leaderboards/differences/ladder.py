@@ -21,8 +21,9 @@ from harness.masks import BoolArray, Track
 from harness.metrics.boxes import box_iou
 from harness.model import PartedReader
 from harness.record import Run
+from harness.run.oracle import components, mask_with_box
 from harness.run.scoring import score_unit
-from harness.run.verify import components, mask_with_box, perfect
+from harness.run.verify import perfect
 from harness.scores import UnitScore
 from harness.segmentation import ObjectPrompt
 from harness.types import (
