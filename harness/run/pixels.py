@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.errors import HarnessError
-from harness.media import CACHE, Media
+from harness.frame_cache import CACHE
+from harness.media import Media
 from harness.model import Answered, Model, StagedModel
 from harness.run.batching import Batch
 from harness.types import AnswerForm, Prediction, Query

@@ -17,8 +17,9 @@ from PIL import Image
 from harness import plugins
 from harness.card import Card
 from harness.errors import DataError, UsageError
+from harness.frame_cache import CACHE
 from harness.masks import Rle, SoftMask
-from harness.media import CACHE, pixels
+from harness.media import pixels
 from harness.metrics.boundary import boundary_radius
 from harness.record import values
 from harness.run.evaluate import evaluate
