@@ -21,7 +21,7 @@ from harness.leaderboards.gate import differences
 from harness.leaderboards.row import row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, task_of
 from harness.model import Model
-from harness.record import Run, public
+from harness.record import Run
 from harness.run.batching import select
 from harness.run.contamination import write_trainings
 from harness.run.evaluate import evaluate as run_evaluation
@@ -37,6 +37,7 @@ from harness.scores import Metric, Totals, UnitScore
 from harness.spec import Spec, parse
 from harness.statistics.paired import Comparison
 from harness.statistics.paired import compare as compare_units
+from harness.summary import public
 from harness.task import Task
 from harness.types import Failure, FailureKind, Prediction, Query, Target
 

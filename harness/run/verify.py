@@ -28,7 +28,6 @@ from harness.interchange.journal_form import (
 )
 from harness.model import Model, ResponseReader
 from harness.plugins import plugin_errors
-from harness.record import values
 from harness.responses import storable
 from harness.run.answerable import check_answerable
 from harness.run.batching import samples_of, select, units
@@ -39,6 +38,7 @@ from harness.run.scoring import failure_of, reading_of, score_unit
 from harness.run.workers import forms_of
 from harness.scores import UnitScore
 from harness.segmentation import MaskEmitter
+from harness.summary import values
 from harness.task import Task
 from harness.types import Answer, Prediction, Sample
 

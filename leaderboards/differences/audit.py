@@ -22,7 +22,7 @@ from harness import plugins
 from harness.errors import HarnessError, counted
 from harness.files import temporary_prefix
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
-from harness.record import Run, values
+from harness.record import Run
 from harness.run.contamination import read_contamination
 from harness.run.evaluate import evaluate
 from harness.run.options import Options, Progress
@@ -33,6 +33,7 @@ from harness.spec import Spec, parse
 from harness.statistics.paired import Comparison, compare, dependencies_of
 from harness.statistics.shares import exact
 from harness.store.atomic import writing
+from harness.summary import values
 from harness.task import Task
 from harness.types import Prediction, Sample
 
