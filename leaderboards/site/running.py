@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.leaderboards.board import Entry
+from harness.leaderboards.ranked_table import Entry
 from harness.leaderboards.row import row
 from harness.leaderboards.runs import task_of
 from harness.leaderboards.unit_values import unit_failures, unit_values

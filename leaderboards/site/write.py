@@ -15,7 +15,8 @@ from typing import Any
 from harness.errors import UsageError, counted
 from harness.files import temporary_beside
 from harness.frame_cache import CACHE
-from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.board import Board
+from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.render.links import with_relative_links
