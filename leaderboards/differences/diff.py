@@ -12,54 +12,25 @@ cannot be read by the rules of what did not write it.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError, counted
 from harness.judge import Judge
-from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
-from harness.leaderboards.differences.changed import model_changes
+from harness.leaderboards.differences.causes import CAUSES
+from harness.leaderboards.differences.mixed_reading import ANSWERS, READING, MixedReading
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
-from harness.model import PartedReader
+from harness.leaderboards.differences.steps import Step, Walk
 from harness.record import Run, differences
 from harness.run.judging import verdicts_of
 from harness.run.scoring import score_unit
-from harness.run.sweep import with_argument
-from harness.scores import Metric, UnitScore, value_of
-from harness.spec import Spec, parse
-from harness.statistics.paired import Comparison, compare, dependencies_of
+from harness.statistics.paired import Comparison, compare
 from harness.task import Task
-from harness.types import Prediction, Sample
 
 TODAY = "today's scorer"
 """The step to what this version scores the first run's own predictions as."""
-ANSWERS = "answers"
-"""Cause of answers that differ where neither run has responses."""
-READING = ("grammar", "coordinates", "segmenter", "propagator")
-"""Stages that read a response, in their order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One stage of the way from the first number to the second."""
-
-    name: str
-    before: float | None
-    after: float | None
-    interval: tuple[float, float] | None = None
-    """Paired interval of the difference; None where no samples can be paired."""
-    samples: int = 0
-    """Number of samples whose scores change."""
-    details: tuple[str, ...] = ()
-    """The settings or facts that differ."""
-
-    @property
-    def points(self) -> float:
-        """Difference that the stage explains, in the headline's unit; 0 without numbers."""
-        return 0.0 if self.before is None or self.after is None else self.after - self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,121 +65,6 @@ class Difference:
             "comparison": self.comparison.to_json() if self.comparison else None,
             "verdict": self.verdict,
         }
-
-
-def reader_of(run: Run) -> PartedReader | None:
-    """Return the model that reads a run's responses, without its network; None if there is none."""
-    described = run.manifest["model"]["description"]
-    try:
-        spec = _reader_spec(run)
-        if not plugins.accepts("models", spec.name, "backend"):
-            return None
-        backend, meaning = spec.arguments.get("backend"), described.get("coordinates")
-        if not (isinstance(backend, Spec) and backend.name == "stored"):
-            backend = Spec("stored", {} if meaning is None else {"coordinates": meaning})
-        reader = plugins.build("models", with_argument(spec, "backend", backend))
-    except HarnessError:
-        return None
-    return reader if isinstance(reader, PartedReader) else None
-
-
-def _reader_spec(run: Run) -> Spec:
-    """Return the model that reads responses: of a file's scoring, of a replay, or the run's own."""
-    model = run.manifest["model"]
-    reader = model["description"].get("reader")
-    spec = parse(reader if isinstance(reader, str) else model["spec"])
-    replayed = spec.arguments.get("model")
-    return replayed if isinstance(reader, dict) and isinstance(replayed, Spec) else spec
-
-
-def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
-    """Return the settings that decide each stage of reading, as recorded or as the reader says."""
-    described = run.manifest["model"]["description"]
-    if "segmenter" not in described:
-        described = reader.describe()  # type: ignore[attr-defined]
-    grammar = (_reader_spec(run).name, described.get("prompt"), described.get("keyframe"))
-    return {
-        "grammar": grammar,
-        **{name: _without_device(described.get(name)) for name in READING[1:]},
-    }
-
-
-def _without_device(settings: object) -> object:
-    if not isinstance(settings, Mapping):
-        return settings
-    return {key: value for key, value in settings.items() if key not in ("device", "compiled")}
-
-
-@dataclass
-class _Chain:
-    """The stages of the second run that have been taken so far."""
-
-    a: Run
-    b: Run
-    units: Sequence[Sequence[Sample]]
-    taken: set[str] = field(default_factory=set)
-    responses: set[str] = field(default_factory=set)
-    """Causes whose responses are the second run's."""
-    stages: tuple[dict[str, object], dict[str, object]] = field(init=False)
-    differing: list[str] = field(init=False)
-    """Stages of reading in which the runs differ; none where no model reads responses."""
-
-    def __post_init__(self) -> None:
-        self.settings = setting_causes(self.a, self.b)
-        self.readers = reader_of(self.a), reader_of(self.b)
-        self.pairs = {
-            sample.id: (self.a.prediction(sample.id), self.b.prediction(sample.id))
-            for unit in self.units
-            for sample in unit
-        }
-        self.causes = {
-            name: causes_of(*pair, self.settings)
-            for name, pair in self.pairs.items()
-            if pair[0].responses != pair[1].responses
-        }
-        answers = {
-            name: ANSWERS
-            for name, pair in self.pairs.items()
-            if not any(prediction.responses for prediction in pair)
-            and pair[0].answer != pair[1].answer
-        }
-        if answers:
-            self.causes |= answers
-            described = (run.manifest["model"] for run in (self.a, self.b))
-            self.settings = {**self.settings, ANSWERS: model_changes(*described)}
-        first, second = self.readers
-        self.stages, self.differing = ({}, {}), []
-        if first is not None and second is not None:
-            old, new = self.stages = _stages(self.a, first), _stages(self.b, second)
-            self.differing = [name for name in READING if old[name] != new[name]]
-        causes = {cause for text in self.causes.values() for cause in text.split(" + ")}
-        with_response = {"grammar": "prompt", "coordinates": "network"}
-        self.joined = {name for name in self.differing if with_response.get(name) in causes}
-
-    def predict(self, sample: Sample) -> Prediction:
-        """Return the prediction with the stages that were taken."""
-        moved = self.causes.get(sample.id) in self.responses
-        source = self.pairs[sample.id][moved]
-        owners = {
-            stage: moved if stage in self.joined else stage in self.taken
-            for stage in self.differing
-        }
-        if not source.responses or all(owner == moved for owner in owners.values()):
-            return source
-        return self._composed(owners).read(sample.query, source.responses, source.calls)
-
-    def _composed(self, owners: Mapping[str, bool]) -> PartedReader:
-        a, b = self.readers
-        assert a is not None and b is not None, "stages differ only between readers"
-        reader, base = (b, True) if owners.get("grammar") else (a, False)
-        for part in READING[1:]:
-            if owners.get(part, base) != base:
-                reader = reader.with_part(part, a if base else b)  # type: ignore[arg-type]
-        return reader
-
-    def score(self, task: Task) -> list[UnitScore]:
-        """Score all samples as they are now predicted."""
-        return [score_unit(task, unit, list(map(self.predict, unit))) for unit in self.units]
 
 
 def diff_runs(
@@ -259,7 +115,7 @@ def diff_runs(
     if not same_data:
         walk.task = task_of_b
     units = samples_by_unit(walk.task, a if same_data else b)
-    chain = _Chain(a, b, [unit for unit in units if unit[0].unit in common])
+    chain = MixedReading(a, b, [unit for unit in units if unit[0].unit in common])
     try:
         rescored = chain.score(walk.task)
     except HarnessError as error:
@@ -412,53 +268,3 @@ def _code(a: Run, b: Run) -> list[str]:
     old, new = (run.manifest["provenance"] for run in (a, b))
     keys = ("commit", "packages")
     return [line for key in keys for line in differences(old[key], new[key], key)]
-
-
-@dataclass
-class Walk:
-    """The steps so far, and the scores where they stand."""
-
-    task: Task
-    level: float
-    units: Sequence[UnitScore]
-    """Scores of a run to begin with."""
-    steps: list[Step] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.metrics = _metrics(self.task)
-
-    @property
-    def value(self) -> float | None:
-        """The headline of the scores where the walk stands."""
-        return value_of(self.metrics, self.units, self.metrics[-1].name)
-
-    def step(
-        self, name: str, units: Sequence[UnitScore], details: Sequence[str], *, always: bool = True
-    ) -> None:
-        """Go to other scores of the same units.
-
-        A step that changes nothing is left out unless `always`.
-        """
-        before = {unit.unit: unit.scores for unit in self.units}
-        changed = [unit for unit in units if unit.scores != before[unit.unit]]
-        old, value, interval = self.metrics[-1].name, self.value, None
-        self.metrics, headline = _metrics(self.task), self.task.protocol.headline
-        if headline == old:
-            comparison = compare(self.metrics, self.units, units, name=old, level=self.level)
-            if comparison.a is not None and value is not None and abs(comparison.a - value) < 1e-9:
-                interval = comparison.interval
-        self.units = units
-        step = Step(
-            name=name,
-            before=value,
-            after=self.value,
-            interval=interval,
-            samples=sum(len(unit.samples) for unit in changed),
-            details=tuple(details),
-        )
-        if always or changed:
-            self.steps.append(step)
-
-
-def _metrics(task: Task) -> list[Metric]:
-    return list(dependencies_of(task.protocol.metrics, task.protocol.headline))

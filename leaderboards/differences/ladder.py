@@ -15,8 +15,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from harness.errors import UsageError
-from harness.leaderboards.differences.diff import TODAY, Difference, Walk, reader_of
+from harness.leaderboards.differences.diff import TODAY, Difference
+from harness.leaderboards.differences.mixed_reading import reader_of
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
+from harness.leaderboards.differences.steps import Walk
 from harness.masks import BoolArray, Track
 from harness.metrics.boxes import box_iou
 from harness.model import PartedReader
