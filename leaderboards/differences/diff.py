@@ -12,7 +12,7 @@ cannot be read by the rules of what did not write it.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -26,6 +26,7 @@ from harness.leaderboards.differences.steps import Step, Walk
 from harness.record import Run, differences
 from harness.run.judging import verdicts_of
 from harness.run.scoring import score_unit
+from harness.scores import UnitScore
 from harness.statistics.paired import Comparison, compare
 from harness.task import Task
 
@@ -115,9 +116,9 @@ def diff_runs(
     if not same_data:
         walk.task = task_of_b
     units = samples_by_unit(walk.task, a if same_data else b)
-    chain = MixedReading(a, b, [unit for unit in units if unit[0].unit in common])
+    reading = MixedReading(a, b, [unit for unit in units if unit[0].unit in common])
     try:
-        rescored = chain.score(walk.task)
+        rescored = reading.score(walk.task)
     except HarnessError as error:
         if same_data:
             raise
@@ -130,35 +131,9 @@ def diff_runs(
         walk.step(TODAY, rescored, _code(a, b), always=False)
     else:
         walk.step("data", rescored, ["other annotations or samples"])
-    for stage in chain.differing:
-        if stage not in chain.joined:
-            chain.taken.add(stage)
-            changes = _changes(*(stages[stage] for stages in chain.stages))
-            walk.step(stage, chain.score(walk.task), changes)
-    differing = Counter(chain.causes.values())
-    for cause in sorted(differing, key=_in_order):
-        chain.responses.add(cause)
-        with_it = [name for name in READING if name in chain.joined]
-        what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
-        name = " + ".join([named, *with_it])
-        lines = [line for part in cause.split(" + ") for line in chain.settings.get(part, ())]
-        changed = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
-        walk.step(name, chain.score(walk.task), [changed, *lines])
-    judged = task_for(b, data_root)
-    if judged.protocol.name == walk.task.protocol.name:
-        walk.step("not explained", scored, _code(a, b), always=False)
-    else:
-        theirs = [
-            score_unit(walk.task, unit, [chain.pairs[sample.id][1] for sample in unit])
-            for unit in chain.units
-        ]
-        walk.step("not explained", theirs, _code(a, b), always=False)
-        lines = [
-            f"{protocol.name}, {protocol.headline}"
-            for protocol in (walk.task.protocol, judged.protocol)
-        ]
-        walk.task = judged
-        walk.step("protocol", scored, [" → ".join(lines)])
+    _walk_stages(walk, reading)
+    _walk_causes(walk, reading)
+    _walk_scoring(walk, reading, task_for(b, data_root), scored, _code(a, b))
     steps, end = walk.steps, walk.value
     numbers = [first, second, begin, *(step.after for step in steps)]
     if None in numbers:
@@ -169,7 +144,8 @@ def diff_runs(
             found=f"none at {at[numbers.index(None)]}",
         )
     assert begin is not None and second is not None and end is not None, "checked"
-    counts, shared = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)], chain.pairs
+    shared = reading.pairs
+    counts = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)]
     if counts != [len(shared)] * 2:
         left_out = Step(
             name="subset",
@@ -180,12 +156,8 @@ def diff_runs(
         )
         steps.insert(0, left_out)
     if logged is not None:
-        missing = sum(unit.samples[0] not in logged for unit in walk.units)
-        details = [f"mean of {len(logged)} scores in the log"]
-        details += [f"{missing} samples have none there"] if missing else []
-        mean = sum(logged.values()) / len(logged)
-        steps.append(Step(name="their scorer", before=second, after=mean, details=tuple(details)))
-        second = mean
+        steps.append(_logged_step(logged, second, walk.units))
+        second = steps[-1].after
     called = [str(run.manifest["model"]["name"]) for run in (a, b)]
     if called[0] == called[1]:
         called = [str(run.manifest["model"]["spec"]) for run in (a, b)]
@@ -203,6 +175,69 @@ def diff_runs(
         if same_data and logged is None and _are_scored_alike(a, b)
         else None,
     )
+
+
+def _walk_stages(walk: Walk, reading: MixedReading) -> None:
+    """Take the second run's stages of reading one after another, but for those of its responses."""
+    for stage in reading.differing:
+        if stage not in reading.joined:
+            reading.taken.add(stage)
+            changes = _changes(*(stages[stage] for stages in reading.stages))
+            walk.step(stage, reading.score(walk.task), changes)
+
+
+def _walk_causes(walk: Walk, reading: MixedReading) -> None:
+    """Take the second run's responses, those of one cause after another."""
+    differing = Counter(reading.causes.values())
+    for cause in sorted(differing, key=_in_order):
+        reading.responses.add(cause)
+        with_it = [name for name in READING if name in reading.joined]
+        what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
+        name = " + ".join([named, *with_it])
+        lines = [line for part in cause.split(" + ") for line in reading.settings.get(part, ())]
+        changed = f"{differing[cause]} of {len(reading.pairs)} {what} differ"
+        walk.step(name, reading.score(walk.task), [changed, *lines])
+
+
+def _walk_scoring(
+    walk: Walk,
+    reading: MixedReading,
+    judged: Task,
+    scored: Sequence[UnitScore],
+    code: Sequence[str],
+) -> None:
+    """Go on to the scores of the second run's record, by its protocol where that is another.
+
+    Args:
+        walk: Stands at the second run's predictions, by the first run's protocol.
+        reading: The predictions of both runs.
+        judged: The task as the second run was scored.
+        scored: The scores in its record.
+        code: What differs between the runs' code.
+    """
+    if judged.protocol.name == walk.task.protocol.name:
+        walk.step("not explained", scored, code, always=False)
+        return
+    theirs = [
+        score_unit(walk.task, unit, [reading.pairs[sample.id][1] for sample in unit])
+        for unit in reading.units
+    ]
+    walk.step("not explained", theirs, code, always=False)
+    protocols = [
+        f"{protocol.name}, {protocol.headline}"
+        for protocol in (walk.task.protocol, judged.protocol)
+    ]
+    walk.task = judged
+    walk.step("protocol", scored, [" → ".join(protocols)])
+
+
+def _logged_step(logged: Mapping[str, float], before: float, units: Sequence[UnitScore]) -> Step:
+    """Return the step to the mean of the scores in another evaluation's log."""
+    missing = sum(unit.samples[0] not in logged for unit in units)
+    details = [f"mean of {len(logged)} scores in the log"]
+    details += [f"{missing} samples have none there"] if missing else []
+    mean = sum(logged.values()) / len(logged)
+    return Step(name="their scorer", before=before, after=mean, details=tuple(details))
 
 
 def _are_scored_alike(a: Run, b: Run) -> bool:
