@@ -170,13 +170,13 @@ class PromptedModel(ConversingModel[ChatResult]):
         """Return the same model with another segmenter and propagator."""
         return replace(self, segmenter=segmenter, propagator=propagator)
 
-    def with_part(self, part: ReaderPart, other: "PromptedModel") -> Self:
+    def with_part(self, part: ReaderPart, donor: "PromptedModel") -> Self:
         """Return the same model with one part of another."""
         if part == "coordinates":
-            return replace(self, coordinates=other.meaning)
+            return replace(self, coordinates=donor.meaning)
         if part == "segmenter":
-            return replace(self, segmenter=other.segmenter)
-        return replace(self, propagator=other.propagator)
+            return replace(self, segmenter=donor.segmenter)
+        return replace(self, propagator=donor.propagator)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
         """Return the requests to the network, one a form of answer.
@@ -212,17 +212,17 @@ class PromptedModel(ConversingModel[ChatResult]):
 
     def prepare_next(self, queries: Sequence[Query]) -> None:
         """Begin to make the first inputs of `generate` for these queries."""
-        self.chat.prepare_next([one for query in queries for one in self.requests(query)])
+        self.chat.prepare_next([request for query in queries for request in self.requests(query)])
 
     def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
         """Ask the network: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
-        responses = self.chat.generate([one for several in requests for one in several])
+        responses = self.chat.generate([request for several in requests for request in several])
         if self.asks_again:
             tries = [
-                one
+                request
                 for query, several in zip(queries, requests, strict=True)
-                for one in self._retry_requests(query, several)
+                for request in self._retry_requests(query, several)
             ]
             responses = retry_unreadable(self.chat, tries, responses)
         output = iter(responses)
@@ -474,12 +474,12 @@ class PromptedModel(ConversingModel[ChatResult]):
         if form not in MASKED:
             return box_answer(form, items, phrase=phrase)
         media, nothing = query.media[0], not items and not phrase
-        apart = [[one] for one in items] if query.instances and items else [items]
-        each = [
-            cache(joint_masks(self.segmenter, self.propagator, media, start, one, phrase=phrase))
-            for one in apart
+        apart = [[item] for item in items] if query.instances and items else [items]
+        masks = [
+            cache(joint_masks(self.segmenter, self.propagator, media, start, group, phrase=phrase))
+            for group in apart
         ]
-        return objects_answer(query, form, items, each, nothing=nothing)
+        return objects_answer(query, form, items, masks, nothing=nothing)
 
     def _count_objects(self, form: AnswerForm, response: str) -> int:
         """Return the number of objects in a response that masks are made of."""

@@ -47,14 +47,18 @@ def processor_inputs(
 ) -> "BatchFeature":
     """Tensors of a batch: tokens padded on the left, patches of all images and clips."""
     if any(request.written for request in requests):
-        each = [
-            with_tokens(processor_inputs(processor, [replace(one, written=())]), [one.written])
-            for one in requests
+        inputs = [
+            with_tokens(
+                processor_inputs(processor, [replace(request, written=())]), [request.written]
+            )
+            for request in requests
         ]
-        return joined_inputs(processor, each)
-    kept = [keeps_clip_sizes(processor, one) for one in requests]
+        return joined_inputs(processor, inputs)
+    kept = [keeps_clip_sizes(processor, request) for request in requests]
     if any(kept) and not all(kept):  # a processor resizes all clips of a call or none
-        return joined_inputs(processor, [processor_inputs(processor, [one]) for one in requests])
+        return joined_inputs(
+            processor, [processor_inputs(processor, [request]) for request in requests]
+        )
     images: list[list[Frame]] = []
     clips: list[Frame] = []
     times: list[dict[str, object]] = []
@@ -100,15 +104,15 @@ def joined_inputs(processor: "ProcessorMixin", several: "Sequence[BatchFeature]"
     import torch
     from torch.nn.functional import pad
 
-    widest = max(int(one["input_ids"].shape[1]) for one in several)
+    widest = max(int(batch["input_ids"].shape[1]) for batch in several)
     empty = dict.fromkeys(A_TOKEN, 0) | {"input_ids": processor.tokenizer.pad_token_id}
     whole: dict[str, Tensor] = {}
-    for name in dict.fromkeys(name for one in several for name in one):
-        parts = [one[name] for one in several if name in one]
+    for name in dict.fromkeys(name for batch in several for name in batch):
+        parts = [batch[name] for batch in several if name in batch]
         if name in empty:
-            parts = [pad(one, (widest - one.shape[1], 0), value=empty[name]) for one in parts]
+            parts = [pad(part, (widest - part.shape[1], 0), value=empty[name]) for part in parts]
         elif name == POSITIONS:
-            parts = [pad(one, (widest - one.shape[2], 0)) for one in parts]
+            parts = [pad(part, (widest - part.shape[2], 0)) for part in parts]
         whole[name] = torch.cat(parts, dim=1 if name == POSITIONS else 0)
     return type(several[0])(whole)
 
@@ -185,7 +189,7 @@ def length(request: ChatRequest) -> int:
     for place, media in enumerate(request.media):
         width, height = request.squash(place) or media.size
         pixels += len(frames_shown(request, place)) * min(width * height, MAX_PIXELS)
-    earlier = sum(len(one.text) + len(one.response) for one in request.earlier)
+    earlier = sum(len(turn.text) + len(turn.response) for turn in request.earlier)
     return (len(request.text) + earlier) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
 
 
@@ -197,9 +201,9 @@ def conversation_of(
     The last one is the request's own, without a response. Texts were given to `clean`.
     """
     start = 0
-    for one in request.earlier:
-        end = start + one.media
-        yield range(start, end), clean(one.text), clean(one.response)
+    for turn in request.earlier:
+        end = start + turn.media
+        yield range(start, end), clean(turn.text), clean(turn.response)
         start = end
     yield range(start, len(request.media)), own_text(request, clean), None
 
@@ -260,8 +264,8 @@ def apply_template(
 
 def template_of(processor: "ProcessorMixin") -> str | Mapping[str, str] | None:
     """The chat template, or several by name; None, or empty, if there is none."""
-    found: str | Mapping[str, str] | None = getattr(processor, "chat_template", None)
-    return found or processor.tokenizer.chat_template
+    template: str | Mapping[str, str] | None = getattr(processor, "chat_template", None)
+    return template or processor.tokenizer.chat_template
 
 
 def opened_reasoning(processor: "ProcessorMixin") -> str:
@@ -275,8 +279,8 @@ def opened_reasoning(processor: "ProcessorMixin") -> str:
         raise
     except Exception:  # noqa: BLE001 - a template may ask for an image
         return ""
-    found = re.search(r"<think>\s*\Z", text)
-    return found[0] if found else ""
+    opening = re.search(r"<think>\s*\Z", text)
+    return opening[0] if opening else ""
 
 
 class EndlessTemplate(ModelError):
@@ -289,8 +293,8 @@ def check_template(processor: "ProcessorMixin") -> None:
     It is tried in a process of its own first, for a question alone and beside an image. Whatever
     else is wrong with it shows when the network is asked.
     """
-    found = template_of(processor)
-    for template in found.values() if isinstance(found, Mapping) else [found or ""]:
+    templates = template_of(processor)
+    for template in templates.values() if isinstance(templates, Mapping) else [templates or ""]:
         question = {"type": "text", "text": "?"}
         asked = (
             [{"role": "user", "content": "?"}],

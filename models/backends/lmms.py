@@ -146,10 +146,10 @@ class LmmsChat(Chat):
                 fix=f"Did you mean {', '.join(near)}?" if near else "",
             )
         with loading(f"model {self.name} of lmms-eval"), memory():
-            made = registry.get_model(self.name, force_simple=self.options.force_simple)
-            self._check_code(made)
+            model_class = registry.get_model(self.name, force_simple=self.options.force_simple)
+            self._check_code(model_class)
             settings = {"batch_size": self.batch_size, "device": self.options.device}
-            return made.create_from_arg_string(self.arguments, settings)
+            return model_class.create_from_arg_string(self.arguments, settings)
 
     def prepare(self) -> None:
         """Load the model."""
@@ -204,7 +204,7 @@ class LmmsChat(Chat):
 
         A model draws for a whole call at once, so that a request cannot have a seed of its own.
         """
-        if not any(one.temperature_or(self.options.temperature) for one in requests):
+        if not any(request.temperature_or(self.options.temperature) for request in requests):
             yield
             return
         import torch
@@ -231,8 +231,8 @@ class LmmsChat(Chat):
             return text, settings, partial(self._visuals, path_of), place, TASK, SPLIT
         return text, partial(self._messages, path_of), settings, place, TASK, SPLIT
 
-    def _check_code(self, made: type) -> None:
-        where = None if self.options.remote_code else runs_code(made, self.arguments)
+    def _check_code(self, model_class: type) -> None:
+        where = None if self.options.remote_code else runs_code(model_class, self.arguments)
         if where is not None:
             raise UsageError(
                 f"lmms(name={self.name})",
@@ -255,7 +255,7 @@ class LmmsChat(Chat):
                 return
             what = f"lmms(name={self.name}) and a question of {sum(counts)} images"
             expected = "a model that is known to look at all of them"
-            found = "one that is not, and may look at the first only"
+            actual = "one that is not, and may look at the first only"
             fix = (
                 f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its source, "
                 "say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a "
@@ -264,20 +264,20 @@ class LmmsChat(Chat):
             )
         elif not takes_file(self.name, simple=simple):
             expected = "a model that opens video files"
-            found = "one that does not, by its source in lmms-eval 0.7.3"
+            actual = "one that does not, by its source in lmms-eval 0.7.3"
             fix = "clips=images shows frames as images to models that look at several."
         elif clips > 1:
             # Some take the first clip's number of frames for all, some the first clip alone.
-            expected, found, fix = "one clip a question", f"{clips}", "Use clips=images."
+            expected, actual, fix = "one clip a question", f"{clips}", "Use clips=images."
         elif images and not takes_both(self.name, simple=simple):
             expected = "a clip alone"
-            found = (
+            actual = (
                 f"a question of a clip and {images} image(s), of which it may look at one kind only"
             )
             fix = f"Of the older interface {', '.join(sorted(BOTH))} look at both."
         else:
             return
-        raise UsageError(what, expected=expected, found=found, fix=fix)
+        raise UsageError(what, expected=expected, found=actual, fix=fix)
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
         """Images and paths of video files as the older interface has them."""
@@ -318,7 +318,7 @@ def frame_images(path_of: ClipPath | None, request: ChatRequest) -> list[Image.I
         if path_of is not None and len(frames) > 1:
             visuals.append(path_of(media, frames, size))
         else:
-            visuals += (Image.fromarray(squashed(media.frame(one), size)) for one in frames)
+            visuals += (Image.fromarray(squashed(media.frame(index), size)) for index in frames)
     return visuals
 
 
@@ -327,14 +327,15 @@ def messages(
 ) -> list[dict[str, object]]:
     """A request as lmms-eval's newer interface has it: images and videos, and then the text."""
     content: list[dict[str, object]] = [
-        {"type": "video" if isinstance(one, str) else "image", "url": one} for one in visuals
+        {"type": "video" if isinstance(visual, str) else "image", "url": visual}
+        for visual in visuals
     ]
-    made: list[dict[str, object]] = [
+    turns: list[dict[str, object]] = [
         {"role": "user", "content": [*content, {"type": "text", "text": text}]}
     ]
     if system is not None:
-        made.insert(0, {"role": "system", "content": [{"type": "text", "text": system}]})
-    return made
+        turns.insert(0, {"role": "system", "content": [{"type": "text", "text": system}]})
+    return turns
 
 
 def _check(request: ChatRequest, *, simple: bool) -> None:

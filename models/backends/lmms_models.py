@@ -140,7 +140,7 @@ def takes_both(name: str, *, simple: bool) -> bool:
     return name in BOTH if simple else name not in VIDEO_ONLY_NEWER
 
 
-def runs_code(made: type, arguments: str) -> str | None:
+def runs_code(model_class: type, arguments: str) -> str | None:
     """Return the place in its source where a model runs a checkpoint's code; None: nowhere.
 
     In the modules of its class and its base classes, `trust_remote_code` is searched for that is
@@ -148,7 +148,9 @@ def runs_code(made: type, arguments: str) -> str | None:
     module without its source counts as one that runs such code.
     """
     off = OFF.search(arguments) is not None
-    for module in dict.fromkeys(one.__module__ for one in made.__mro__ if one is not object):
+    for module in dict.fromkeys(
+        base.__module__ for base in model_class.__mro__ if base is not object
+    ):
         try:
             tree = ast.parse(inspect.getsource(sys.modules[module]))
         except (KeyError, OSError, TypeError, SyntaxError):
@@ -170,13 +172,14 @@ def _trusts_remote_code(node: ast.AST) -> bool:
     """Return True if a call, a dictionary's entry or an assignment sets the option to True."""
     match node:
         case ast.Call(keywords=named):
-            return any(one.arg == TRUST and _true(one.value) for one in named)
+            return any(keyword.arg == TRUST and _true(keyword.value) for keyword in named)
         case ast.Dict(keys=keys, values=values):
             entries = zip(keys, values, strict=True)
             return any(_is_trust_option(key) and _true(value) for key, value in entries)
         case ast.Assign(targets=targets, value=value):
             return _true(value) and any(
-                isinstance(one, ast.Subscript) and _is_trust_option(one.slice) for one in targets
+                isinstance(target, ast.Subscript) and _is_trust_option(target.slice)
+                for target in targets
             )
     return False
 
@@ -191,7 +194,7 @@ def _trusts_by_default(node: ast.AST) -> bool:
                 *zip(placed, given.defaults, strict=True),
                 *zip(given.kwonlyargs, given.kw_defaults, strict=True),
             ]
-            return any(one.arg == TRUST and _true(value) for one, value in pairs)
+            return any(argument.arg == TRUST and _true(value) for argument, value in pairs)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return name == TRUST and _true(value)
         case ast.AnnAssign(target=ast.Name(id=name), value=value):
@@ -208,5 +211,5 @@ def _is_trust_option(node: ast.AST | None) -> bool:
 def _true(node: ast.AST | None) -> bool:
     """Return True if True occurs in an expression, which may then evaluate to it."""
     return node is not None and any(
-        isinstance(one, ast.Constant) and one.value is True for one in ast.walk(node)
+        isinstance(part, ast.Constant) and part.value is True for part in ast.walk(node)
     )

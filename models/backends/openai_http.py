@@ -216,8 +216,8 @@ def redact_key(text: str, key: str | None) -> str:
     What is found is letters and digits in a row, in either case, whatever other signs stand between
     them. Takes time linear in the text and in the key.
 
-    Of a key of fewer than eight characters, which is no secret, only itself is taken out, and that
-    from what is shown alone.
+    A key of fewer than eight characters is not a secret: only the key itself is taken out, and only
+    from what is shown.
 
     >>> redact_key(r"a abcd efgh \u0061bcdefgh 61-abcdefg", "abcdefgh")
     'a *** *** 61-***'
@@ -243,7 +243,7 @@ def _spans(text: bytes, key: bytes, least: int) -> list[tuple[int, int]]:
 
     In any `least` letters of the key lies one of few blocks; what is around a block is compared.
     """
-    size, found = (least + 1) // 2, []
+    size, spans = (least + 1) // 2, []
     for place in range(0, len(key) - size + 1, size):
         block = key[place : place + size]
         at = text.find(block)
@@ -252,9 +252,9 @@ def _spans(text: bytes, key: bytes, least: int) -> list[tuple[int, int]]:
             start = at - _common(before[::-1], key[:place][::-1])
             end = at + _common(text[at : at + len(key) - place], key[place:])
             if end - start >= least:
-                found.append((start, end))
+                spans.append((start, end))
             at = text.find(block, end if end - start >= least else at + 1)
-    return sorted(found)
+    return sorted(spans)
 
 
 def without_key(plain: object, key: str | None) -> Any:
@@ -264,25 +264,25 @@ def without_key(plain: object, key: str | None) -> Any:
     if isinstance(plain, str):
         return redact_key(plain, key)
     if isinstance(plain, list):
-        return [without_key(one, key) for one in plain]
+        return [without_key(item, key) for item in plain]
     if isinstance(plain, dict):
-        return {redact_key(name, key): without_key(one, key) for name, one in plain.items()}
+        return {redact_key(name, key): without_key(value, key) for name, value in plain.items()}
     return plain
 
 
-def _common(one: bytes, other: bytes) -> int:
+def _common(left: bytes, right: bytes) -> int:
     """Return the number of bytes with which both begin."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+        low, high = (middle, high) if left[:middle] == right[:middle] else (low, middle - 1)
     return low
 
 
-def _in_place(found: re.Match[bytes]) -> bytes:
+def _in_place(spelled: re.Match[bytes]) -> bytes:
     """Return a spelled character, and zeros in the place of the rest of its spelling."""
-    number = int(found[3]) if found[3] else int(found[1] or found[2] or found[4], 16)
-    return bytes([number if number < 128 else 0]).ljust(len(found[0]), b"\0")
+    number = int(spelled[3]) if spelled[3] else int(spelled[1] or spelled[2] or spelled[4], 16)
+    return bytes([number if number < 128 else 0]).ljust(len(spelled[0]), b"\0")
 
 
 def _without(raw: bytes, read: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
@@ -335,7 +335,7 @@ class TimedResponse(HTTPResponse):
 
 
 class _TimedReader(io.RawIOBase):
-    """What a socket receives up to a moment."""
+    """Reads what a socket receives up to a moment."""
 
     def __init__(self, sock: socket.socket, end: float) -> None:
         self.sock, self.end = sock, end
@@ -422,7 +422,7 @@ def key_from(variable: str | None) -> str | None:
     """The key that an environment variable holds; None if no variable is named.
 
     Raises:
-        UsageError: the variable is not set, or what was given is no variable's name. Neither is
+        UsageError: the variable is not set, or what was given is not a variable's name. Neither is
             shown, for it may be the key itself.
     """
     if variable is None:

@@ -125,7 +125,7 @@ class RemoteProcessor:
 
     def canvases(self, request: ChatRequest) -> tuple[tuple[int, int], ...]:
         """The canvas of each medium; none if the rule is not known."""
-        one = [
+        alone = [
             replace(
                 request,
                 media=(media,),
@@ -136,7 +136,7 @@ class RemoteProcessor:
             for place, media in enumerate(request.media)
         ]
         try:
-            return tuple(map(self.canvas, one))
+            return tuple(map(self.canvas, alone))
         except UsageError:
             return ()
 

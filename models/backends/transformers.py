@@ -214,9 +214,9 @@ class TransformersChat(TransformersOptions, ConversingChat):
 
         Raises:
             OutOfMemory: a single request does not fit.
-            ModelError: a logit is no number.
+            ModelError: the largest logit of a row is NaN or infinite.
         """
-        ends = dict(self.converse_as_completed([question(one) for one in requests]))
+        ends = dict(self.converse_as_completed([question(request) for request in requests]))
         return [ends[number] for number in range(len(requests))]
 
     def converse_as_completed(
@@ -230,7 +230,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
 
         Raises:
             OutOfMemory: a single request does not fit.
-            ModelError: a logit is no number.
+            ModelError: the largest logit of a row is NaN or infinite.
         """
         scheduler = ConversationScheduler(conversations)
         yield from scheduler.take_finished()
@@ -348,18 +348,20 @@ class TransformersChat(TransformersOptions, ConversingChat):
         Where rows roll, those of requests that are added meanwhile too, by the caller or by
         `resume`.
         """
-        some = [requests[place] for place in left]
-        rolls = self._uses_continuous_batching(some, size, go_on=go_on)
-        first = self._first_requests(some, size, rolls=rolls)
+        pending = [requests[place] for place in left]
+        rolls = self._uses_continuous_batching(pending, size, go_on=go_on)
+        first = self._first_requests(pending, size, rolls=rolls)
         with self._wait_timer.measure():  # what was expected may not be made yet
             started = self._prepared_inputs.take_if_same(first)
         if rolls:
             return self._generate_continuously(requests, left, resume, size=size, started=started)
-        plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
-        made = self._inputs(requests)
+        plan = [[left[at] for at in batch] for batch in batches(pending, size=size)]
+        make_inputs = self._inputs(requests)
         return self._batched(
             requests,
-            with_inputs(plan, made, ahead=self.prefetch, started=started, timer=self._wait_timer),
+            with_inputs(
+                plan, make_inputs, ahead=self.prefetch, started=started, timer=self._wait_timer
+            ),
         )
 
     def _uses_continuous_batching(
@@ -378,8 +380,8 @@ class TransformersChat(TransformersOptions, ConversingChat):
     ) -> list[ChatRequest]:
         """Return the requests whose tensors are made first; of those with one prompt the first."""
         if rolls:
-            return [requests[one[0]] for one in first_of(prompts(requests), size=size)]
-        return [requests[one] for one in batches(requests, size=size)[0]]
+            return [requests[prompt[0]] for prompt in first_of(prompts(requests), size=size)]
+        return [requests[place] for place in batches(requests, size=size)[0]]
 
     def _batched(
         self, requests: Sequence[ChatRequest], parts: "Iterator[tuple[list[int], BatchFeature]]"
@@ -406,15 +408,15 @@ class TransformersChat(TransformersOptions, ConversingChat):
         inputs_of, samplings = self._inputs(requests), self.samplings(requests)
 
         def make_inputs(several: Prompts) -> "BatchFeature":
-            inputs = inputs_of([one[0] for one in several])
+            inputs = inputs_of([prompt[0] for prompt in several])
             inputs[POSITIONS] = continuous_batching.token_positions(self.network, inputs)
             return inputs
 
         def part(several: Prompts, shares: "list[BatchFeature]") -> continuous_batching.PromptBatch:
             inputs = joined_inputs(self.processor, shares)
-            seen = self.prompt_tokens([requests[one[0]] for one in several], inputs)
-            order = [at for at, one in enumerate(several) for _ in one]
-            places = [place for one in several for place in one]
+            seen = self.prompt_tokens([requests[prompt[0]] for prompt in several], inputs)
+            order = [at for at, prompt in enumerate(several) for _ in prompt]
+            places = [place for prompt in several for place in prompt]
             prompts.update(zip(places, (seen[at] for at in order), strict=True))
             return continuous_batching.PromptBatch(places, inputs.to(self._device), order)
 
@@ -458,7 +460,9 @@ class TransformersChat(TransformersOptions, ConversingChat):
                     add_new()
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> "Callable[[list[int]], BatchFeature]":
-        return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
+        return lambda chosen: processor_inputs(
+            self.processor, [requests[place] for place in chosen]
+        )
 
     def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
         """Rules by which the tokens of each response are chosen."""
@@ -492,7 +496,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
         import torch
         from transformers import LogitsProcessorList
 
-        network = self.network  # loaded here at the latest: weights made below are no variables
+        network = self.network  # loaded before inference mode, whose tensors cannot be trained
         width = int(inputs["input_ids"].shape[1])
         prompts = self.prompt_tokens(requests, inputs)
         choice = self.token_choice(
