@@ -22,7 +22,7 @@ from harness import plugins
 from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
 from harness.media import Frame, Media, pixels
-from harness.models.backends.inputs import frames_shown
+from harness.models.backends.shown_media import frames_shown
 from harness.models.factory import build_chat
 from harness.spec import Spec
 from harness.thoughts import reasoning

@@ -27,7 +27,7 @@ from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, UnknownPlugin, UsageError
 from harness.models.backends.clip_files import ClipPath, clip_files
-from harness.models.backends.inputs import frames_shown, own_text, squashed
+from harness.models.backends.inputs import own_text
 from harness.models.backends.lmms_models import (
     BOTH,
     FETCHED,
@@ -42,6 +42,7 @@ from harness.models.backends.loading import loading, memory
 from harness.models.backends.options import GenerationOptions, ProcessorOptions
 from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
 from harness.models.backends.request_format import seed_of
+from harness.models.backends.shown_media import frames_shown, squashed
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.options import with_options

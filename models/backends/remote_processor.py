@@ -16,13 +16,10 @@ from harness.coordinates import Coordinates
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.completeness import REMOTE, check_complete
-from harness.models.backends.inputs import (
-    frames_shown,
-    keeps_clip_sizes,
-    without_special_tokens,
-)
+from harness.models.backends.inputs import without_special_tokens
 from harness.models.backends.options import ProcessorOptions
 from harness.models.backends.request_format import GOES_ON, Clips, Server, without_marks
+from harness.models.backends.shown_media import frames_shown, keeps_clip_sizes
 from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import declared_coordinates, smart_resize
 

@@ -32,9 +32,7 @@ from harness.models.backends.inputs import (
     POSITIONS,
     joined_inputs,
     opened_reasoning,
-    planned_canvas,
     processor_inputs,
-    seen_canvases,
     without_special_tokens,
 )
 from harness.models.backends.loading import memory
@@ -53,6 +51,7 @@ from harness.models.backends.prefill_queue import (
 )
 from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.sampling import Sampling, TokenChoice
+from harness.models.backends.shown_media import planned_canvas, seen_canvases
 from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import declared_coordinates
 from harness.models.multi_turn import ConversationScheduler, question

@@ -26,14 +26,7 @@ from harness.errors import MissingDependency, ModelError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import PreparedInputs
 from harness.models.backends.completeness import check_complete
-from harness.models.backends.inputs import (
-    chat_text,
-    check_clip_limits,
-    clip_times,
-    frames_shown,
-    keeps_clip_sizes,
-    squashed,
-)
+from harness.models.backends.inputs import chat_text
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.nan_guard import refuse_broken
 from harness.models.backends.options import LoadedOptions, ServedOptions
@@ -41,6 +34,13 @@ from harness.models.backends.prompt_check import check_prompts
 from harness.models.backends.remote_processor import processor_only_chat
 from harness.models.backends.request_format import seed_of
 from harness.models.backends.sampling import given_settings
+from harness.models.backends.shown_media import (
+    check_clip_limits,
+    clip_times,
+    frames_shown,
+    keeps_clip_sizes,
+    squashed,
+)
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.options import with_options
