@@ -29,14 +29,11 @@ from harness.errors import ModelError, UnknownPlugin, UsageError
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import own_text
 from harness.models.backends.lmms_models import (
-    BOTH,
     FETCHED,
-    SEVERAL,
     Several,
+    check_sees_all,
     nesting_of,
     runs_code,
-    takes_both,
-    takes_file,
 )
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.options import GenerationOptions, ProcessorOptions
@@ -169,7 +166,13 @@ class LmmsChat(Chat):
         simple = bool(getattr(type(self.model), "is_simple", True))
         for request in requests:
             _check(request, simple=simple)
-            self._check_images(request, simple=simple)
+            check_sees_all(
+                request,
+                self.name,
+                simple=simple,
+                nesting=self.options.image_nesting,
+                as_files=self.options.clips == "file",
+            )
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
         files = clip_files() if self.options.clips == "file" else nullcontext()
         with memory(), self._seeding(requests), files as path_of:
@@ -243,42 +246,6 @@ class LmmsChat(Chat):
                 "If the model has an argument for it, arguments='trust_remote_code=False' does "
                 "without.",
             )
-
-    def _check_images(self, request: ChatRequest, *, simple: bool) -> None:
-        """Raise UsageError if the model would not look at all that a request shows."""
-        counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
-        clips, images = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
-        files = self.options.clips == "file" and clips > 0
-        what = f"lmms(name={self.name},clips=file)"
-        if not files:
-            known = self.options.image_nesting or nesting_of(self.name, simple=simple)
-            if known is not None or sum(counts) <= 1:
-                return
-            what = f"lmms(name={self.name}) and a question of {sum(counts)} images"
-            expected = "a model that is known to look at all of them"
-            actual = "one that is not, and may look at the first only"
-            fix = (
-                f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its source, "
-                "say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a "
-                "list within a list). If it opens video files, clips=file gives it one for the "
-                "frames of a clip. Else show it one frame."
-            )
-        elif not takes_file(self.name, simple=simple):
-            expected = "a model that opens video files"
-            actual = "one that does not, by its source in lmms-eval 0.7.3"
-            fix = "clips=images shows frames as images to models that look at several."
-        elif clips > 1:
-            # Some take the first clip's number of frames for all, some the first clip alone.
-            expected, actual, fix = "one clip a question", f"{clips}", "Use clips=images."
-        elif images and not takes_both(self.name, simple=simple):
-            expected = "a clip alone"
-            actual = (
-                f"a question of a clip and {images} image(s), of which it may look at one kind only"
-            )
-            fix = f"Of the older interface {', '.join(sorted(BOTH))} look at both."
-        else:
-            return
-        raise UsageError(what, expected=expected, found=actual, fix=fix)
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
         """Images and paths of video files as the older interface has them."""

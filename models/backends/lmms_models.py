@@ -10,6 +10,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
+from harness.chat import ChatRequest
+from harness.errors import UsageError
+from harness.models.backends.shown_media import frames_shown
+
 Several: TypeAlias = Literal["flat", "nested"]
 """Form in which several images are handed over: a list, or a list with one list of them."""
 
@@ -138,6 +142,53 @@ def takes_file(name: str, *, simple: bool) -> bool:
 def takes_both(name: str, *, simple: bool) -> bool:
     """Return True if a model looks at a video file and at images beside it."""
     return name in BOTH if simple else name not in VIDEO_ONLY_NEWER
+
+
+def check_sees_all(
+    request: ChatRequest, name: str, *, simple: bool, nesting: Several | None, as_files: bool
+) -> None:
+    """Raise UsageError if a model would not look at all that a request shows.
+
+    Args:
+        request: The request.
+        name: The model's name in lmms-eval.
+        simple: True for the older interface.
+        nesting: Form in which the user says that the model takes several images; None: as known.
+        as_files: True if clips are shown as video files.
+    """
+    counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
+    clips, images = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
+    files = as_files and clips > 0
+    what = f"lmms(name={name},clips=file)"
+    if not files:
+        known = nesting or nesting_of(name, simple=simple)
+        if known is not None or sum(counts) <= 1:
+            return
+        what = f"lmms(name={name}) and a question of {sum(counts)} images"
+        expected = "a model that is known to look at all of them"
+        actual = "one that is not, and may look at the first only"
+        fix = (
+            f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its source, "
+            "say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a "
+            "list within a list). If it opens video files, clips=file gives it one for the "
+            "frames of a clip. Else show it one frame."
+        )
+    elif not takes_file(name, simple=simple):
+        expected = "a model that opens video files"
+        actual = "one that does not, by its source in lmms-eval 0.7.3"
+        fix = "clips=images shows frames as images to models that look at several."
+    elif clips > 1:
+        # Some take the first clip's number of frames for all, some the first clip alone.
+        expected, actual, fix = "one clip a question", f"{clips}", "Use clips=images."
+    elif images and not takes_both(name, simple=simple):
+        expected = "a clip alone"
+        actual = (
+            f"a question of a clip and {images} image(s), of which it may look at one kind only"
+        )
+        fix = f"Of the older interface {', '.join(sorted(BOTH))} look at both."
+    else:
+        return
+    raise UsageError(what, expected=expected, found=actual, fix=fix)
 
 
 def runs_code(model_class: type, arguments: str) -> str | None:
