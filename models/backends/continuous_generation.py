@@ -6,9 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from harness.chat import ChatRequest, ChatResponse
+from harness.models.backends import continuous_batching
 from harness.models.backends.batching import WaitTimer
 from harness.models.backends.checkpoint_tokens import CheckpointTokens
-from harness.models.backends.continuous_batching import PromptBatch, responses, token_positions
 from harness.models.backends.inputs import POSITIONS, joined_inputs
 from harness.models.backends.loading import memory
 from harness.models.backends.prefill_queue import PrefillQueue, Prompts, unique_prompts
@@ -49,16 +49,16 @@ def generate_continuously(
 
     def inputs_of(several: Prompts) -> "BatchFeature":
         inputs = make_inputs([prompt[0] for prompt in several])
-        inputs[POSITIONS] = token_positions(network, inputs)
+        inputs[POSITIONS] = continuous_batching.token_positions(network, inputs)
         return inputs
 
-    def joined(several: Prompts, shares: "list[BatchFeature]") -> PromptBatch:
+    def joined(several: Prompts, shares: "list[BatchFeature]") -> continuous_batching.PromptBatch:
         inputs = joined_inputs(chat.processor, shares)
         seen = chat.prompt_tokens([requests[prompt[0]] for prompt in several], inputs)
         order = [at for at, prompt in enumerate(several) for _ in prompt]
         places = [place for prompt in several for place in prompt]
         prompts.update(zip(places, (seen[at] for at in order), strict=True))
-        return PromptBatch(places, inputs.to(chat.real_device), order)
+        return continuous_batching.PromptBatch(places, inputs.to(chat.real_device), order)
 
     def add_new() -> None:
         known = len(samplings)
@@ -80,7 +80,7 @@ def generate_continuously(
             refill=refill,
         )
         waiting.add(unique_prompts(requests, left))
-        written = responses(
+        written = continuous_batching.responses(
             network,
             requests,
             waiting,
