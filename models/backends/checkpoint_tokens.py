@@ -1,4 +1,4 @@
-"""What the transformers backend does without a network: options, processor, tokens to responses."""
+"""Options, processor and tokens of the transformers backend: all that it does without a network."""
 
 from collections.abc import Sequence
 from copy import deepcopy
