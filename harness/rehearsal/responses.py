@@ -225,7 +225,7 @@ def install(seed: int = 0) -> Callable[[], None]:
         TransformersChat.samplings = samplings  # type: ignore[method-assign]
         TransformersChat.token_choice = token_choice  # type: ignore[method-assign]
 
-    TransformersChat.samplings = spoken  # type: ignore[method-assign]
+    TransformersChat.samplings = spoken  # type: ignore[assignment, method-assign]
     TransformersChat.token_choice = spoken_batch  # type: ignore[assignment, method-assign]
     return undo
 
