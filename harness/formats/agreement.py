@@ -1,48 +1,41 @@
 """Evidence from the ground truth that a file's answers mean something else than they are read as.
 
-A reading is another meaning of all answers of a file: boxes of a resized image, times in
-milliseconds, letters of options that are counted from 1, masks of what is not meant, the answers of
-the sample before. Where many answers are right in another reading and wrong as they are read, that
+A reading is another meaning of all answers of a file, or of those of one type of question: boxes of
+a resized image, times in milliseconds, masks of what is not meant. Where many answers are right in another reading and wrong as they are read, that
 is hardly chance: how often the reading's answers fit the ground truth of *other* samples tells what
 chance does.
 """
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from harness.errors import DataError
+from harness.formats.evidence import (
+    CHANCE,
+    HALF,
+    LEAST,
+    MARGIN,
+    PRIOR,
+    TIMES,
+    TRIED,
+    Finding,
+    tail,
+)
+from harness.formats.orders import likeliest_order
 from harness.formats.pairs import KINDS, Kind, pairs_of
 from harness.formats.readings import CORNERS, SIZES, Pair, Reading, Rows, fitted, scaled
 from harness.types import Answer, Prediction, Sample
 
-MOST = 400
-"""Samples with a ground truth that are looked at: the first ones."""
-LEAST = 3
-"""Answers that have to be right in another reading alone."""
-TIMES = 4
-"""Times as many answers as are right only as they are read."""
-CHANCE = 1e-3
-"""Probability of so many hits by chance up to which a reading is reported."""
-OTHERS, PRIOR = 16, 10
-"""Other samples that each answer is compared with for the chance of a hit, and comparisons without
-a hit but one that are added, as few prove nothing."""
-HALF = 0.5
-"""Agreement that is a hit, and share of hits from which answers are right as they are read."""
-MARGIN = 0.25
-"""Mean agreement by which a reading is better."""
-SURPLUS = 0.1
-"""Mean agreement by which a reading is better than places that are moved as most of them are."""
-TRIED = 5
-"""Readings that are tested: those that agree best."""
-SHARE = 0.3
-"""Share of hits from which a reading explains a file."""
-NEIGHBOURS = {
-    -1: "those of the sample before: are ids shifted by one?",
-    1: "those of the sample after: are ids shifted by one?",
-}
+MOST, MOST_PLAIN = 400, 2000
+"""Samples with a ground truth that are looked at, and those of letters and numbers: the first."""
+OF_TYPE, LEAST_OF_TYPE, MOST_OF_TYPES = 100, 5, 20_000
+"""Samples of each type of question that are looked at, how many of them have to be answered, and
+those among which they are."""
+OTHERS = 16
+"""Other samples that each answer is compared with for the chance of a hit."""
 
 
 @dataclass(slots=True)
@@ -50,21 +43,33 @@ class Agreement:
     """Pairs of a prediction and the ground truth of its sample, by the form of answer."""
 
     pairs: dict[str, list[Pair]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    ids: list[str] = field(default_factory=list)
+    """The ids of all samples."""
     seen: int = 0
-    """Number of samples that were looked at, at most `MOST`."""
+    """Number of samples with a ground truth."""
     said: int = 0
     """Number of answers that a model's text was read for: its mistakes are its own."""
+    of_type: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Number of samples of each type that were looked at."""
 
     def add(self, samples: Iterable[Sample], predictions: Iterable[Prediction]) -> None:
-        """Keep the pairs of the first samples that have a ground truth."""
+        """Keep the pairs of the first samples, and of each type, that have a ground truth."""
         for sample, prediction in zip(samples, predictions, strict=True):
-            if sample.target is None or self.seen == MOST:
+            place = len(self.ids)
+            self.ids.append(sample.id)
+            if sample.target is None:
                 continue
+            types = frozenset(sample.categories.items())
+            is_rare = any(self.of_type[label] < OF_TYPE for label in types)
             self.seen += 1
+            if self.seen > (MOST_OF_TYPES if is_rare else MOST_PLAIN):
+                continue
+            self.of_type.update(types)
             self.said += bool(prediction.responses)
             answer = prediction.answer or Answer()
-            for kind, pair in pairs_of(answer, sample.target.answer, sample):
-                self.pairs[kind].append(pair)
+            is_plain = self.seen > MOST
+            for kind, pair in pairs_of(answer, sample.target.answer, sample, plain=is_plain):
+                self.pairs[kind].append(pair._replace(place=place, types=types))
 
     def notes(
         self, thing: str, file: str, *, sizes: bool = False, stated: bool = False
@@ -81,119 +86,160 @@ class Agreement:
             DataError: they are places in the file, whose meaning nobody has stated.
         """
         for name, kind in KINDS.items():
+            pairs = self.pairs[name]
             orders = (SIZES if sizes else CORNERS) if name == "boxes" else ()
-            answered = [pair for pair in self.pairs[name] if pair.predicted.size]
-            scales = fitted(answered) if kind.is_place else ()
-            likely = _likely(self.pairs[name], kind, (*orders, *kind.readings, *scales))
-            if likely is None:
-                continue
-            right, before, meaning, reading = likely
-            found = (
-                f"{right} of {len(answered)} that agree with the ground truth if they are "
-                f"{meaning}, and {before} as they are read"
-            )
-            if kind.is_place and reading and not stated and not self.said:
-                fix = reading.fix(file)
+            readings = (*orders, *kind.readings)
+            finding = self._finding(name, readings)
+            if finding and kind.is_place and finding.reading and not stated and not self.said:
+                fix = finding.reading.fix(file)
                 raise DataError(
                     f"{thing}: {kind.about}",
                     expected="pixels of the original image",
-                    found=found,
+                    found=str(finding),
                     fix=f"{fix}{'. ' if fix else ''}If they are as documented, say so: "
                     "--coordinates pixels.",
                 )
-            yield f"{kind.about}: {found}"
+            parts = {}
+            if finding is None or (finding.reading and finding.before):
+                # Answers that are right as they are read may be those of other questions.
+                parts = _by_type(pairs, kind, readings)
+            for (category, value), part in parts.items():
+                yield f"{kind.about} of {category} {value!r}: {part}"
+            if finding and not parts:
+                yield f"{kind.about}: {finding}"
+
+    def _finding(self, name: str, readings: Sequence[Reading]) -> Finding | None:
+        """Return another meaning or order of all answers of a form that is right, if any is."""
+        kind = KINDS[name]
+        first = [pair for pair in self.pairs[name] if pair.place < MOST_PLAIN]
+        answered = [pair for pair in first if pair.predicted.size]
+        if len(answered) < LEAST:
+            return None
+        scales = fitted(answered[:MOST]) if kind.is_place else ()
+        finding = _likely(answered[:MOST], kind, (*readings, *scales))
+        return finding or likeliest_order(first, kind, self.ids, _biased(answered, kind))
+
+
+def _by_type(
+    pairs: Sequence[Pair], kind: Kind, readings: Sequence[Reading]
+) -> dict[tuple[str, str], Finding]:
+    """Return the findings by category and value, of the category that explains most answers."""
+    members: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        for label in pair.types if pair.predicted.size else ():
+            members.setdefault(label, []).append(pair)
+    tested = {
+        label: answered[:OF_TYPE]
+        for label, answered in members.items()
+        if len(answered) >= LEAST_OF_TYPE
+    }
+    chance = CHANCE / max(len(tested) * TRIED, 1)
+    findings: dict[str, dict[tuple[str, str], Finding]] = {}
+    for label in sorted(tested):
+        if finding := _likely(tested[label], kind, readings, chance):
+            findings.setdefault(label[0], {})[label] = finding
+    return max(
+        findings.values(),
+        key=lambda parts: sum(part.right - part.before for part in parts.values()),
+        default={},
+    )
 
 
 def _likely(
-    given: Sequence[Pair], kind: Kind, readings: Sequence[Reading]
-) -> tuple[int, int, str, Reading | None] | None:
-    """Return the hits in the likeliest reading, the hits as read, its name, and the reading.
+    pairs: Sequence[Pair], kind: Kind, readings: Sequence[Reading], chance: float = CHANCE
+) -> Finding | None:
+    """Return the likeliest reading of answers.
 
     None: the answers are right as they are read, or no reading explains them.
     """
-    pairs = [pair for pair in given if pair.predicted.size]
-    before = _agreements(pairs, kind)
-    if len(pairs) < LEAST or (before >= HALF).mean() >= HALF:
+    before = kind.paired(pairs)
+    if (before >= HALF).mean() >= HALF:
         return None
-    tried: list[tuple[Rows, str, Reading | None, list[Pair]]] = []
-    for step, name in NEIGHBOURS.items():
-        moved = [pair for pair in _moved(given, step) if pair.predicted.size]
-        tried.append((_agreements(moved, kind), name, None, moved))
+    tried: list[tuple[Rows, Reading, list[Pair]]] = []
     for reading in readings:
-        read = [pair._replace(predicted=reading.turn(pair.predicted, pair.size)) for pair in pairs]
-        tried.append((_agreements(read, kind), reading.name, reading, read))
+        read = [reading.of(pair) for pair in pairs]
+        tried.append((kind.paired(read), reading, read))
     tried.sort(key=lambda one: -one[0].mean())
-    biased = _agreements(_centred(pairs), kind).mean() + SURPLUS if kind.is_place else 0
-    for after, name, likely, read in tried[:TRIED]:
-        if after.mean() >= biased and _is_evidence(before, after, read, kind):
-            return int((after >= HALF).sum()), int((before >= HALF).sum()), name, likely
+    biased = _biased(pairs, kind) if kind.is_place else 0
+    for after, likely, read in tried[:TRIED]:
+        if after.mean() >= biased and _is_evidence(before, after, read, kind, chance, likely.share):
+            hits = [int((agreement >= HALF).sum()) for agreement in (after, before)]
+            return Finding(hits[0], hits[1], len(pairs), likely.name, likely)
     return None
 
 
-def _centred(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return places without what moves most of them: a poor model's bias is no other meaning."""
-    bias = np.median(
-        [
-            (_middle(pair.truth) - _middle(pair.predicted)) / np.maximum(pair.size, 1)
-            for pair in pairs
-        ],
-        axis=0,
-    )
+def _biased(pairs: Sequence[Pair], kind: Kind) -> float:
+    """Return the mean agreement that answers need so as not to be merely moved or scaled.
+
+    A poor model's constant error is no other meaning. Masks are not moved.
+    """
+    if kind is KINDS["masks"]:
+        return 0.0
+    ways = [[np.maximum(pair.size, 1) if kind.is_place else np.ones(1) for pair in pairs]]
+    if kind.is_place and all(pair.truth.shape[1] == 4 for pair in pairs):
+        ways.append([np.maximum(_extent(pair.truth), 1) for pair in pairs])
+    agreements = [kind.paired(_centred(pairs, kind, sides)).mean() for sides in ways]
+    if kind is KINDS["number"]:
+        agreements.append(kind.paired(_rescaled(pairs)).mean())
+    return float(max(agreements)) + MARGIN
+
+
+def _extent(boxes: Rows) -> Rows:
+    """Return the mean width and height of boxes."""
+    return (boxes[:, 2:] - boxes[:, :2]).mean(0)
+
+
+def _centred(pairs: Sequence[Pair], kind: Kind, sides: Sequence[Rows]) -> list[Pair]:
+    """Return answers without the median of their errors, as parts of these sides."""
+    errors = [_middle(pair.truth, kind) - _middle(pair.predicted, kind) for pair in pairs]
+    bias = np.median([error / side for error, side in zip(errors, sides, strict=True)], axis=0)
     moved = []
-    for pair in pairs:
-        offset = np.tile(bias * pair.size, pair.predicted.shape[1] // 2)
+    for side, pair in zip(sides, pairs, strict=True):
+        offset = np.tile(bias * side, pair.predicted.shape[1] // bias.size)
         moved.append(pair._replace(predicted=pair.predicted + offset))
     return moved
 
 
-def _middle(rows: Rows) -> Rows:
-    """Return the mean x and y of places."""
-    return np.array([rows[:, 0::2].mean(), rows[:, 1::2].mean()])
+def _middle(rows: Rows, kind: Kind) -> Rows:
+    """Return the mean x and y of places, the middle of an interval, or a number."""
+    middle: Rows = rows.reshape(-1, 2).mean(0) if kind.is_place else np.array([rows.mean()])
+    return middle
 
 
-def _agreements(pairs: Iterable[Pair], kind: Kind) -> Rows:
-    return np.array([kind.agreement(*pair[:3]) for pair in pairs])
+def _rescaled(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return numbers times the median factor by which they are too small."""
+    ratios = [(pair.truth / pair.predicted).item() for pair in pairs if pair.predicted.all()]
+    factor = float(np.median(ratios)) if ratios else 1.0
+    return [pair._replace(predicted=pair.predicted * factor) for pair in pairs]
 
 
-def _moved(pairs: Sequence[Pair], step: int) -> list[Pair]:
-    """Return each prediction with the ground truth `step` samples later; none of the same image."""
-    moved = []
-    for place, pair in enumerate(pairs):
-        other = pairs[place + step] if 0 <= place + step < len(pairs) else None
-        is_other = other is not None and (not pair.group or other.group != pair.group)
-        nothing = np.full_like(pair.truth, np.nan)
-        moved.append(pair._replace(truth=other.truth if other and is_other else nothing))
-    return moved
-
-
-def _is_evidence(before: Rows, after: Rows, read: Sequence[Pair], kind: Kind) -> bool:
+def _is_evidence(
+    before: Rows, after: Rows, read: Sequence[Pair], kind: Kind, limit: float, share: float
+) -> bool:
     """Return True if hits in a reading are no chance and explain the misses as it is read."""
     was, now = before >= HALF, after >= HALF
     alone, lost = int((now & ~was).sum()), int((was & ~now).sum())
     is_better = after.mean() >= before.mean() + MARGIN
-    if alone < max(LEAST, TIMES * lost) or now.mean() < SHARE or not is_better:
+    if alone < max(LEAST, TIMES * lost) or now.mean() < share or not is_better:
         return False
-    count = len(read)
+    chance = _chance(read, kind)
+    return tail(int(now.sum()), len(read), chance) <= limit
+
+
+def _chance(read: Sequence[Pair], kind: Kind) -> float:
+    """Return how often answers agree with the ground truths of other samples."""
+    if not kind.is_place:
+        agreements = kind.agreements(*zip(*(pair[:3] for pair in read), strict=True))
+        others = agreements[~np.eye(len(read), dtype=bool)]
+        return float(((others >= HALF).sum() + 1) / (others.size + PRIOR))
     hits, compared = 1.0, PRIOR
-    for offset in range(2, 2 + min(OTHERS, count - 2)):
+    for offset in range(2, 2 + min(OTHERS, len(read) - 2)):
         for place, pair in enumerate(read):
-            other = read[(place + offset) % count]
+            other = read[(place + offset) % len(read)]
             truth = other.truth
-            if kind.is_place and 0 not in (*pair.size, *other.size):
+            if 0 not in (*pair.size, *other.size):
                 (width, height), (its_width, its_height) = pair.size, other.size
                 truth = scaled(width / its_width, height / its_height, truth)
-            hits += kind.agreement(pair.predicted, truth, pair.size) >= HALF
+            hits += kind.agreements([pair.predicted], [truth], [pair.size]).item() >= HALF
             compared += 1
-    return _tail(int(now.sum()), count, hits / compared) <= CHANCE
-
-
-def _tail(hits: int, count: int, chance: float) -> float:
-    """Return the probability of at least so many hits, of `count` with this chance each.
-
-    >>> round(_tail(2, 3, 0.5), 6)
-    0.5
-    """
-    return sum(
-        math.comb(count, k) * chance**k * (1 - chance) ** (count - k)
-        for k in range(hits, count + 1)
-    )
+    return hits / compared

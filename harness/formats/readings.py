@@ -18,6 +18,8 @@ Rows: TypeAlias = NDArray[np.float64]
 """Boxes or points, one a row, in pixels."""
 Size: TypeAlias = tuple[float, float]
 
+SHARE = 0.3
+"""Share of hits from which a reading explains a file."""
 FIT = 8
 """Answers from which a scale can be fitted."""
 SIDES = (224, 256, 336, 384, 392, 448, 504, 512, 518, 560, 616, 640, 672, 768, 800, 840, 896, 1008)
@@ -33,7 +35,16 @@ class Pair(NamedTuple):
     """Empty where there is no answer."""
     truth: Rows
     size: Size
-    group: str
+    group: str = ""
+    """The image or video of a place; empty for other answers."""
+    place: int = 0
+    """Number of the sample in the benchmark, from 0."""
+    types: frozenset[tuple[str, str]] = frozenset()
+    """The sample's categories: names and values."""
+
+
+Turn: TypeAlias = Callable[[Rows, Size], Rows]
+"""Maps an answer, and (width, height) or (seconds, frames a second), to another."""
 
 
 class Reading(NamedTuple):
@@ -41,11 +52,19 @@ class Reading(NamedTuple):
 
     name: str
     """What the answers are, to end "if they are …"."""
-    turn: Callable[[Rows, Size], Rows]
-    """Maps an answer as it was read, and (width, height) or (seconds, frames a second), to the
-    answer in this reading."""
+    turn: Turn
+    """Maps an answer as it was read to the answer in this reading."""
     fix: Callable[[str], str] = lambda _: ""
     """Maps the file's name to what to type or to do."""
+    turns_truth: bool = False
+    """True where the ground truth is turned and not the answer."""
+    share: float = SHARE
+    """Share of hits from which it explains a file."""
+
+    def of(self, pair: Pair) -> Pair:
+        """Return the pair in this reading."""
+        turned = self.turn(pair.truth if self.turns_truth else pair.predicted, pair.size)
+        return pair._replace(truth=turned) if self.turns_truth else pair._replace(predicted=turned)
 
 
 def scaled(x: float, y: float, rows: Rows) -> Rows:
@@ -126,11 +145,14 @@ def _flipped(rows: Rows, side: float, axis: int) -> Rows:
 
 CORNER, _ = TO_CORNERS
 Y_FIRST = Reading("with y first", lambda rows, _: _swapped(rows), _state("pixels_yx"))
+MIRRORED_PLACES = (
+    Reading("flipped from left to right", lambda rows, size: _flipped(rows, size[0], 0)),
+    Reading("upside down, y counted from below", lambda rows, size: _flipped(rows, size[1], 1)),
+)
 SCALES = (
     Y_FIRST,
     *_scales(),
-    Reading("flipped from left to right", lambda rows, size: _flipped(rows, size[0], 0)),
-    Reading("upside down, y counted from below", lambda rows, size: _flipped(rows, size[1], 1)),
+    *MIRRORED_PLACES,
 )
 """Other meanings of boxes and points."""
 CORNERS = (
@@ -157,13 +179,16 @@ def _spans() -> Iterator[Reading]:
 
 def _factors() -> Iterator[Reading]:
     for factor in (100, 1000, 60, 3.28084, 10.7639):
+        share = SHARE if factor > 10 else 2 * SHARE  # poor models are wrong by a few times
         yield Reading(
             f"{factor:g} times too small",
             lambda n, _, k=factor: n * k,  # type: ignore[misc]
+            share=share,
         )
         yield Reading(
             f"{factor:g} times too large",
             lambda n, _, k=factor: n / k,  # type: ignore[misc]
+            share=share,
         )
 
 
@@ -173,10 +198,19 @@ LETTERS = (
     Reading("one letter too early", lambda n, _: n + 1),
     Reading("of options in the opposite order", lambda n, size: size[0] - 1 - n),
 )
-MASKS = (
-    Reading("inverted", lambda m, _: 1 - m),
+INVERTED = (
+    "inverted, or if those of the ground truth are: what is meant has to be white (not 0) on both "
+    "sides"
+)
+MIRRORED_MASKS = (
     Reading("flipped from left to right", lambda m, _: m[:, ::-1]),
     Reading("upside down", lambda m, _: m[::-1]),
+)
+MASKS = (
+    Reading(INVERTED, lambda m, _: 1 - m),
+    # Backgrounds are large and agree by chance: which side is small decides what is evidence.
+    Reading(INVERTED, lambda m, _: 1 - m, turns_truth=True),
+    *MIRRORED_MASKS,
     Reading("turned by 180 degrees", lambda m, _: m[::-1, ::-1]),
     Reading("turned by 90 degrees", lambda m, _: np.rot90(m)),
     Reading("turned by 270 degrees", lambda m, _: np.rot90(m, 3)),
@@ -184,7 +218,7 @@ MASKS = (
 )
 
 
-def fitted(pairs: Sequence["Pair"]) -> Iterator[Reading]:
+def fitted(pairs: Sequence[Pair]) -> Iterator[Reading]:
     """Yield the scales that fit most answers, of a factor or of a square, if these are many."""
     means = [(pair.predicted.mean(), pair.truth.mean(), pair) for pair in pairs]
     usable = [one for one in means if one[0] > 0 and one[1] > 0 and 0 not in one[2].size]
