@@ -25,13 +25,12 @@ from steps import RESULTS, save_part
 from harness.errors import DataError
 from harness.formats.agreement import Agreement
 from harness.masks import Rle
-from harness.media import pixels
+from harness.media import Media, pixels
 from harness.types import (
     Answer,
     AnswerForm,
     Box,
     Interval,
-    Media,
     Point,
     Prediction,
     Query,
@@ -73,7 +72,7 @@ class File:
     truths: Rows
     """A row a sample: [left, top, right, bottom] or [start, end] as shares, or a number."""
     groups: NDArray[np.int64]
-    types: list[Mapping[str, str]]
+    types: Sequence[Mapping[str, str]]
     ids: list[str] = field(default_factory=list)
 
     def media(self, number: int) -> tuple[Media, ...]:
@@ -162,7 +161,7 @@ def alike(file: File, row: Row) -> Rows:
 
 def half(file: File) -> int:
     """Return the number of axes of a place."""
-    return file.truths.shape[1] // 2
+    return int(file.truths.shape[1]) // 2
 
 
 Draw: TypeAlias = Callable[[File], Rows]

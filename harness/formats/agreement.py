@@ -1,9 +1,9 @@
 """Evidence from the ground truth that a file's answers mean something else than they are read as.
 
 A reading is another meaning of all answers of a file, or of those of one type of question: boxes of
-a resized image, times in milliseconds, masks of what is not meant. Where many answers are right in another reading and wrong as they are read, that
-is hardly chance: how often the reading's answers fit the ground truth of *other* samples tells what
-chance does.
+a resized image, times in milliseconds, masks of what is not meant. Where many answers are right in
+another reading and wrong as they are read, that is hardly chance: how often the reading's answers
+fit the ground truth of *other* samples tells what chance does.
 """
 
 from collections import Counter
@@ -160,7 +160,8 @@ def _likely(
         read = [reading.of(pair) for pair in pairs]
         tried.append((kind.paired(read), reading, read))
     tried.sort(key=lambda one: -one[0].mean())
-    biased = _biased(pairs, kind) if kind.is_place else 0
+    can_be_moved = kind.is_place or kind is KINDS["interval"]
+    biased = _biased(pairs, kind) if can_be_moved else 0
     for after, likely, read in tried[:TRIED]:
         if after.mean() >= biased and _is_evidence(before, after, read, kind, chance, likely.share):
             hits = [int((agreement >= HALF).sum()) for agreement in (after, before)]
@@ -186,7 +187,8 @@ def _biased(pairs: Sequence[Pair], kind: Kind) -> float:
 
 def _extent(boxes: Rows) -> Rows:
     """Return the mean width and height of boxes."""
-    return (boxes[:, 2:] - boxes[:, :2]).mean(0)
+    sides: Rows = (boxes[:, 2:] - boxes[:, :2]).mean(0)
+    return sides
 
 
 def _centred(pairs: Sequence[Pair], kind: Kind, sides: Sequence[Rows]) -> list[Pair]:

@@ -30,7 +30,7 @@ class Finding(NamedTuple):
     """Number of answers that agree in it."""
     before: int
     """Number of answers that agree as they are read."""
-    count: int
+    answered: int
     """Number of answers."""
     meaning: str
     """What the answers are, to end "if they are …"."""
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.right} of {self.count} that agree with the ground truth if they are "
+            f"{self.right} of {self.answered} that agree with the ground truth if they are "
             f"{self.meaning}, and {self.before} as they are read"
         )
 

@@ -154,13 +154,13 @@ def _within(compared: Table, count: int) -> Iterator[Order]:
 def _whole(ids: Sequence[str], compared: int) -> Iterator[Order]:
     """Yield the orders of all samples; those of any shift share one probability of chance."""
     count = len(ids)
-    places = np.arange(count)
-    as_text = sorted(places, key=ids.__getitem__)
-    by_number = sorted(places, key=lambda place: _parts(ids[place]))
-    for given, meant in permutations((places, as_text, by_number), 2):
+    as_text = sorted(range(count), key=lambda place: ids[place])
+    by_number = sorted(range(count), key=lambda place: _parts(ids[place]))
+    for given, meant in permutations(([*range(count)], as_text, by_number), 2):
         targets = np.empty(count, int)
         targets[given] = meant
         yield Order(AS_TEXT, targets)
+    places = np.arange(count)
     yield Order(REVERSED, places[::-1])
     furthest = min(compared, count) // 2
     for step in (step for size in range(1, furthest + 1) for step in (-size, size)):

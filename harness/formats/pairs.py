@@ -86,7 +86,9 @@ def _numbers_agree(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequenc
 
 
 def _are_equal(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[Size]) -> Rows:
-    return (np.concatenate(predicted) == np.concatenate(truths)[:, 0]).astype(float)
+    values, true = np.concatenate(predicted), np.concatenate(truths)[:, 0]
+    agreement: Rows = (values == true).astype(float)
+    return agreement
 
 
 def _masks_agree(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[Size]) -> Rows:
@@ -94,7 +96,8 @@ def _masks_agree(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[
     rows, columns = (np.stack([m.ravel() for m in masks]) for masks in (predicted, truths))
     shared = rows @ columns.T
     union = (rows**2).sum(1)[:, None] + (columns**2).sum(1) - shared
-    return shared / np.where(union > 0, union, 1)
+    agreement: Rows = shared / np.where(union > 0, union, 1)
+    return agreement
 
 
 class Kind(NamedTuple):
@@ -247,4 +250,5 @@ def _grid(mask: Rle) -> Rows:
     columns = ((np.arange(COLUMNS * GRID) + 0.5) * width / (COLUMNS * GRID)).astype(int)
     cells = columns[:, None] * height + np.linspace(0, height, GRID + 1)
     shares = np.diff(np.interp(cells, ends, covered), axis=1) * (GRID / height)
-    return shares.reshape(GRID, COLUMNS, GRID).mean(1).T
+    grid: Rows = shares.reshape(GRID, COLUMNS, GRID).mean(1).T
+    return grid
