@@ -249,11 +249,11 @@ def _assigned(agreement: Rows) -> Rows:
     The closest pair comes first. The best assignment has few more hits, and its solver takes
     longer to load than most files to score.
     """
-    found = np.zeros(len(agreement))
+    closest = np.zeros(len(agreement))
     rows, columns = np.nonzero(agreement >= HALF)
     is_taken = np.zeros(agreement.shape[1], bool)
     for number in np.argsort(-agreement[rows, columns], kind="stable"):
         row, column = rows[number], columns[number]
-        if not found[row] and not is_taken[column]:
-            found[row], is_taken[column] = agreement[row, column], True
-    return found
+        if not closest[row] and not is_taken[column]:
+            closest[row], is_taken[column] = agreement[row, column], True
+    return closest
