@@ -231,4 +231,4 @@ def test_a_sample_without_an_answer_still_has_neighbours():
     truth = letters("ABCDBACDCABDACBDBCDA" * 2)
     given = [None if n % 5 == 2 else one for n, one in enumerate(truth[-1:] + truth[:-1])]
     found = doubts(AnswerForm.CHOICE, lambda _: (), truth, given, options=tuple("wxyz"))
-    assert len(found) == 1 and "31 of 32" in found[0] and "sample before" in found[0]
+    assert len(found) == 1 and "32 of 32" in found[0] and "sample before" in found[0]
