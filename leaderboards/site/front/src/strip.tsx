@@ -27,7 +27,8 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
         {title ? <a href={href(["task", both.site.key])}>{title}</a> : several ? "Where models differ most" : "Lowest scores"}
         {title && (
           <small>
-            {both.table.rows[best].name} on the samples {several ? "on which models differ most: its score, and the range of all" : "with its lowest scores"}
+            {several ? "samples on which the models differ most" : "samples with the lowest scores"}, with the answer and score of {both.table.rows[best].name}
+            {several && ", and the lowest and highest score of all models"}
           </small>
         )}
       </h2>
