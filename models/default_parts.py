@@ -103,5 +103,5 @@ def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object
         how = f"Fetch it (hf download {checkpoint})" if checkpoint else f"Make it ready ({error})"
         return (
             None,
-            f"{none} the paper's, {part}={paper_part}, is not here. {how}, or choose {other}.",
+            f"{none} the paper's, {part}={paper_part}, is not here. {how}, or choose {alternative}.",
         )
