@@ -18,8 +18,8 @@ from harness.leaderboards.row import Row
 HOLLOW = "○"
 REPORTED = "Reported in papers, not measured here: no rank, no interval, compared with nothing"
 BOLD = (
-    " Rows of rank 1 are bold in the first table. A table for a paper (--format) has bold only for a "
-    "row that is shown to be better than every other."
+    " Rows of rank 1 are bold in the first table. A table for a paper (--format) has bold only for "
+    "a row that is shown to be better than every other."
 )
 REFUSED = "Their records cannot be believed, so they are counted nowhere."
 
