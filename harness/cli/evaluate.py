@@ -129,7 +129,11 @@ def _evaluate_models(
     started = 0
     with terminal.progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
         requested = [  # all of them, before any model is loaded
-            (key, spec, preflight(task, progress, allow_missing=options.allow_missing))
+            (
+                key,
+                spec,
+                preflight(task, progress, allow_missing=options.allow_missing, spec=str(spec)),
+            )
             for key, spec, task in requested
         ]
         samples = [select(task, options.subset).samples(task) for _, _, task in requested]

@@ -22,6 +22,8 @@ def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
     return [spec for text in texts for spec in parse_list(text)]
 
 
+TABLES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+"""Ends of the names of tables."""
 NEEDED = {
     "method": "a trainer; see `harness list trainers`",
     "model": "NAME or NAME(key=value,…), see `harness list models`",
@@ -37,6 +39,8 @@ NEEDED = {
 def require(arguments: Namespace, *names: str, **options: str) -> None:
     """Raise UsageError that names all options without a value at once, with what each is for."""
     lacking = {name: NEEDED[name] for name in names} | options
+    if "tasks" in lacking:
+        _refuse_files(arguments.tasks)
     if {"data", "tasks"} <= lacking.keys() and _name_their_files(arguments.tasks):
         arguments.data = arguments.data or Path()
     missing = [
@@ -46,6 +50,18 @@ def require(arguments: Namespace, *names: str, **options: str) -> None:
     ]
     if missing:
         raise UsageError("missing options", expected="; ".join(missing), found="nothing")
+
+
+def _refuse_files(tasks: Sequence[str] | None) -> None:
+    """Raise UsageError for a table's file in the place of the task that reads it."""
+    for text in tasks or ():
+        if Path(text).suffix.lower() in TABLES:
+            raise UsageError(
+                f"--tasks {text}",
+                expected=NEEDED["tasks"],
+                found="a file",
+                fix=f'A table is a task as --tasks "table(file={text})".',
+            )
 
 
 def _name_their_files(tasks: Sequence[str] | None) -> bool:
