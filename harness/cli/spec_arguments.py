@@ -4,6 +4,8 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -95,7 +97,8 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
             task = plugins.build("tasks", spec, root)
         except DataError as error:
             _refuse_own_folder(root, spec, error)
-            if how := how_to_fetch(spec.name):
+            hints = filter(None, [_splits_here(root, spec), how_to_fetch(spec.name)])
+            if how := " ".join(hints):
                 raise DataError(str(error), fix=how) from error
             raise
         key = task.name if names.count(spec.name) == 1 else str(spec)
@@ -138,6 +141,21 @@ def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
             found=f"{spec.name}/ itself" if folder == place else f"a folder in {spec.name}/",
             fix=f"Give --data {folder.parent}",
         ) from error
+
+
+def _splits_here(root: Path, spec: Spec) -> str:
+    """Return which other splits of a benchmark are at a root, as a sentence; empty if none are."""
+    card = plugins.find_card(spec.name)
+    here = []
+    for split in card.splits if card is not None else ():
+        if split == spec.arguments.get("split"):
+            continue
+        with suppress(HarnessError):
+            plugins.build(
+                "tasks", replace(spec, arguments={**spec.arguments, "split": split}), root
+            )
+            here.append(f"{spec.name}(split={split})")
+    return f"Splits that are there: {', '.join(here)}." if here else ""
 
 
 def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:

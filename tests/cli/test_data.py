@@ -281,3 +281,12 @@ def test_a_table_is_named_as_it_is_typed_and_equal_lines_are_one(tmp_path, capsy
     assert "harness data check 'table(file=mine.jsonl)'" in capsys.readouterr().err
     assert main([*command, "mine.jsonl"]) == 2
     assert '"table(file=mine.jsonl)"' in capsys.readouterr().err
+
+
+def test_a_split_that_is_not_there_is_answered_with_those_that_are(tmp_path, capsys):
+    command = ["data", "make", "shapes", "--out", str(tmp_path), "--size", "2", "--tasks", "mevis"]
+    assert main(command) == 0
+    shutil.rmtree(tmp_path / "mevis" / "valid_u")
+    assert main(["data", "check", "mevis", "--data", str(tmp_path)]) == 3
+    assert "there: mevis(split=train), mevis(split=valid)." in capsys.readouterr().err
+    assert main(["data", "check", "mevis(split=train)", "--data", str(tmp_path)]) == 0
