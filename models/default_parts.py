@@ -101,7 +101,5 @@ def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object
     except HarnessError as error:
         paper_part, checkpoint = parse(values[0]), parse(values[0]).arguments.get("checkpoint")
         how = f"Fetch it (hf download {checkpoint})" if checkpoint else f"Make it ready ({error})"
-        return (
-            None,
-            f"{none} the paper's, {part}={paper_part}, is not here. {how}, or choose {alternative}.",
-        )
+        missing = f"{none} the paper's, {part}={paper_part}, is not here"
+        return None, f"{missing}. {how}, or choose {alternative}."
