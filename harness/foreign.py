@@ -5,7 +5,7 @@ when they cannot read a file, so that the message says what it is and which comm
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -239,9 +239,16 @@ def refuse_foreign(
         raise error(thing, expected=expected, found=stranger.found, fix=stranger.fix)
 
 
-def refuse_list(path: Path, start: bytes, thing: str) -> None:
-    """Raise DataError if a file that should have an object a line begins as a list of JSON does."""
+def refuse_list(
+    path: Path, start: bytes, thing: str, *, known: Callable[[Path], str] = lambda path: ""
+) -> None:
+    """Raise DataError if a file that should have an object a line begins as a list of JSON does.
+
+    `known` gives the way to make lines of objects that are recognised; "" for others.
+    """
     if LIST.match(start):
+        if fix := known(path):
+            raise DataError(thing, expected="one JSON object a line", found="a list", fix=fix)
         conversion = f"`jq -c '.[]' {quote(path.name)} > NEW`"
         if start.startswith(b"[{'"):  # as Python shows a list
             conversion = to_lines("ast.literal_eval(open(sys.argv[1]).read())", path.name, "ast")

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import compress, product
+from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 
@@ -135,6 +136,8 @@ IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", 
 TEXTS = ("response", "prediction", "text", "output", "pred", "model_output", "predict")
 """Names that other programs' lines have for the id and for what the model wrote; not `answer`,
 which is the ground truth in most of them."""
+MAX_LIST = 2**26
+"""Bytes of a list of JSON up to which its objects are looked at."""
 MASKS = ("pred_masks", "prediction_masks")
 TRUTHS = (
     "gt_answer",
@@ -402,15 +405,10 @@ def way_out(plain: object, name: str) -> str:
         return f"Each value is in a list: {command(UNBOX, name)} makes such lines."
     if known := _known(plain, name):
         return known
-    called = next((key for key in IDS if type(plain.get(key)) in (str, int)), None)
-    texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
-    written = next((key for key in texts if isinstance(plain.get(key), str)), None)
-    if called and written:
-        program = _response(written, f"(.{called} | tostring)")
-        return (
-            f"If {called} is the benchmark's id and {written} what the model wrote, "
-            f"{command(program, name)} makes such lines."
-        )
+    if renaming := _renaming(plain):
+        program, condition = renaming
+        return f"If {condition}, {command(program, name)} makes such lines."
+    written = _written(plain)
     if written and "id" not in plain:
         return (
             f"If its lines are in the order of the samples of TASK below ROOT, and {written} is "
@@ -419,6 +417,44 @@ def way_out(plain: object, name: str) -> str:
     key = next((key for key in plain if key in LISTS), None)
     listed = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
     return f"{listed}{OWN_LINES}"
+
+
+def of_list(path: Path) -> str:
+    """Return how to make lines of a list of objects that have an id of another name; else ""."""
+    try:
+        plain = json.loads(path.read_bytes()) if path.stat().st_size <= MAX_LIST else None
+    except (OSError, ValueError, RecursionError):
+        return ""
+    first = plain[0] if isinstance(plain, list) and plain else None
+    renaming = _renaming(first) if isinstance(first, dict) else None
+    if renaming is None:
+        return ""
+    program, condition = renaming
+    return f"If {condition}, {command(f'.[] | {program}', path.name)} makes such lines."
+
+
+def _renaming(plain: Plain) -> tuple[str, str] | None:
+    """Return jq's program that renames the keys of a line, and what must be so; None if unknown."""
+    called = next((key for key in (*IDS, "id") if type(plain.get(key)) in (str, int)), None)
+    if called is None or type(plain.get("id")) is str:
+        return None
+    name = f"(.{called} | tostring)"
+    if written := _written(plain):
+        condition = f"{called} is the benchmark's id and {written} what the model wrote"
+        return _response(written, name), condition
+    answers = {"count": "answer", **{kind: kind for kind in ("answer", "boxes", "points")}}
+    kinds = [key for key in answers if key in plain]
+    if len(kinds) != 1 or not set(TRUTHS).isdisjoint(plain):
+        return None
+    (kind,) = kinds
+    condition = f"{called} is the benchmark's id and {kind} the answer"
+    return f"{{id: {name}, {answers[kind]}: .{kind}}}", condition
+
+
+def _written(plain: Plain) -> str | None:
+    """Return the key of what a model wrote; None where no key is known for it."""
+    texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
+    return next((key for key in texts if isinstance(plain.get(key), str)), None)
 
 
 def _known(plain: Plain, name: str) -> str:

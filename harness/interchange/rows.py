@@ -23,6 +23,7 @@ from harness.files import lines_of, open_regular
 from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
 from harness.foreign_lines import (
     of_line,
+    of_list,
     other_keys,
     rewrite,
     way_out,
@@ -155,7 +156,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
         for number, offset, line in lines_of(path, MAX_LINE):
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
             if number == 1:
-                refuse_list(path, line[mark:].lstrip(), f"predictions {path}")
+                refuse_list(path, line[mark:].lstrip(), f"predictions {path}", known=of_list)
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
 
