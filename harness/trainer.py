@@ -148,7 +148,8 @@ class TrainingRun:
     raise KeyboardInterrupt."""
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
     """Makes a block in which Ctrl-C and SIGTERM raise KeyboardInterrupt at once: one that changes
-    no weights, so that the state before it can still be saved."""
+    no weights, so that the state before it can still be saved. Of several processes only the main
+    one is interrupted so: where others left, it could not go on to where it hears of the signal."""
     every: int | None = None
     """Steps between evaluations while training; None: none."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
@@ -156,6 +157,8 @@ class TrainingRun:
     `checkpoint`. Returns numbers for the curve, `eval/<task>/<metric>`. It draws no random numbers
     that the trainer uses. Call it in the main process, as `harness.trainers.session.Session` does.
     """
+    evaluated: tuple[str, ...] = ()
+    """Names of the numbers that `evaluate` returns; none: they are not known."""
 
     @property
     def checkpoint(self) -> Path:

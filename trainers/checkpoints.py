@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.store.atomic import writing
 from harness.trainer import EVALUATIONS, TrainingRun
-from harness.trainers.session import gather
+from harness.trainers.network import ADAPTER, checkpoint_facts
+from harness.trainers.session import gather, raise_together
 from harness.trainers.settings import TrainingSettings
 from harness.trainers.state import replaced_folder, step_of
 
@@ -45,14 +47,13 @@ class KeptCheckpoints:
         """
         if not self.is_wanted:
             return
-        if unknown := gather([self._unknown_metric()])[0]:
-            raise unknown
         export(self.folder / f"step-{step}")
         if self.run.main:
             kept = self.kept([*self.steps(), step])
             for path in self.folder.glob("step-*"):
                 if step_of(path) not in kept:
-                    shutil.rmtree(path)
+                    with writing(path):
+                        shutil.rmtree(path)
 
     def catch_up(self, step: int, export: Callable[[Path], None]) -> None:
         """Keep the checkpoint of the state that a training goes on from, if that was not done."""
@@ -70,20 +71,31 @@ class KeptCheckpoints:
         return {*recent, *(() if best is None else (best,))}
 
     def best(self, steps: Sequence[int]) -> int | None:
-        """Return the best of these steps by the curve; None: no metric is named, or logged."""
-        name = self.settings.metric_for_best_model
+        """Return the best of these steps by the curve; None: no metric is named, or logged.
+
+        A round's own numbers are logged with its first step, and count for each step of it.
+        """
+        name, turns = self.settings.metric_for_best_model, self.settings.steps_per_round
         if name is None:
             return None
         sign = 1 if self.settings.is_greater_better else -1
-        values = {
-            row["step"]: sign * row[name]
-            for row in self.run.curve.read()
-            if row["step"] in steps and math.isfinite(row.get(name, math.nan))
-        }
+        rows = {row["step"]: row for row in self.run.curve.read()}
+        values = dict[int, float]()
+        for step in rows.keys() & set(steps):
+            of_round = (rows.get(one, {}) for one in range(step, (step - 1) // turns * turns, -1))
+            value = next((row[name] for row in of_round if name in row), math.nan)
+            if math.isfinite(value):
+                values[step] = sign * value
         return max(values, key=lambda step: (values[step], step), default=None)
 
-    def _unknown_metric(self) -> UsageError | None:
-        """Return the error of a metric that no step has logged, unless evaluations may bring it."""
+    def check_metric(self) -> None:
+        """Raise UsageError, in every process, if no step so far has logged the metric.
+
+        Called after the first round; evaluations may bring theirs later (`check_evaluated`).
+        """
+        raise_together(self._unlogged_metric())
+
+    def _unlogged_metric(self) -> UsageError | None:
         name = self.settings.metric_for_best_model
         if name is None or name.startswith(f"{EVALUATIONS}/") or not self.run.main:
             return None
@@ -91,27 +103,55 @@ class KeptCheckpoints:
         if name in known:
             return None
         expected = f"a number of the curve: {', '.join(known)}"
-        return UsageError("metric_for_best_model", expected=expected, found=name)
+        return UsageError("metric_for_best_model", expected=expected, found=name, fix=CHANGED)
 
-    def finish(self, checkpoint: Path) -> Mapping[str, object]:
-        """Put the best checkpoint into the place of the last, if that is wanted; return facts.
+    def finish(self, export: Callable[[Path], None]) -> Mapping[str, object]:
+        """Write the checkpoint: the network as it is now, or the best step's; return facts.
 
-        Raises:
-            UsageError: the metric was never logged at a step with a checkpoint.
+        Called in every process, at the end. An adapter comes to lie beside the checkpoint.
         """
-        name = self.settings.metric_for_best_model
-        if name is None or not self.run.main:
-            return {}
-        best = self.best(self.steps())
-        if best is None:
-            known = sorted({key for row in self.run.curve.read() for key in row} - {"step"})
-            raise UsageError(
-                f"metric_for_best_model={name}",
-                expected=f"one that is logged at the steps of checkpoints: {', '.join(known)}",
-                found="no number of it",
-                fix="eval/<task>/<metric> is logged where --every and save_steps fall together.",
-            )
-        if self.settings.load_best_model_at_end:
-            with replaced_folder(checkpoint) as partial:
+        run, name = self.run, self.settings.metric_for_best_model
+        best = gather([self.best(self.steps()) if run.main else None])[0]
+        if best is None or not self.settings.load_best_model_at_end:
+            export(run.checkpoint)
+        elif run.main:
+            with replaced_folder(run.checkpoint) as partial:
                 shutil.copytree(self.folder / f"step-{best}", partial, dirs_exist_ok=True)
-        return {"best_step": best, "best_metric": name}
+        if not run.main:
+            return {}
+        if (run.checkpoint / ADAPTER).is_dir():
+            with writing(run.out / ADAPTER):
+                shutil.rmtree(run.out / ADAPTER, ignore_errors=True)
+                (run.checkpoint / ADAPTER).rename(run.out / ADAPTER)
+        facts: dict[str, object] = {"checkpoint": checkpoint_facts(run.checkpoint)}
+        if name is None:
+            return facts
+        if best is None:
+            run.progress.note(
+                f"no step with a checkpoint has logged {name} (metric_for_best_model): the last "
+                "step's network is the checkpoint"
+            )
+        return {**facts, "best_step": best, "best_metric": name}
+
+
+CHANGED = "The same command with another metric_for_best_model goes on."
+
+
+def check_evaluated(run: TrainingRun, settings: TrainingSettings) -> None:
+    """Raise UsageError if evaluations are to say which step is best, and do not log this number."""
+    name = settings.metric_for_best_model
+    if name is None or not name.startswith(f"{EVALUATIONS}/"):
+        return
+    if run.evaluate is None or not run.every:
+        raise UsageError(
+            f"metric_for_best_model={name}",
+            expected="evaluations while training (--eval-tasks and --every)",
+            found="none",
+        )
+    if run.evaluated and name not in run.evaluated:
+        raise UsageError(
+            "metric_for_best_model",
+            expected=f"a number that evaluations log: {', '.join(run.evaluated)}",
+            found=name,
+            fix="Further metrics of a task are logged with --eval-metrics.",
+        )

@@ -23,6 +23,8 @@ def check_step(
     norm: float | None,
     samples: Sequence[Sequence[str]],
     settings: Mapping[str, object],
+    *,
+    done: str = "No update was made.",
 ) -> None:
     """Raise UnstableTraining unless the losses and the gradient of a step are finite.
 
@@ -32,6 +34,7 @@ def check_step(
         norm: Norm of the gradient in all processes; None where DeepSpeed does not say it.
         samples: Names of each batch's samples.
         settings: Those of the training, for what to change.
+        done: Sentence on what became of the step.
     """
     wrong = [index for index, loss in enumerate(losses) if not math.isfinite(loss)]
     if not wrong and (norm is None or math.isfinite(norm)):
@@ -45,7 +48,7 @@ def check_step(
         f"training, step {step}",
         expected="a finite loss and gradient",
         found=" and ".join(found) + (f", of samples {listed}" if names else ""),
-        fix=f"No update was made. {advice(settings)}",
+        fix=f"{done} {advice(settings)}",
     )
 
 
@@ -63,16 +66,28 @@ def advice(settings: Mapping[str, object]) -> str:
     )
 
 
-def check_weights(network: "nn.Module", settings: Mapping[str, object]) -> None:
-    """Raise UnstableTraining if a trained weight is NaN or infinite: no state may hold it."""
+def check_weights(network: "nn.Module", settings: Mapping[str, object], *, rank: int = 0) -> None:
+    """Raise UnstableTraining if a trained weight is NaN or infinite: no state may hold it.
+
+    Of weights that ZeRO-3 shards, the part of the process `rank` is looked at.
+    """
     for name, weight in network.named_parameters():
-        if weight.requires_grad and not _is_finite(weight):
+        if weight.requires_grad and not _is_finite(_own_part(weight, rank)):
             raise UnstableTraining(
                 f"training, weight {name}",
                 expected="finite numbers",
                 found="NaN or infinity, after the last update",
                 fix=f"No state was written. {advice(settings)}",
             )
+
+
+def _own_part(weight: "Tensor", rank: int) -> "Tensor":
+    """Return a weight, or the shard of it that a process holds, without what pads the last one."""
+    shard = getattr(weight, "ds_tensor", None)
+    if shard is None:
+        return weight
+    own: Tensor = shard[: max(0, weight.ds_numel - rank * shard.ds_numel)]  # type: ignore[attr-defined]
+    return own
 
 
 def _is_finite(weight: "Tensor") -> bool:

@@ -32,7 +32,7 @@ from harness.trainers import state as states
 from harness.trainers.checkpoints import KeptCheckpoints
 from harness.trainers.guards import UnstableTraining
 from harness.trainers.policy import Policy, load_policy, zero_stage
-from harness.trainers.session import Session, gather
+from harness.trainers.session import Session, gather, raise_together
 from harness.trainers.settings import TrainingSettings
 from harness.trainers.stopwatch import UPDATE, Stopwatch
 
@@ -65,6 +65,7 @@ def train(
     processes, turns = learner.accelerator.num_processes, chosen.steps_per_round
     size, total = chosen.samples_per_round(processes), chosen.steps(len(examples), processes)
     if session.state is not None:
+        session.check_state()
         learner.load(session.state)
     rate, kept = learning_rates(chosen, total), KeptCheckpoints(run, chosen)
     run.progress.start("training", total, done)
@@ -86,7 +87,7 @@ def train(
                 numbers["epoch"] = learner.shown((number + 1) * size) / len(examples)
                 numbers |= session.watch(step + 1, numbers)
                 if step + 1 < end:
-                    session.log(step + 1, numbers)
+                    session.log(step + 1, numbers, evaluates=False)
         # A state is of the end of a round, whose rollouts need not be kept in it.
         stopping = session.stopping()
         due = end == total or end // chosen.save_steps > first // chosen.save_steps
@@ -96,16 +97,15 @@ def train(
         is_cut = stopping and end < total
         if not (is_cut and session.evaluates(end)):  # that may take long; it follows on resuming
             session.log(end, numbers)
+            if number == rounds.start:
+                kept.check_metric()
             if saving:
                 kept.add(end, learner.export)
         if is_cut:
             session.stop()
     run.progress.end()
-    learner.export(run.checkpoint)
-    if run.main and chosen.finetune == "lora" and not chosen.load_best_model_at_end:
-        learner.network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
     facts = {"steps": total, "epochs": learner.shown(rounds.stop * size) / len(examples)}
-    return {**facts, **kept.finish(run.checkpoint)}
+    return {**facts, **kept.finish(learner.export)}
 
 
 @contextmanager
@@ -114,8 +114,8 @@ def _saved_if_it_fails(
 ) -> Iterator[None]:
     """Save the state after `done` steps if the block, which follows it, fails before an update.
 
-    The first process writes it alone: the others may not have failed, or be gone. With DeepSpeed,
-    whose states are of all processes, nothing is written.
+    The first process writes it alone, and those that fail too wait for it; the others may not have
+    failed, or be gone. With DeepSpeed, whose states are of all processes, nothing is written.
     """
     learner.begin_round()
     try:
@@ -124,7 +124,10 @@ def _saved_if_it_fails(
         note = session.run.progress.note
         if not learner.changed and done > session.saved and not zero_stage(learner.accelerator):
             try:
-                learner.save_state(session, done, None, together=False)
+                if session.run.main:
+                    learner.save_state(session, done, None, together=False)
+                else:
+                    states.await_state(session.run.state, done)
             except HarnessError as second:
                 note(f"the state after step {done} was not saved: {second}")
         if isinstance(error, KeyboardInterrupt) or session.run.stopping():
@@ -316,6 +319,22 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             self.optimizer.zero_grad()
             raise max(faults, key=lambda one: "a loss" in str(one))  # it names the samples
 
+    def check_weights(self, *, together: bool) -> None:
+        """Raise UnstableTraining, in every process, if a trained weight is not finite.
+
+        Without `together` only the process that calls it looks at its own, which are all.
+        """
+        fault: UnstableTraining | None = None
+        try:
+            rank = self.accelerator.process_index
+            guards.check_weights(self.network, self.settings.describe(), rank=rank)
+        except UnstableTraining as error:
+            if not together:
+                raise
+            fault = error
+        if together:
+            raise_together(fault)
+
     # -- states -----------------------------------------------------------------------------------
 
     def save_state(
@@ -332,16 +351,13 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             session: Knows the folder.
             step: Steps that are done.
             numbers: Numbers of the last step; None: they are logged.
-            together: Whether all processes call this; else the first one writes alone.
+            together: Whether all processes call this; else the first one does alone.
 
         Raises:
             UnstableTraining: a weight is not finite.
             StoreError: the disk is full; the older state is still there.
         """
-        if not together and not session.run.main:
-            return
-        if not zero_stage(self.accelerator):
-            guards.check_weights(self.network, self.settings.describe())
+        self.check_weights(together=together)
         wait = self.accelerator.wait_for_everyone if together else lambda: None
         kept = KeptCheckpoints(session.run, self.settings)
         with states.saved_state(

@@ -2,8 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +17,7 @@ from harness.models.backends.networks import load_network
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
+from harness.store.atomic import write_json
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.settings import TrainingSettings
 from harness.trainers.state import replaced_folder
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 Network: TypeAlias = "PreTrainedModel | PeftModel"
 """A network that learns: as transformers loads it, or in PEFT's wrapper with an adapter."""
 CONFIG = "config.json"
+ADAPTER = "adapter"
+"""Folder in a checkpoint with the adapter that is merged into it."""
+MERGED = "float32"
+"""Type of weights that an adapter is merged into, and that their checkpoint is loaded in."""
 SHOWN = 20  # dropped samples that the manifest names
 COPIED = (
     "generation_config.json",
@@ -102,8 +106,10 @@ def deepspeed_file(name: str | None) -> str | None:
 def memory_note(network: "PreTrainedModel", *, computes_bf16: bool, reference: bool) -> str:
     """Return what is trained in which type, and what that takes on each device."""
     sizes = [(one.numel(), one.element_size(), one.requires_grad) for one in network.parameters()]
-    trained = sum(size for size, _, grad in sizes if grad)
-    types = Counter(str(one.dtype).removeprefix("torch.") for one in network.parameters())
+    types = Counter[str]()
+    for one in network.parameters():
+        types[str(one.dtype).removeprefix("torch.")] += one.numel() * one.requires_grad
+    trained = types.total()
     held = sum(size * width for size, width, _ in sizes)
     gradients = sum(size * width for size, width, grad in sizes if grad)
     parts = {
@@ -132,6 +138,14 @@ def training_facts(
         "dropped_samples": [asdict(one) for one in dropped[:SHOWN]],
         "parameters": sum(size for size, _ in sizes),
         "parameters_trained": sum(size for size, trained in sizes if trained),
+    }
+
+
+def checkpoint_facts(folder: Path) -> dict[str, object]:
+    """Return the type of a checkpoint's weights, as it is loaded, and their size in bytes."""
+    return {
+        "dtype": saved_dtype(read_json(folder / CONFIG)),
+        "bytes": sum(path.stat().st_size for path in weights_of(folder)),
     }
 
 
@@ -181,12 +195,13 @@ def export(
 ) -> None:
     """Write a checkpoint that `from_pretrained` loads: weights, and the base's other files.
 
-    An adapter is merged into the weights that are written; the network itself stays as it is.
-    `base` is the folder of the checkpoint that training began with, and `folder` is replaced as a
-    whole; `tensors` are all weights, where the network does not hold them itself (ZeRO-3). Weights
-    that transformers does not load come from `base`.
+    An adapter is merged into the weights that are written, and lies beside them in `adapter/`; the
+    network itself stays as it is. `base` is the folder of the checkpoint that training began with,
+    and `folder` is replaced as a whole; `tensors` are all weights, where the network does not hold
+    them itself (ZeRO-3). Weights that transformers does not load come from `base`.
     """
-    with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
+    with replaced_folder(folder) as partial, no_bars():
+        plain, weights = merged_weights(network)
         whole = dict(tensors or weights)
         unloaded = unloaded_weights(plain, base, whole)
         if unloaded:  # under names that transformers must not turn back: they were never changed
@@ -195,6 +210,18 @@ def export(
         for name in COPIED:
             if (base / name).is_file():
                 shutil.copyfile(base / name, partial / name)
+        if plain is not network:
+            _name_type(partial / CONFIG, MERGED)
+            network.save_pretrained(str(partial / ADAPTER), save_embedding_layers=False)
+
+
+def _name_type(configuration: Path, dtype: str) -> None:
+    """Make `dtype` the type that a checkpoint is loaded in, and its parts."""
+    whole = read_json(configuration)
+    for part in (whole, *(one for one in whole.values() if isinstance(one, dict))):
+        if part is whole or "dtype" in part:
+            part["dtype"] = dtype
+    write_json(configuration, whole)
 
 
 def unloaded_weights(
@@ -237,29 +264,27 @@ def saved_names(network: "PreTrainedModel", tensors: "Mapping[str, Tensor]") -> 
     return dict(revert_weight_conversion(network, once))
 
 
-@contextmanager
-def merged_weights(
-    network: Network,
-) -> "Iterator[tuple[PreTrainedModel, dict[str, Tensor]]]":
-    """The network without its adapter's layers, and its weights with the adapter merged in."""
+def merged_weights(network: Network) -> "tuple[PreTrainedModel, dict[str, Tensor]]":
+    """Return the network without its adapter's layers, and its weights with the adapter merged in.
+
+    The sums are of float32: an adapter changes most weights of half precision by less than their
+    last bit.
+    """
+    import torch
+
     if not hasattr(network, "merge_adapter"):
-        yield network, network.state_dict()
-        return
+        return network, network.state_dict()
     base: PreTrainedModel = network.get_base_model()
-    layers = [one for one in base.modules() if hasattr(one, "base_layer")]
-    # Taking an adapter out again rounds: the weights are put back as they were instead.
-    before = [layer.base_layer.weight.detach().clone() for layer in layers]
-    network.merge_adapter()
-    try:
-        yield (
-            base,
-            {
-                name.replace(".base_layer.", "."): tensor
-                for name, tensor in base.state_dict().items()
-                if ".lora_" not in name
-            },
-        )
-    finally:
-        network.unmerge_adapter()
-        for layer, weight in zip(layers, before, strict=True):
-            layer.base_layer.weight.data.copy_(weight)
+    weights = {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in base.state_dict().items()
+        if ".lora_" not in name
+    }
+    with torch.no_grad():
+        for name, layer in base.named_modules():
+            if hasattr(layer, "base_layer"):
+                (adapter,) = layer.active_adapters
+                change = layer.get_delta_weight(adapter).float()
+                # On the CPU: a device need not have room for all of them.
+                weights[f"{name}.weight"] = (layer.base_layer.weight.float() + change).cpu()
+    return base, weights

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from harness.errors import ModelError
+from harness.errors import HarnessError, ModelError, StoreError
 from harness.run.timing import gpu_peak, memory_peak
 from harness.trainer import TrainingRun
 from harness.trainers.alarms import PREFIX, Alarms, AlarmStop, OnAlarm
 from harness.trainers.loggers import as_in_trl, loggers
-from harness.trainers.state import newest_state, step_of
+from harness.trainers.state import check_files, newest_state, step_of
 from harness.trainers.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -52,6 +52,12 @@ def gather(values: Sequence[T]) -> list[T]:
     return list(gather_object(list(values)))
 
 
+def raise_together(fault: HarnessError | None) -> None:
+    """Raise, in every process, the first fault of all; called in each of them."""
+    if faults := [one for one in gather([fault]) if one is not None]:
+        raise faults[0]
+
+
 class Session:
     """Follows a training: its state, its curve, its evaluations, its interruption."""
 
@@ -63,12 +69,13 @@ class Session:
         report_to: str | None,
         settings: Mapping[str, object],
         on_alarm: OnAlarm = "off",
+        steps_per_round: int = 1,
     ) -> None:
         """Find the state to go on from, and cut the curve there.
 
         `snapshot` writes the network as it is now, in every process.
         """
-        self.run, self._snapshot = run, snapshot
+        self.run, self._snapshot, self._turns = run, snapshot, steps_per_round
         self.alarms, self._on_alarm = Alarms(), on_alarm
         self._stopped_by: AlarmStop | None = None
         self.state = newest_state(run.state) if run.resume else None
@@ -84,10 +91,25 @@ class Session:
         self.stopwatch = Stopwatch()
         self._loggers = loggers(report_to, run, self.done, settings)
 
+    def check_state(self) -> None:
+        """Raise StoreError, in every process, if the state to go on from is damaged."""
+        fault = None
+        try:
+            if self.state is not None and self.run.main:
+                check_files(self.state)
+        except StoreError as error:
+            fault = error
+        raise_together(fault)
+
     def evaluates(self, step: int) -> bool:
-        """Return True if the network is evaluated after this step."""
-        run = self.run
-        return run.evaluate is not None and bool(run.every and step % run.every == 0)
+        """Return True if the network is evaluated after this step, the last one of its round.
+
+        There a state was saved before. The step that `every` means may lie within the round.
+        """
+        run, before = self.run, (step - 1) // self._turns * self._turns
+        return run.evaluate is not None and bool(
+            run.every and step // run.every > before // run.every
+        )
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Return `eval/<task>/<metric>`, if the network is evaluated after this step."""
@@ -103,14 +125,16 @@ class Session:
                 numbers = dict(run.evaluate(folder, step))
         return gather([numbers])[0]
 
-    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+    def log(self, step: int, numbers: Mapping[str, float], *, evaluates: bool = True) -> None:
         """Evaluate if it is time, and tell a step's numbers to all that follow the training.
+
+        No network is evaluated within a round, where no state can be saved (`evaluates`).
 
         Loggers and terminals have times and memory, too; the curve has none, so that equal
         trainings have equal curves.
         """
         measured = {**self.stopwatch.take(numbers.get("step_tokens", 0.0)), **memory()}
-        numbers = {**numbers, **self.evaluate(step)}
+        numbers = {**numbers, **(self.evaluate(step) if evaluates else {})}
         self.stopwatch.take(0.0)  # an evaluation is no part of the next step
         if self.run.main:
             self.run.curve.append(step, numbers)

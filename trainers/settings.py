@@ -21,9 +21,10 @@ class TrainingSettings(ABC):
 
     RANGES: ClassVar[Mapping[str, Range]] = {"warmup_steps": (0, inf)}
     """Least and greatest value of a setting; of others, whole numbers are 1 or more, others 0."""
-    ASIDE: ClassVar[tuple[str, ...]] = ("report_to",)
-    """Settings that change nothing of what is learned."""
-    FREE: ClassVar[tuple[str, ...]] = ("save_steps", "save_total_limit")
+    FREE: ClassVar[tuple[str, ...]] = (
+        *("save_steps", "save_total_limit", "report_to", "gradient_checkpointing"),
+        *("metric_for_best_model", "greater_is_better", "load_best_model_at_end"),
+    )
     """Settings that a resumed training may change: what is learned does not depend on them."""
     GROWING: ClassVar[tuple[str, ...]] = ("max_steps", "num_train_epochs")
     """Settings that may be larger in a resumed training."""
@@ -145,6 +146,5 @@ class TrainingSettings(ABC):
         return max(1, rounds) * self.steps_per_round
 
     def describe(self) -> dict[str, object]:
-        """Return every setting as resolved, but those that change nothing of what is learned."""
-        plain = {name: value for name, value in asdict(self).items() if name not in self.ASIDE}
-        return {**plain, "learning_rate": self.peak_learning_rate}
+        """Return every setting as resolved."""
+        return {**asdict(self), "learning_rate": self.peak_learning_rate}

@@ -102,6 +102,7 @@ def train(arguments: Namespace) -> int:
                 keep_state=given.keep_state,
                 every=given.every,
                 evaluate=watch.while_training if given.every else None,
+                evaluated=watch.numbers,
                 data_root=str(data),
                 method_spec=str(method),
                 task_specs=tuple(str(spec) for spec, _ in train_tasks),
@@ -262,6 +263,15 @@ class CheckpointEvaluator:
                 "`makes` in the trainer's class.",
             )
         return checkpoints.with_checkpoint(spec, checkpoint)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of what `while_training` returns."""
+        return tuple(
+            f"{EVALUATIONS}/{spec}/{metric}"
+            for spec, task in self.tasks
+            for metric in dict.fromkeys((task.protocol.headline, *self.further))
+        )
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
         """Return numbers of a checkpoint as `eval/<task>/<metric>`, and remove its folder."""

@@ -54,6 +54,8 @@ class TrainingOptions:
     every: int | None = None
     """Steps between calls of `evaluate` while training."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
+    evaluated: tuple[str, ...] = ()
+    """Names of the numbers that `evaluate` returns; none: they are not known."""
     keep_state: bool = False
     """Keep the last state of a training that is finished."""
     data_root: str = ""
@@ -131,9 +133,10 @@ def train(
                 main=main,
                 progress=options.progress,
                 stopping=stopping,
-                interruptible=stopping.at_once,
+                interruptible=stopping.at_once if main else nullcontext,
                 every=options.every,
                 evaluate=options.evaluate,
+                evaluated=options.evaluated,
             )
             if options.eval_model is not None:  # of a resumption too, which may have another
                 manifest = {**manifest, "eval_model": options.eval_model}

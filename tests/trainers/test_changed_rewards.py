@@ -47,6 +47,17 @@ def only_logged(response, sample, *, rewards):
 def computed(response, sample, *, rewards):
     return {**rewards, "length_factor": 1.0}
 
+def early(response, sample, *, rewards, **facts):
+    if not response:
+        names = ("accuracy", "answer_format", "non_repeat", "thinking_format")
+        return dict.fromkeys(names, 0.0)
+    return dict(rewards)
+
+def like_named(response, sample, **facts):
+    if response == "read":
+        return dict(facts["rewards"])
+    return {"accuracy": 0.25, "own": 0.5}
+
 def unread(response, sample, **facts):
     return len(response)
 
@@ -103,6 +114,16 @@ def test_the_components_of_a_method_unchanged_are_its_own_reward(method):
     assert rewarded(spec.replace("same", "number"), *texts) == [
         {"number": 0.5 * total, "total": 0.5 * total} for total in totals
     ]
+
+
+@pytest.mark.parametrize("name", ["early", "like_named"])
+def test_a_rollouts_reward_does_not_depend_on_whether_others_read_the_methods(name):
+    """Of a function that may read `rewards`, and of one that names them and need not."""
+    spec = f"visionreasoner(reward={name})"
+    for text in ("", RESPONSE, "read"):
+        alone = rewarded(spec, text)[0]
+        for others in (("read",), (RESPONSE, ""), ("other",)):
+            assert rewarded(spec, text, *others)[0] == alone, (text, others)
 
 
 def test_a_changed_component_of_two_passes_changes_the_product_of_the_group():

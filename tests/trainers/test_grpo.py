@@ -375,6 +375,8 @@ def test_what_a_round_cannot_be_shared_in_is_refused(begin):
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"generation_batch_size": 12}, "found 12"),
         ({"generation_batch_size": 0}, "found 0"),
+        ({"loss_type": "cispo"}, "largest ratio.*found none.*epsilon_high=5"),
+        ({"loss_type": "cispo", "epsilon_high": 0.28}, "epsilon_high=0.28.*at least 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(given, said):
@@ -463,7 +465,7 @@ def test_an_alarm_is_noted_and_kept_in_curve_and_manifest(begin, told):
     assert ["alarms/no_variance" in row for row in rows] == [False] * 7 + [True] * 4
     alarm, _ = training.manifest["result"]["alarms"]
     assert (alarm["name"], alarm["step"], alarm["since"]) == ("no_variance", 8, 1)
-    assert "alarms" not in training.manifest["method"]["settings"], "nothing is learned of it"
+    assert training.manifest["method"]["settings"]["alarms"] == "note"
 
 
 def test_an_alarm_may_stop_a_training_that_the_same_command_goes_on_with(begin, told):

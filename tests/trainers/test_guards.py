@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +25,7 @@ from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainers import guards, state  # noqa: E402
 from harness.trainers.guards import UnstableTraining, check_step, check_weights  # noqa: E402
+from harness.trainers.sft.trainer import SftSettings  # noqa: E402
 
 MODEL = "qwen_vl(checkpoint={})"
 
@@ -70,6 +73,39 @@ def test_weights_are_looked_at_one_by_one():
         layer.bias[1] = math.nan
     with pytest.raises(UnstableTraining, match="weight bias"):
         check_weights(layer, {})
+
+
+@pytest.mark.parametrize(("rank", "broken", "named"), [(0, 1, True), (1, 0, True), (1, 1, False)])
+def test_of_sharded_weights_each_process_looks_at_its_own_shard(rank, broken, named):
+    """ZeRO-3 leaves a weight without numbers: 3 of them, in shards of 2; the last one is padded."""
+    layer = torch.nn.Linear(1, 1, bias=False)
+    layer.weight.data = torch.empty(0)
+    layer.weight.ds_numel, layer.weight.ds_tensor = 3, torch.ones(2)
+    layer.weight.ds_tensor.ds_numel = 2
+    layer.weight.ds_tensor[broken] = math.nan
+    if not named:
+        check_weights(layer, {}, rank=rank)
+        return
+    with pytest.raises(UnstableTraining, match="weight weight"):
+        check_weights(layer, {}, rank=rank)
+
+
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_no_state_of_deepspeed_holds_a_weight_that_is_not_finite(stage, tmp_path):
+    from harness.trainers.learner import Learner
+
+    plugin = SimpleNamespace(zero_stage=stage) if stage else None
+    learner = SimpleNamespace(
+        settings=SftSettings(report_to=None),
+        network=torch.nn.Linear(1, 1),
+        accelerator=SimpleNamespace(
+            process_index=0, state=SimpleNamespace(deepspeed_plugin=plugin)
+        ),
+    )
+    learner.check_weights = partial(Learner.check_weights, learner)
+    learner.network.bias.data.fill_(math.inf)
+    with pytest.raises(UnstableTraining, match="weight bias"):
+        Learner.save_state(learner, None, 1, None)
 
 
 def test_a_training_whose_loss_is_nan_stops_and_keeps_the_good_state(begin, tmp_path):

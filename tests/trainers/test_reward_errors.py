@@ -22,6 +22,7 @@ from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainers.grpo.method import Group, Rollout  # noqa: E402
 from harness.trainers.grpo.reward_errors import FailedRewards, reward_or_drop  # noqa: E402
+from harness.trainers.grpo.rewards import numbers_of, summary_of  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.state import newest_state  # noqa: E402
@@ -159,6 +160,20 @@ def test_a_reward_that_fails_for_every_prompt_ends_the_training(begin, told, eng
     assert any("resumes after step 5" in note for note in told.notes)
     assert [row["frac_reward_errors"] for row in rows] == [1.0] * 5 + [0.0] * 3
     assert rows[-1]["reward"] == 1.5
+
+
+def test_a_prompt_that_failed_is_no_prompt_of_equal_rewards():
+    """It says nothing of what the policy earns; a reward that does not apply does."""
+    group = SimpleNamespace(
+        rollouts=(Rollout(text="", tokens=1),) * 2, seconds=(), count_tokens=len
+    )
+    none, equal, unequal = [math.nan] * 2, [1.0, 1.0], [0.0, 1.0]
+    rewards = [[{"total": one} for one in totals] for totals in (none, none, equal, unequal)]
+    numbers = numbers_of([group] * 4, rewards, ["why", "", "", ""])
+    found = summary_of({**numbers, "prompts/mean_length": [1.0] * 8}, [0.0] * 8)
+    assert found["frac_reward_zero_std"] == pytest.approx(2 / 3)
+    assert found["frac_groups_all_zero"] == 0.0
+    assert found["dead_tokens"] == 6, "nothing is learned of a failed prompt either"
 
 
 def counted(settings, *rounds):

@@ -65,12 +65,17 @@ Spread.__abstractmethods__ = frozenset()
 def test_a_deepspeed_training_that_died_before_its_export_goes_on_from_its_state(
     tmp_path, monkeypatch
 ):
-    state = tmp_path / "state" / "step-4"
-    state.mkdir(parents=True)
+    with saved_state(tmp_path / "state", 4):
+        state = tmp_path / "state" / "step-4"
     exported = []
-    monkeypatch.setattr(
-        training.networks, "export", lambda *given, tensors: exported.append((*given, tensors))
-    )
+
+    def export(network, base, folder, *, tensors):
+        exported.append((network, base, folder, tensors))
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        save_tensors(folder / "model.safetensors", {})
+
+    monkeypatch.setattr(training.networks, "export", export)
     run = TrainingRun(out=tmp_path, resume=True)
     training.train(Spread(exported), ["a", "b"], followed(run))
     assert exported == [("network", "base", run.checkpoint, {"weight": str(state)})]

@@ -106,7 +106,7 @@ def assert_same_training(one: Training, other: Training) -> None:
     states = [newest_state(training.folder / "state") for training in (one, other)]
     assert states[0].name == states[1].name
     names = [{path.name for path in state.iterdir()} for state in states]
-    assert names == [{"trained.safetensors", "optimizer.pt", "numbers.json"}] * 2
+    assert names == [{"trained.safetensors", "optimizer.pt", "numbers.json", "files.json"}] * 2
     weights = [(state / "trained.safetensors").read_bytes() for state in states]
     assert weights[0] == weights[1]
 
@@ -219,7 +219,7 @@ def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_pa
     (told,) = ({"step": step, **numbers} for step, numbers in logged)
     assert row.items() <= told.items()
     assert {"step_time", "timing_s/update"} <= told.keys() - row.keys(), "a curve has no clock"
-    assert "report_to" not in training.manifest["method"]["settings"], "nothing is learned of it"
+    assert training.manifest["method"]["settings"]["report_to"] == "wandb"
 
 
 def test_a_finished_training_is_left_alone(start, told):
@@ -367,6 +367,10 @@ def test_the_manifest_tells_what_is_needed_to_repeat_it(whole, task, tiny_qwen):
         "dropped_samples": [],
         "parameters": 183456,
         "parameters_trained": 183456,
+        "checkpoint": {
+            "dtype": "float32",
+            "bytes": (training.checkpoint / "model.safetensors").stat().st_size,
+        },
     }
     assert json.loads((training.checkpoint / "harness.json").read_text()) == manifest
     assert [row.id for row in training.samples()] == ["val_00000", "val_00001", "val_00002"]

@@ -365,6 +365,25 @@ def test_a_run_says_where_its_parts_lie(tmp_path):
     assert run.stopping() is False
 
 
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_signal_interrupts_the_main_process_alone(mine, task, tmp_path, monkeypatch, rank):
+    """Others go on to where they meet it: in NCCL it could not hear of a signal otherwise."""
+    monkeypatch.setenv("RANK", rank)
+    seen = []
+
+    class Interrupted(mine):
+        def train(self, run):
+            with run.interruptible():
+                os.kill(os.getpid(), signal.SIGTERM)
+                seen.append("went on")
+            seen.append(run.stopping())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Interrupted(), [task], None, tmp_path / "out", TrainingOptions())
+    assert seen == ([] if rank == "0" else ["went on", True])
+
+
 def test_none_is_the_word_where_a_setting_is_called_so():
     """`none` in a SPEC is no value, unless the setting has a choice of that name."""
     from harness import plugins

@@ -176,7 +176,7 @@ def both(trained, monkeypatch, tiny_qwen):
         {"loss_type": "grpo", "importance_sampling_level": "sequence", "scale_rewards": None},
         {"finetune": "lora", "lora_r": 4, "beta": 0.04, "warmup_steps": 2},
         {"samples": [question("none"), question("nothing")]},
-        {"loss_type": "cispo"},
+        {"loss_type": "cispo", "epsilon_high": 1.5},
     ],
     ids=lambda one: "-".join(one),
 )
@@ -315,15 +315,16 @@ def test_weights_that_break_leave_no_checkpoint(trained, tmp_path):
 @pytest.mark.parametrize(
     ("logs", "weight", "said"),
     [
-        ({"loss": math.nan, "grad_norm": 1.0}, 1.0, "a loss of nan.*set one"),
-        ({"loss": 1.0, "grad_norm": math.inf}, 1.0, "norm inf"),
+        ({"loss": math.nan, "grad_norm": 1.0}, 1.0, "a loss of nan.*set one.*made the step"),
+        ({"loss": 1.0, "grad_norm": math.inf}, 1.0, "norm inf.*the last one is of step 1"),
         ({"loss": 1.0, "grad_norm": 1.0}, math.nan, "weight weight"),
     ],
 )
 def test_a_step_that_is_not_finite_is_the_last(logs, weight, said):
     settings = Settings(**SETTINGS, engine="trl")
     rewards = SimpleNamespace(settings=settings, sample_names=["set one"], numbers={})
-    watch = trl_steps.Watch(None, rewards, None, None, total=3, epoch_size=3)
+    session = SimpleNamespace(saved=1)
+    watch = trl_steps.Watch(session, rewards, None, None, total=3, epoch_size=3)
     network = torch.nn.Linear(1, 1, bias=False)
     network.weight.data.fill_(weight)
     with pytest.raises(UnstableTraining, match=said):

@@ -92,12 +92,13 @@ def assert_same(one, other):
 @pytest.mark.parametrize(
     ("settings", "saved"),
     [
-        ({"save_steps": 1}, 3),
-        ({"save_steps": 1, "finetune": "lora", "lora_r": 4, "beta": 0.04}, 3),
-        ({"save_steps": 1, "num_iterations": 2, "max_steps": 6, "beta": 0.04}, 2),
-        ({}, None),
+        ({"save_steps": 1}, 4),
+        ({"save_steps": 3, "max_steps": 5}, 3),
+        ({"save_steps": 1, "finetune": "lora", "lora_r": 4, "beta": 0.04}, 4),
+        ({"save_steps": 1, "num_iterations": 2, "max_steps": 6, "beta": 0.04}, 4),
+        ({"max_steps": 5}, None),
     ],
-    ids=["full", "lora", "two steps a round", "no state"],
+    ids=["full", "between states", "lora", "two steps a round", "no state"],
 )
 def test_a_training_that_died_goes_on_to_the_same_bytes(
     begin, tmp_path, told, died, settings, saved

@@ -68,20 +68,23 @@ class MethodReward:
     def _whole(self) -> Sequence[RewardComponents]:
         return self.reward(self.group)
 
-    def total_again(self, given: Sequence[Any]) -> list[Any]:
+    def total_again(self, given: Sequence[Any], reads: Sequence[bool]) -> list[Any]:
         """Return what a function returned, with totals by the method's rule where it kept parts.
 
         Args:
             given: What the function returned for each rollout.
+            reads: Whether it reads the method's own reward of this rollout; else parts of the same
+                names are its own.
 
         Raises:
             ModelError: the total does not follow from the components of a rollout.
         """
-        if "components" not in vars(self):  # nothing was read
-            return list(given)
         uses = [
-            isinstance(parts, Mapping) and TOTAL not in parts and bool(parts.keys() & own.keys())
-            for parts, own in zip(given, self.components, strict=True)
+            reading
+            and isinstance(parts, Mapping)
+            and TOTAL not in parts
+            and bool(parts.keys() & self.components[place].keys())
+            for place, (parts, reading) in enumerate(zip(given, reads, strict=True))
         ]
         if not any(uses):
             return list(given)
@@ -153,20 +156,27 @@ class MethodRewards(Mapping[str, float]):
     def __init__(self, method: MethodReward, place: int) -> None:
         self._method = method
         self._place = place
+        self.was_read = False
 
     @property
     def total(self) -> float:
         """The method's own reward of the rollout."""
+        self.was_read = True
         return self._method.totals[self._place]
 
     def __getitem__(self, name: str) -> float:
-        return self._method.components[self._place][name]
+        return self._components[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._method.components[self._place])
+        return iter(self._components)
 
     def __len__(self) -> int:
-        return len(self._method.components[self._place])
+        return len(self._components)
+
+    @property
+    def _components(self) -> RewardComponents:
+        self.was_read = True
+        return self._method.components[self._place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +189,9 @@ class FunctionReward:
     """Facts that the function takes; None: all."""
     method: Reward | None = None
     """The method's own reward, which the function may read; None: it has none."""
+    names_rewards: bool = False
+    """True if the function names `rewards`: it may leave them unread for some rollouts, whose parts
+    mean the same as those of the others."""
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Return the components of each rollout."""
@@ -187,8 +200,10 @@ class FunctionReward:
             given = [self._call(group, place, None) for place in places]
         else:
             own = MethodReward(self.method, group)
-            calls = [self._call(group, place, MethodRewards(own, place)) for place in places]
-            given = own.total_again(calls)
+            of_method = [MethodRewards(own, place) for place in places]
+            calls = [self._call(group, place, of_method[place]) for place in places]
+            reads = [self.names_rewards or rewards.was_read for rewards in of_method]
+            given = own.total_again(calls, reads)
         return [self._with_total(value) for value in given]
 
     def _call(self, group: Group, place: int, rewards: MethodRewards | None) -> Any:
@@ -239,7 +254,9 @@ def named_reward(name: str, method: Reward | None, *, of_environment: bool) -> F
         signature(function).bind("", None, **dict.fromkeys(given))
     except TypeError as error:
         raise ModelError(f"reward {name!r}", expected=_form(known), found=str(error)) from error
-    return FunctionReward(name, function, None if takes_all else named, method)
+    return FunctionReward(
+        name, function, None if takes_all else named, method, names_rewards=REWARDS in named
+    )
 
 
 def reads_method_reward(name: object) -> bool:

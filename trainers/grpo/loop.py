@@ -38,7 +38,7 @@ from harness.trainers.learner import Counted, Learner, Round
 from harness.trainers.network import media_tokens
 from harness.trainers.policy import Policy, frozen_policy, zero_stage
 from harness.trainers.rows import completed, encoded_each, padded, shared_prompts
-from harness.trainers.session import gather
+from harness.trainers.session import gather, raise_together
 from harness.trainers.stopwatch import GENERATION, REWARD, UPDATE
 
 
@@ -135,7 +135,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         every = [draft for one in written for draft in one.drafts]
         lengths = [draft.prompt["input_ids"].shape[1] for draft in every]
         completions = [list(compress(draft.tokens, draft.mask)) for draft in every]
-        merged, reasons = statistics_of(groups, rewards, lengths, completions)
+        faults = [one.fault for one in written]
+        merged, reasons = statistics_of(groups, rewards, lengths, completions, faults)
         tokens = sum(merged["completions/mean_length"])
         self.tokens += sum(merged["prompts/mean_length"]) + tokens
         all_gains = self._gains(learned)
@@ -165,8 +166,8 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
             made.numbers.update(sampling_numbers(compared))  # type: ignore[arg-type]
         self.log(number, made)
         if self.settings.reward_errors == "drop":
-            faults, note = gather([one.fault for one in written]), self.run.progress.note
-            made.numbers.update(self.failed.add(faults, number=number, note=note))
+            note = self.run.progress.note
+            made.numbers.update(self.failed.add(gather(faults), number=number, note=note))
         limit, rollouts = self.settings.infrastructure_limit, len(merged[f"rewards/{TOTAL}"])
         refuse_losses(reasons, limit=limit, rollouts=rollouts, number=number)
         return made
@@ -222,8 +223,7 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
                 rewards.append(reward_or_drop(self.method, group, keys, seed=self.seed, fault=none))
         except HarnessError as error:
             fault = error
-        if faults := [one for one in gather([fault]) if one is not None]:
-            raise faults[0]
+        raise_together(fault)
         return rewards
 
     @contextmanager

@@ -129,14 +129,20 @@ def refuse_losses(reasons: Sequence[str], *, limit: float, rollouts: int, number
 
 
 def numbers_of(
-    groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]]
+    groups: Sequence[Group],
+    rewards: Sequence[Sequence[RewardComponents]],
+    faults: Sequence[str] = (),
 ) -> dict[str, list[float]]:
-    """Return what is logged of groups, one number a rollout or a group under each name."""
+    """Return what is logged of groups, one number a rollout or a group under each name.
+
+    A group whose reward failed, by `faults`, says nothing of what the policy earns: NaN.
+    """
     numbers = defaultdict[str, list[float]](list)
-    for group, several in zip(groups, rewards, strict=True):
-        totals = [own[TOTAL] for own in several if not math.isnan(own[TOTAL])]
-        numbers["frac_reward_zero_std"].append(float(len(set(totals)) < 2))
-        numbers["frac_groups_all_zero"].append(float(set(totals) == {0.0}))
+    for group, several, fault in zip(groups, rewards, faults or [""] * len(groups), strict=True):
+        totals = {own[TOTAL] for own in several if not math.isnan(own[TOTAL])}
+        flags = {"frac_reward_zero_std": len(totals) < 2, "frac_groups_all_zero": totals == {0.0}}
+        for name, flag in flags.items():
+            numbers[name].append(math.nan if fault else float(flag))
         for rollout, components in zip(group.rollouts, several, strict=True):
             numbers["completions/mean_length"].append(float(rollout.tokens))
             numbers["completions/clipped_ratio"].append(float(rollout.cut))
@@ -152,6 +158,7 @@ def statistics_of(
     rewards: Sequence[Sequence[RewardComponents]],
     lengths: Sequence[int],
     completions: Sequence[Sequence[int]],
+    faults: Sequence[str],
 ) -> tuple[dict[str, list[float]], list[str]]:
     """Return `numbers_of` a round in all processes, and the reasons of all `losses`.
 
@@ -162,9 +169,10 @@ def statistics_of(
         rewards: Their rewards.
         lengths: Number of tokens of each rollout's prompt.
         completions: Tokens that the policy wrote in each rollout.
+        faults: Why the reward of each group failed; empty where it did not.
     """
     numbers = {
-        **numbers_of(groups, rewards),
+        **numbers_of(groups, rewards, faults),
         "prompts/mean_length": list(map(float, lengths)),
         "completions/repetition": list(map(repetition, completions)),
     }
@@ -182,6 +190,7 @@ def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -
     Names and meanings are TRL's where it has the number: deviations are of all rewards of the
     round, with Bessel's correction.
     """
+    dead = [flag != 0 for flag in numbers["frac_reward_zero_std"]]
     numbers = {
         name: [value for value in values if not math.isnan(value)]
         for name, values in numbers.items()
@@ -191,7 +200,6 @@ def summary_of(numbers: Mapping[str, Sequence[float]], gains: Sequence[float]) -
     ended = [length for length, is_cut in zip(lengths, cut, strict=True) if not is_cut] or [0.0]
     prompts = numbers["prompts/mean_length"]
     rewards = {name: values for name, values in numbers.items() if name.startswith("rewards/")}
-    dead = numbers["frac_reward_zero_std"]
     size = len(lengths) // len(dead)
     return {
         **{name: fmean(values) for name, values in numbers.items() if values},

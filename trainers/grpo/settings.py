@@ -30,16 +30,11 @@ class Settings(TrainingSettings):
         **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
         **{"infrastructure_limit": (0, 1), "reward_error_limit": (0, 1)},
     }
-    ASIDE = (
-        *TrainingSettings.ASIDE,
-        "generation_micro_batch_size",
-        "keep_rollouts",
-        "infrastructure_limit",
-        "reward_error_limit",
-        "alarms",
-        "log_completions",
+    FREE = (
+        *TrainingSettings.FREE,
+        *("reward_errors", "reward_error_limit", "infrastructure_limit", "alarms"),
+        *("generation_micro_batch_size", "keep_rollouts", "log_completions"),
     )
-    FREE = (*TrainingSettings.FREE, "reward_errors")
     LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
     engine: Literal["harness", "trl"] = "harness"
@@ -86,7 +81,8 @@ class Settings(TrainingSettings):
     epsilon: float = 0.2
     """Range below 1 in which the ratio of new to old probability counts."""
     epsilon_high: float | None = None
-    """Range above 1 in which the ratio counts; None: `epsilon`."""
+    """Range above 1 in which the ratio counts; None: `epsilon`. `cispo` wants the largest ratio
+    itself, such as 5 (ScaleRL)."""
     scale_rewards: Annotated[Scale, Only(ema_decay=None)] = "group"
     """Divisor of advantages: the standard deviation of their group, of all, or 1 for None."""
     ema_decay: float | None = None
@@ -126,6 +122,13 @@ class Settings(TrainingSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.accumulation_steps(1)
+        if self.loss_type == "cispo" and (self.epsilon_high is None or self.epsilon_high < 1):
+            raise UsageError(
+                f"loss_type=cispo and epsilon_high={self.epsilon_high}",
+                expected="the largest ratio of new to old probability, at least 1",
+                found="none" if self.epsilon_high is None else "a limit that all tokens are beyond",
+                fix="epsilon_high=5, as in ScaleRL (arXiv:2510.13786).",
+            )
 
     @property
     def images_only(self) -> str | None:

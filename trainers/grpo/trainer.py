@@ -97,6 +97,7 @@ class GrpoTrainer(GrpoMethod):
     def _train(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
+        from harness.trainers.checkpoints import check_evaluated
         from harness.trainers.grpo.completions import rows_of, table_of, write_completions
         from harness.trainers.grpo.groups import RewardedRound
         from harness.trainers.grpo.loop import GrpoLearner
@@ -106,6 +107,7 @@ class GrpoTrainer(GrpoMethod):
         from harness.trainers.session import Session, gather, last
 
         self._check(chat)
+        check_evaluated(run, self.settings)
         if run.main and isinstance(self.reward, FunctionReward) and self.reward.method is not None:
             run.progress.note(self._replaced())
         if self.settings.engine == "trl":
@@ -124,6 +126,7 @@ class GrpoTrainer(GrpoMethod):
             report_to=settings.report_to,
             settings=self.describe(),
             on_alarm=settings.alarms,
+            steps_per_round=settings.steps_per_round,
         )
         log = Curve(run.out / ROLLOUTS)
         if run.main:

@@ -112,6 +112,7 @@ def train_by_trl(
         report_to=settings.report_to,
         settings=method.describe(),
         on_alarm=settings.alarms,
+        steps_per_round=settings.steps_per_round,
     )
     if session.state is not None:
         check_state(session.state, network)
@@ -169,13 +170,10 @@ def train_by_trl(
     if watch.is_cut:
         raise KeyboardInterrupt
     run.progress.end()
-    export(run.checkpoint)
-    if settings.finetune == "lora" and not settings.load_best_model_at_end:
-        network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
     return {
         "steps": total,
         "epochs": rounds * size / len(examples),
-        **kept.finish(run.checkpoint),
+        **kept.finish(export),
         "reward": last(run, "reward"),
         "alarms": [alarm.describe() for alarm in session.alarms.raised],
         **networks.training_facts(examples, dropped, network),

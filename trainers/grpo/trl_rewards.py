@@ -80,7 +80,7 @@ class Rewards:
         totals = [one[TOTAL] for several in rewards for one in several]
         gains = advantages(torch.tensor(totals), size, scale_rewards=settings.scale_rewards)
         lengths = [self.lengths[one] for one in places]
-        merged, reasons = statistics_of(groups, rewards, lengths, completions)
+        merged, reasons = statistics_of(groups, rewards, lengths, completions, faults)
         self._log(number, groups, rewards, gains.tolist(), merged, reasons)
         if settings.reward_errors == "drop":
             self.numbers |= self.failed.add(faults, number=number, note=self.run.progress.note)

@@ -57,8 +57,8 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         self.export, self.total, self.epoch_size = export, total, epoch_size
         self.is_cut = False
         """True if the training was asked to stop before its end."""
-        self.saves = False
-        """True while a state is written."""
+        self.saves: Mapping[str, float] | None = None
+        """Numbers of the step whose state is written; None: none is."""
 
     @contextmanager
     def saving(self, folder: Path) -> Iterator[Path]:
@@ -67,7 +67,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         try:
             yield folder
         except Exception:
-            if not self.saves:
+            if self.saves is None:
                 raise
             with writing(folder), states.as_system_errors(folder):
                 raise
@@ -93,7 +93,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         if step % turns and step < self.total:
             return
         due = step // settings.save_steps > (step - turns) // settings.save_steps
-        if due or stopping or step == self.total:
+        if due or stopping or step == self.total or self.session.evaluates(step):
             control.should_save = True
         if stopping and step < self.total:
             self.is_cut = control.should_training_stop = True
@@ -101,7 +101,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     def on_save(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Take a checkpoint of TRL's to where states lie.
+        """Take a checkpoint of TRL's to where states lie; then log the step, which may take long.
 
         Whole weights are written anew by their names in the network: by those of a published
         checkpoint, which transformers gives them, it does not find them when it goes on.
@@ -113,11 +113,15 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             for path in written.glob("model*.safetensors*"):
                 path.unlink()
             states.save_tensors(written / "model.safetensors", _own_tensors(model))
+        numbers = self.saves or {}
         with states.saved_state(self.session.run.state, step, keep=self.kept.kept) as folder:
             for path in written.iterdir():
                 path.rename(folder / path.name)
-            states.note_files(folder)
-        self.session.saved, self.saves = step, False
+            self.session.leave(folder, numbers)
+        self.session.saved, self.saves = step, None
+        if not (self.is_cut and self.session.evaluates(step)):  # it follows on resuming
+            self._log(step, numbers)
+            self.kept.add(step, self.export)
 
     def on_log(
         self,
@@ -138,17 +142,25 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             if value is not None and (name in LOGGED or name.startswith("clip_ratio/"))
         }
         losses, norm = [known["loss"]], known.get("grad_norm")
-        guards.check_step(step, losses, norm, [self.rewards.sample_names], settings.describe())
+        names, saved = [self.rewards.sample_names], self.session.saved
+        done = f"TRL has made the step; no state holds it, and the last one is of step {saved}."
+        guards.check_step(step, losses, norm, names, settings.describe(), done=done)
         guards.check_weights(model, settings.describe())
         rounds = (step - 1) // settings.num_iterations + 1
         epoch = rounds * settings.samples_per_round() / self.epoch_size
         numbers = {**self.rewards.numbers, **known, "epoch": epoch}
         self.session.stopwatch.lap(UPDATE)
-        self.session.log(step, numbers | self.session.watch(step, numbers))
+        numbers |= self.session.watch(step, numbers)
         self.rewards.numbers = {}
         if control.should_save:
-            self.kept.add(step, self.export)
-            self.saves = True
+            self.saves = numbers
+        else:
+            self._log(step, numbers, evaluates=False)
+
+    def _log(self, step: int, numbers: Mapping[str, float], *, evaluates: bool = True) -> None:
+        self.session.log(step, numbers, evaluates=evaluates)
+        if step == self.session.done + 1:
+            self.kept.check_metric()
 
 
 def check_state(state: Path, network: Network) -> None:

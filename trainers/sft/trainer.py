@@ -94,6 +94,7 @@ class Sft(Trainer):
             DataError: no sample is left to learn from.
             KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """
+        from harness.trainers.checkpoints import check_evaluated
         from harness.trainers.learner import train
         from harness.trainers.policy import accelerator_of
         from harness.trainers.session import Session, last
@@ -101,6 +102,7 @@ class Sft(Trainer):
 
         model, chat = trainable("sft", run.model)
         chosen = self.settings
+        check_evaluated(run, chosen)
         # Before anything is loaded: it says whether there are several processes or devices.
         accelerator = accelerator_of(chosen, chat)
         examples, dropped = prepare_examples(
