@@ -2,10 +2,11 @@
 
 Read: signs (also `−`, `–`, "minus"), decimals (`.5`; `1,5`, a comma with other than three digits),
 thousands (`1,500`, `1'500`, `1 500` with a no-break space), exponents (`1e-3`, `1.5 × 10^3`), other
-scripts' digits, English words ("twenty-one"). Units are passed over, not converted. A number begins
-a sentence or follows a word that states it ("is", "there are", "="). Several numbers are one where
-it is their sum and says so ("2 red and 3 blue, 5 in total", "3 + 2 = 5"). Any other number is a
-failure, and so are fractions, ratios, bounds ("more than 3"), ranges, sums that are not right, what
+scripts' digits, English words ("twenty-one"). Lengths, areas and times are converted to the unit
+that the question asks for; without one, units are passed over. A number begins a sentence or
+follows a word that states it ("is", "there are", "="). Several numbers are one where it is their
+sum and says so ("2 red and 3 blue, 5 in total", "3 + 2 = 5"). Any other number is a failure, and so
+are fractions, ratios, bounds ("more than 3"), ranges, sums that are not right, what
 is denied, and what says that it knows no answer.
 """
 
@@ -21,6 +22,7 @@ from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.refusals import ABOUT_ANSWER, denied_after, denies, says_unable
 from harness.stated.sums import WRONG, checked, without_marks
+from harness.stated.units import asked_unit, in_unit
 
 MOST = 40
 """Numbers of a sentence that are looked at."""
@@ -190,8 +192,9 @@ def stated_number(response: str, question: str = "") -> float:
 
     Args:
         response: The response after its thought.
-        question: The question. A conclusion that counts things it does not ask for is no answer,
-            where the response counts those that it does: "7 chairs. So there are 28 legs."
+        question: The question. The value is in the unit that it asks for. A conclusion that counts
+            things it does not ask for is no answer, where the response counts those that it does:
+            "7 chairs. So there are 28 legs."
 
     Raises:
         ParseError: it states none, several, or one in a spelling that is not known.
@@ -202,6 +205,8 @@ def stated_number(response: str, question: str = "") -> float:
     5.0
     """
     text = plain(response)
+    if unit := asked_unit(question):
+        text = in_unit(text, unit)
     segments = stated_segments(text)
     if segments and not any(numerals(segments[-1])):
         segments = [""]

@@ -42,10 +42,10 @@ YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 
 def score_number(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Equality, relaxed accuracy and MRA of the number that a response states; none scores 0."""
-    _, target, prediction = single_answer(unit, predictions)
+    sample, target, prediction = single_answer(unit, predictions)
     truth, text = target.answer.number, answer_text(prediction)
     assert truth is not None, "the reader gives one"
-    predicted = None if text is None else only_number(text)
+    predicted = None if text is None else only_number(text, sample.query.text)
     error = float("inf") if predicted is None else abs(predicted - truth)
     return {
         "accuracy": Mean(float(error <= EQUAL * abs(truth))),
@@ -158,9 +158,9 @@ NUMBER = Protocol(
     ),
     headline="accuracy",
     ceiling=Ceiling(value=1.0),
-    about="the one number that a response states",
+    about="the one number that a response states, in the unit that the question asks for",
     beside=("relaxed_accuracy",),
-    reads=read_by(lambda _, text: only_number(text)),
+    reads=read_by(lambda sample, text: only_number(text, sample.query.text)),
 )
 TEXT = Protocol(
     name="text/exact",

@@ -59,8 +59,9 @@ These rules turn a response into an answer, by model and by protocol.
    for all others, and in protocols. Of several lines `Answer: …` the last counts. A
    note reports it.
 3. **A response gives its value or a failure.** An unknown or ambiguous spelling fails; it never
-   becomes another value. Negations and corrections are understood, or fail. Units are ignored,
-   not converted.
+   becomes another value. Negations and corrections are understood, or fail. Where the question asks
+   for a unit ("in meters"), lengths, areas and times in other units are converted to it by our
+   readers; otherwise, and by official code, units are ignored.
 4. **One turn is read.** A prompt decoded with the response, and a following user turn, are
    removed. `Question: …` and `Answer: …` after other text are a failure.
 """
