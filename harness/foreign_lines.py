@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import compress, product
-from shlex import quote
+from shlex import quote, split
 from typing import Any, NamedTuple, TypeAlias
 
 from harness.foreign import to_lines
@@ -64,6 +64,11 @@ def _has(*path: str) -> Callable[[Plain], bool]:
         return True
 
     return fits
+
+
+def _is_completion(plain: Plain) -> bool:
+    """True for a row of TRL's logs of completions."""
+    return {"prompt", "completion"} <= plain.keys()
 
 
 def _is_perception_test(plain: Plain) -> bool:
@@ -154,6 +159,8 @@ NAMES = frozenset({*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "p
 """Keys that name columns, and no samples."""
 INDICES = frozenset({"", "Unnamed: 0", "index", "level_0"})
 """Names that pandas gives to the numbers of a table's rows."""
+JQ = re.compile(r"`jq -c (.*?) > NEW`", re.DOTALL)
+"""A command of jq, by which the program and the name of the file are told."""
 OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
 READ: Mapping[str, Callable[[Plain], bool]] = {
     "lmms-eval": lambda row: "doc_id" in row and not {"resps", "filtered_resps"}.isdisjoint(row),
@@ -203,8 +210,15 @@ FORMS = (
     Form(
         "conversations",
         lambda plain: "id" in plain and isinstance(plain.get("messages"), list),
-        "{id, response: .messages[-1].content}",
+        "{id: (.id | tostring), response: .messages[-1].content}",
         "the last message is the model's",
+    ),
+    Form(
+        "TRL's completions",
+        lambda plain: "id" in plain and _is_completion(plain),
+        '{id: (.id | tostring), response: (.completion | if type == "array" then .[-1].content '
+        "else . end)}",
+        "id is the benchmark's id",
     ),
     Form(
         "run-lengths by image",
@@ -361,9 +375,12 @@ def print_ids(task: str, data: str) -> str:
 
 
 def in_order(written: str, name: str) -> str:
-    """Return what to type to give the file's lines the ids of a task's samples in their order."""
+    """Return what to type to give the file's lines the ids of a task's samples in their order.
+
+    `written` are the keys, in brackets, of what the model wrote.
+    """
     samples = _samples("TASK", "ROOT")
-    row = f'{{"id": sample.id, "response": json.loads(line)["{written}"]}}'
+    row = f'{{"id": sample.id, "response": json.loads(line){written}}}'
     return to_lines(
         f"({row} for sample, line in zip({samples}, {LINES}, strict=True))", name, "harness"
     )
@@ -388,17 +405,38 @@ def polygons(name: str) -> str:
     return f"`jq -cs {quote(program)} {quote(name)} > NEW`"
 
 
+def of_whole(plain: object, name: str) -> str:
+    """Return how to make lines of the file `name`, whose first value, over several lines, is
+    `plain`.
+
+    >>> of_whole([{"question_id": 3, "text": "B"}], "a.json")[:66]
+    "If question_id is the benchmark's id and text what the model wrote"
+    >>> of_whole([{"id": "3", "response": "B"}], "a.json")
+    "`jq -c '.[]' a.json > NEW` makes such lines."
+    """
+    first = plain[0] if isinstance(plain, list) and plain else plain
+    is_own = isinstance(first, dict) and isinstance(first.get("id"), str)
+    fix = other_keys(first, {*first} - {"id"}, name) if is_own else way_out(first, name)  # type: ignore[arg-type,misc]
+    if first is plain:
+        return command(".", name) + " makes such lines." if is_own and not fix else fix
+    if found := JQ.search(fix):
+        program, _ = split(found[1])
+        return fix.replace(found[0], command(f".[] | {program}", name))
+    return f"{command('.[]', name)} makes such lines."
+
+
 def way_out(plain: object, name: str) -> str:
     """Return how to make lines with an "id" of the JSON in file `name` that has another form."""
     if not isinstance(plain, dict):
         return OWN_LINES
-    if type(plain.get("id")) is int:
+    known = _known(plain, name)
+    if type(plain.get("id")) is int and not known:
         return f"{command('.id |= tostring', name)} writes it as text."
     if {"shapes", "imagePath"} <= plain.keys():
         return f"--format coco reads what {OF_LABELME} makes of labelme's files, one an image."
     if isinstance(plain.get("id"), list) and len(plain["id"]) == 1:
         return f"Each value is in a list: {command(UNBOX, name)} makes such lines."
-    if known := _known(plain, name):
+    if known:
         return known
     called = next((key for key in IDS if type(plain.get(key)) in (str, int)), None)
     texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
@@ -412,7 +450,14 @@ def way_out(plain: object, name: str) -> str:
     if written and "id" not in plain:
         return (
             f"If its lines are in the order of the samples of TASK below ROOT, and {written} is "
-            f"what the model wrote, {in_order(written, name)} gives them the ids."
+            f"""what the model wrote, {in_order(f'["{written}"]', name)} gives them the ids."""
+        )
+    if _is_completion(plain):
+        last = "" if isinstance(plain["completion"], str) else '[-1]["content"]'
+        return (
+            "It looks like TRL's completions, which training draws in an order of its own. If "
+            "there is one for each sample of TASK below ROOT, in their order, "
+            f"""{in_order(f'["completion"]{last}', name)} gives them the ids."""
         )
     key = next((key for key in plain if key in LISTS), None)
     listed = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""

@@ -279,7 +279,10 @@ class PromptedModel(ConversingModel[ChatResult]):
         """
         if not self.counts_in_words:
             raise ParseError(
-                "count", expected="places, which are counted", found=f"{count} in words"
+                "count",
+                expected="places, which are counted",
+                found=f"{count} in words",
+                fix="qwen_vl(backend=stored,prompt=locate) reads counts in words.",
             )
         return Answer(count=count)
 

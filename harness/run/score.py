@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -47,6 +47,27 @@ EXTRA = "Check the split, or pass --allow-extra to ignore such lines."
 OTHERS = "No line is about a sample: check the split. {} prints the ids in their order."
 PREDICTIONS = "predictions"
 """Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
+
+
+@dataclass
+class Unread:
+    """Responses without an answer, where none of a file's has one."""
+
+    first: str = ""
+    """Message of the first failure to read a response."""
+    answers: int = 0
+
+    def add(self, predictions: Iterable[Prediction]) -> None:
+        """Look at a unit's predictions."""
+        for prediction in predictions:
+            self.answers += prediction.failure is None
+            if prediction.failure and prediction.failure.kind is FailureKind.PARSE:
+                self.first = self.first or prediction.failure.message
+
+    def notes(self) -> tuple[str, ...]:
+        """Return why no response was read, by the first one."""
+        unread = self.first and not self.answers
+        return (f"no response is read; of the first: {self.first}",) if unread else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +154,11 @@ def score_file(
     def score_into(journal: Writer | None) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = _units_with_predictions(submission, samples, matched)
-        covered, agreement = MaskCount(), Agreement()
+        covered, agreement, unread = MaskCount(), Agreement(), Unread()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
+            unread.add(predictions)
             agreement.add(unit, predictions)
             if journal is not None:
                 queries = tuple(sample.query for sample in unit)
@@ -148,7 +170,7 @@ def score_file(
             sizes=submission.format == "coco",
             stated=submission.written is not None,
         )
-        for text in chain(covered.notes(), doubts):
+        for text in chain(covered.notes(), unread.notes(), doubts):
             submission.note(f"{submission.path}: {text}")
         return scorer.results(manifest)
 
