@@ -226,8 +226,9 @@ LETTERS = (
     Reading("one letter too early", lambda n, _: n + 1),
     Reading("of options in the opposite order", lambda n, size: size[0] - 1 - n),
 )
+INVERTED = "inverted (or the ground truth is)"
 MASKS = (
-    Reading("inverted", lambda m, _: 1 - m),
+    Reading(INVERTED, lambda m, _: 1 - m),
     Reading("flipped from left to right", lambda m, _: m[:, ::-1]),
     Reading("upside down", lambda m, _: m[::-1]),
     Reading("turned by 180 degrees", lambda m, _: m[::-1, ::-1]),
@@ -464,6 +465,9 @@ def _likely(
     for reading in readings:
         read = [pair._replace(predicted=reading.turn(pair.predicted, pair.size)) for pair in pairs]
         tried.append((_agreements(read, kind), reading.name, reading, read))
+        if reading.name == INVERTED:  # small masks, which agree by chance only as they are
+            read = [pair._replace(truth=1 - pair.truth) for pair in pairs]
+            tried.append((_agreements(read, kind), reading.name, reading, read))
     tried.sort(key=lambda one: -one[0].mean())
     biased = _agreements(_centred(pairs), kind).mean() + SURPLUS if kind.is_place else 0
     for after, name, likely, read in tried[:TRIED]:

@@ -21,7 +21,16 @@ from harness.formats.coco import coco_results
 from harness.formats.mask_tree import mask_tree
 from harness.interchange import read_rows
 from harness.run.score import Unread
-from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Query, Sample, query_id
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Failure,
+    FailureKind,
+    Prediction,
+    Query,
+    Sample,
+    query_id,
+)
 
 CHAT = {"choices": [{"message": {"content": [{"type": "text", "text": "B."}]}}]}
 COMPLETION = [{"role": "assistant", "content": "B."}]
