@@ -7,6 +7,7 @@
 #                   XMEM_REPO, CUTIE_REPO and EEE_REPO name checkouts
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
+#   make gpu        seconds and memory of the parts on a GPU (benchmarks/gpu.py)
 #   make rehearse   the slow tests that rehearse the papers' commands with stand-ins
 #   make docs       the pages that are generated
 #   make pages      the documentation as a site, strictly, in build/pages
@@ -32,7 +33,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples hatch_build.py
 
-.PHONY: demo site pages test tests test-slow test-learning test-parts test-trl rehearse mutants core-without-torch check docs \
+.PHONY: demo site pages test tests test-slow test-learning test-parts test-trl rehearse mutants gpu core-without-torch check docs \
 	dist learning clean
 
 # Two evaluations side by side, in one thread each: more of them wait for each other longer than the
@@ -79,6 +80,11 @@ test-trl: $(VENV)/.dev
 
 rehearse: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/rehearsal -m slow
+
+# The parts at published sizes on a GPU, with the packages of the machine's own Python (PYTHON=…):
+# nothing is installed or downloaded. On a CPU tiny networks show that the command works.
+gpu:
+	PYTHONPATH=. $(PYTHON) benchmarks/gpu.py --json gpu.json
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutations/run.py $(if $(ROOM),--only $(ROOM))

@@ -34,7 +34,7 @@ LABELME = (
     "| (.points | map(.[0])) as $x | (.points | map(.[1])) as $y "
     '| if .shape_type == "rectangle" then {bbox: [($x | min), ($y | min), ($x | max) - ($x | min), '
     '($y | max) - ($y | min)]} elif .shape_type == "polygon" then {segmentation: [.points | '
-    'flatten]} else error("a shape that is no polygon") end + $about + {category_id: .label}]'
+    'flatten]} else error("a shape that is not a polygon") end + $about + {category_id: .label}]'
 )
 """jq's program for annotations of labelme, an object an image, read with `-s`."""
 OF_LABELME = f"`jq -s {quote(LABELME)} *.json > NEW`"
@@ -229,7 +229,9 @@ FORMS = (
     ),
     Form(
         "OpenCompass' predictions",
-        lambda one: bool(one) and all(map(_has("origin_prompt"), one.values())),
+        lambda predictions: (
+            bool(predictions) and all(map(_has("origin_prompt"), predictions.values()))
+        ),
         "to_entries[] | {id: .key, response: .value.prediction}",
         "its keys, the rows in what was evaluated, are the benchmark's ids",
     ),
@@ -320,7 +322,7 @@ def number_of_option(start: str, letters: str, name: str) -> str:
 
 
 def of_line(line: bytes, name: str) -> str:
-    """Return how to make lines of JSON of file `name`, which has a line that is none."""
+    """Return how to make lines of JSON of file `name`, which has a line that is not JSON."""
     if line.lstrip().startswith(b"{'"):
         conversion = to_lines(f"map(ast.literal_eval, {LINES})", name, "ast")
         return f"It looks like Python's text of a dict: {conversion} makes JSON of it."
@@ -476,7 +478,7 @@ def _known(plain: Plain, name: str) -> str:
 
 
 def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
-    """Return what to type where a line with an id has keys that are none of a prediction.
+    """Return what to type where a line with an id has keys that a prediction does not have.
 
     Where one of them is what a model wrote, an "answer" beside it is the ground truth.
     """

@@ -275,7 +275,9 @@ def _row(line: bytes, where: str) -> Row:
                 scores, len(scored) if isinstance(scored, list) else 0, f"{where}: box_scores"
             )
         except ParseError as error:
-            is_nested = isinstance(scores, list) and any(isinstance(one, list) for one in scores)
+            is_nested = isinstance(scores, list) and any(
+                isinstance(score, list) for score in scores
+            )
             flat = f". {rewrite('box_scores', 'flatten', _file(where))} makes numbers of lists"
             raise DataError(f"{error}{flat if is_nested else ''}") from error
     return Row(plain["id"], given[0], plain[given[0]], scores, where)
@@ -315,8 +317,8 @@ def _masks(row: Row, query: Query) -> Answer:
 
 def _is_polygon(value: object) -> bool:
     """Return True for [x, y, …] or [[x, y], …] of three corners or more."""
-    if isinstance(value, list) and value and all(isinstance(one, list) for one in value):
-        value = [number for one in value if len(one) == 2 for number in one]
+    if isinstance(value, list) and value and all(isinstance(part, list) for part in value):
+        value = [number for part in value if len(part) == 2 for number in part]
     return (
         isinstance(value, list)
         and len(value) >= 6

@@ -232,11 +232,11 @@ def _check_units(path: Path, results: Sequence[PublishedResult]) -> None:
             )
 
 
-def _fault(path: Path, number: int, expected: str, found: str) -> DataError:
+def _fault(path: Path, number: int, expected: str, actual: str) -> DataError:
     return DataError(
         f"published numbers {path}, line {number}",
         expected=expected,
-        found=found,
+        found=actual,
         fix="docs/published.md describes the columns.",
     )
 

@@ -46,7 +46,7 @@ def mask_answer(
     boxes = boxes_of(items) if is_image else None
     return lambda: Answer(
         masks=rles_of(tracks()),
-        instances=tuple(rles_of(one()) for one in instances) or None,
+        instances=tuple(rles_of(track()) for track in instances) or None,
         boxes=boxes,
         no_target=nothing,
     )
@@ -56,24 +56,25 @@ def objects_answer(
     query: Query,
     form: AnswerForm,
     items: Sequence[Item],
-    each: Sequence[Pending[Sequence[BoolArray]]],
+    tracks: Sequence[Pending[Sequence[BoolArray]]],
     *,
     nothing: bool,
 ) -> Pending[Answer]:
-    """Masks of objects of which `each` holds the mask in every frame (a single one: of all).
+    """Return the masks of objects; they are kept apart too where the query asks for that.
 
-    They are kept apart too where the query asks for that. The rest is as of `mask_answer`.
+    `tracks` holds each object's mask in every frame, or one track of all objects. The rest is as
+    in `mask_answer`.
     """
     media = query.media[0]
     return mask_answer(
         form,
         items,
-        each[0]
-        if len(each) == 1
-        else lambda: joint_track("instances", [one() for one in each], media),
+        tracks[0]
+        if len(tracks) == 1
+        else lambda: joint_track("instances", [track() for track in tracks], media),
         nothing=nothing,
         is_image=len(media) == 1,
-        instances=each if query.instances and not nothing else (),
+        instances=tracks if query.instances and not nothing else (),
     )
 
 
@@ -112,7 +113,7 @@ def combine_answers(parts: Sequence[Pending[Answer]]) -> Answer:
     answer = Answer()
     for pending in parts:
         part = pending()
-        lacking = (one.name for one in fields(Answer) if getattr(answer, one.name) is None)
+        lacking = (field.name for field in fields(Answer) if getattr(answer, field.name) is None)
         no_target = part.no_target and (answer.no_target or answer == Answer())
         answer = replace(
             answer, **{name: getattr(part, name) for name in lacking}, no_target=no_target

@@ -40,13 +40,13 @@ def boxes_of_corners(said: str) -> tuple[Item, ...]:
     items: list[Item] = []
     at = 0
     form = _MARKED if _MARKED.match(text) else _BARE
-    while len(items) < MAX_OBJECTS and (found := form.match(text, at)):
-        label, *corners = found.groups()
+    while len(items) < MAX_OBJECTS and (match := form.match(text, at)):
+        label, *corners = match.groups()
         if form is _BARE and _SENTENCE.search(label or ""):
             raise ParseError("response", expected="a name", found=repr(label[:60]))
         box = read_box([float(corner) for corner in corners], "box")
         items.append(Item(box, label=(label or "").strip()))
-        at = found.end()
+        at = match.end()
     if items and not _END.match(text, at):
         raise ParseError("response", expected="boxes of two corners", found=repr(text[at:][:60]))
     return tuple(items)

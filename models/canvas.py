@@ -62,7 +62,7 @@ class Canvas:
     """A canvas of `size` (width, height) steps over an image of `image` (width, height) pixels.
 
     Going to the canvas and back moves no coordinate by more than one step and half an image pixel;
-    whole boxes of an image that is no larger than its canvas come back exactly.
+    whole boxes of an image that is not larger than its canvas come back exactly.
     """
 
     size: tuple[int, int]

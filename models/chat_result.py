@@ -63,7 +63,9 @@ def with_cuts(prediction: Prediction, cut: Sequence[bool]) -> Prediction:
     number = len(prediction.parsed)
     last = cut[-number:] if len(cut) >= number else [any(cut)] * number
     both = zip(prediction.parsed, last, strict=False)
-    return replace(prediction, parsed=tuple(replace(one, cut=was_cut) for one, was_cut in both))
+    return replace(
+        prediction, parsed=tuple(replace(parsed, cut=was_cut) for parsed, was_cut in both)
+    )
 
 
 def calls_of(

@@ -48,7 +48,7 @@ class Channel:
         Raises:
             EOFError: the other side has ended.
             TimeoutError: it takes longer.
-            ValueError: what it wrote is no message.
+            ValueError: what it wrote is not a message.
         """
         until = None if timeout is None else monotonic() + timeout
         while b"\n" not in self._left:
@@ -140,8 +140,8 @@ class ChildProcess:
             raise ModelError(self.what, expected=expected, found="none") from error
         except (OSError, EOFError, ValueError, KeyError) as error:
             self.process.kill()
-            found = f"its process ended ({self.process.wait()}): {self._last_words()}"
-            raise ModelError(self.what, expected="an answer", found=found) from error
+            reason = f"its process ended ({self.process.wait()}): {self._last_words()}"
+            raise ModelError(self.what, expected="an answer", found=reason) from error
         if "error" in answer:
             raise KINDS.get(answer.get("kind", ""), ModelError)(f"{self.what}: {answer['error']}")
         return answer, rest

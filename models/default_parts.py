@@ -70,33 +70,34 @@ def missing_parts(segmenter: Segmenter, propagator: Propagator) -> dict[AnswerFo
 
 def default_segmenter(method: str, **where: Value) -> Segmenter:
     """Return the segmenter of a method's paper, with these other settings; or what says why not."""
-    found, missing = _default(method, "segmenter", where)
-    return found if isinstance(found, Segmenter) else MissingSegmenter(missing)
+    segmenter, missing = _default(method, "segmenter", where)
+    return segmenter if isinstance(segmenter, Segmenter) else MissingSegmenter(missing)
 
 
 def default_propagator(method: str) -> Propagator:
     """Return the propagator of a method's paper, or what says why not."""
-    found, missing = _default(method, "propagator", {})
-    return found if isinstance(found, Propagator) else MissingPropagator(missing)
+    propagator, missing = _default(method, "propagator", {})
+    return propagator if isinstance(propagator, Propagator) else MissingPropagator(missing)
 
 
 def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object, str]:
     """Return the paper's part, or None and why there is none."""
     paper, settings = declared_settings(method)
     declared = [
-        one
-        for one in settings
-        if one.setting == part and all(where.get(k) == v for k, v in (one.where or {}).items())
+        setting
+        for setting in settings
+        if setting.setting == part
+        and all(where.get(k) == v for k, v in (setting.where or {}).items())
     ]
-    values = [str(value) for one in declared for value in one.paper]
+    values = [str(value) for setting in declared for value in setting.paper]
     none = f"no {part} is chosen for {method}, and "
-    other = CLASSICAL[part] + (" and is not the paper's" if paper else "")
+    alternative = CLASSICAL[part] + (" and is not the paper's" if paper else "")
     if not values:
-        said = next((one.published for one in declared if one.published), "")
+        said = next((setting.published for setting in declared if setting.published), "")
         why = f"its paper has none ({said})" if said else "no paper of it says which"
-        return None, f"{none}{why}. Choose one: {part}={SAM2[part]}, or {other}."
+        return None, f"{none}{why}. Choose one: {part}={SAM2[part]}, or {alternative}."
     try:
         return plugins.build(KINDS[part], parse(values[0])), ""
     except HarnessError as error:
         paper_part = f"the paper's, {part}={values[0]}, is not here ({str(error).rstrip('.')})"
-        return None, f"{none}{paper_part}. Fetch it, or choose {other}."
+        return None, f"{none}{paper_part}. Fetch it, or choose {alternative}."

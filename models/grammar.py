@@ -63,8 +63,8 @@ class Item(NamedTuple):
             ParseError: there is none.
         """
         if self.box is None:
-            found = "a phrase alone" if self.point is None else "a point alone"
-            raise ParseError("object", expected="a box", found=found)
+            given = "a phrase alone" if self.point is None else "a point alone"
+            raise ParseError("object", expected="a box", found=given)
         return self.box
 
 
@@ -237,7 +237,7 @@ def read_items(
     swapped. `strict` is for rewards, which take any four numbers as a box.
 
     Raises:
-        ParseError: it is something else; text, true, false and NaN are no numbers.
+        ParseError: it is something else; text, true, false and NaN are not numbers.
     """
     notes: tuple[str, ...] = ()
     if not strict:
@@ -284,8 +284,8 @@ def _item(
     known = value if isinstance(value, Mapping) else {}
     key = next((key for key in keys if key in known), None)
     if key is None or (point is not None and point not in known):
-        found = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _type_name(value)
-        raise ParseError(what, expected=" and ".join(wanted), found=found or "neither")
+        shown = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _type_name(value)
+        raise ParseError(what, expected=" and ".join(wanted), found=shown or "neither")
     box = read_box(known[key], f"{what}: {key}", strict=strict)
     place = None if point is None else finite_numbers(known[point], 2, f"{what}: {point}")
     label = "" if strict else next((known[key] for key in LABELS if key in known), "")

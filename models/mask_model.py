@@ -147,7 +147,7 @@ class MaskModel(StagedModel[Emitted]):
             ModelError: it gives another number of responses than there are requests, or others.
         """
         requests = [self.requests(query) for query in queries]
-        every = [one for several in requests for one in several]
+        every = [request for several in requests for request in several]
         responses = self.network.generate(every)
         if len(responses) != len(every):
             raise ModelError(
@@ -155,7 +155,7 @@ class MaskModel(StagedModel[Emitted]):
                 expected=f"{len(every)} responses",
                 found=str(len(responses)),
             )
-        if wrong := [one for one in responses if not isinstance(one, MaskResponse)]:
+        if wrong := [response for response in responses if not isinstance(response, MaskResponse)]:
             raise ModelError(
                 f"model {self.name}",
                 expected="responses of harness.segmentation.MaskResponse",
@@ -165,7 +165,7 @@ class MaskModel(StagedModel[Emitted]):
         emitted = []
         for query, several in zip(queries, requests, strict=True):
             own = tuple(next(output) for _ in several)
-            texts = [ChatResponse(text=one.text) for one in own]
+            texts = [ChatResponse(text=response.text) for response in own]
             emitted.append(Emitted(own, calls_of(query, several, texts)))
         return emitted
 
@@ -174,7 +174,7 @@ class MaskModel(StagedModel[Emitted]):
         return lambda: replace(self._prediction(query, output.responses), calls=output.calls)
 
     def _prediction(self, query: Query, responses: Sequence[MaskResponse]) -> Prediction:
-        texts = tuple(storable(one.text) for one in responses)
+        texts = tuple(storable(response.text) for response in responses)
         usage = _usage(query, responses)
         parts: list[Pending[Answer]] = []
         parsed: list[Parsed] = []
@@ -213,7 +213,7 @@ class MaskModel(StagedModel[Emitted]):
         ]
         joint = joint_track(f"model {self.name}", tracks, media)
         scores = tuple(response.scores)
-        if scores and (len(scores) != len(tracks) or not all(0 <= one <= 1 for one in scores)):
+        if scores and (len(scores) != len(tracks) or not all(0 <= score <= 1 for score in scores)):
             raise ModelError(
                 f"model {self.name}",
                 expected=f"{len(tracks)} scores from 0 to 1",
@@ -221,7 +221,7 @@ class MaskModel(StagedModel[Emitted]):
             )
         scored = len(media) == 1 and bool(scores)
         items = [Item(box=extent(track[0])) for track in tracks] if scored else []
-        made = mask_answer(
+        pending = mask_answer(
             form,
             items,
             lambda: joint,
@@ -233,9 +233,9 @@ class MaskModel(StagedModel[Emitted]):
         )
 
         def with_scores() -> Answer:
-            found = made()
-            told_apart = scores and (found.boxes or found.instances)
-            return replace(found, box_scores=scores) if told_apart else found
+            answer = pending()
+            told_apart = scores and (answer.boxes or answer.instances)
+            return replace(answer, box_scores=scores) if told_apart else answer
 
         return with_scores
 
@@ -266,7 +266,9 @@ def _usage(query: Query, responses: Sequence[MaskResponse]) -> Usage:
     """Tokens and frames of all responses."""
     all_frames = sum(map(len, query.media))
     return Usage(
-        prompt_tokens=sum(one.prompt_tokens for one in responses),
-        completion_tokens=sum(one.completion_tokens for one in responses),
-        frames=sum(all_frames if one.frames is None else one.frames for one in responses),
+        prompt_tokens=sum(response.prompt_tokens for response in responses),
+        completion_tokens=sum(response.completion_tokens for response in responses),
+        frames=sum(
+            all_frames if response.frames is None else response.frames for response in responses
+        ),
     )

@@ -52,7 +52,7 @@ class ConversationScheduler(Generic[T]):
         """
         self.resume()
         while True:
-            places = [one for one in range(len(self.requests)) if one not in self._responses]
+            places = [place for place in range(len(self.requests)) if place not in self._responses]
             if places or not self._working:
                 return places
             wait(self._working, return_when=FIRST_COMPLETED)
@@ -70,8 +70,8 @@ class ConversationScheduler(Generic[T]):
             The places of the requests that follow.
         """
         before = len(self.requests)
-        for one in [future for future in self._working if future.done()]:
-            self._go_on(self._working.pop(one), ())
+        for future in [future for future in self._working if future.done()]:
+            self._go_on(self._working.pop(future), ())
         return range(before, len(self.requests))
 
     def receive(self, place: int, response: ChatResponse) -> range:
@@ -82,7 +82,7 @@ class ConversationScheduler(Generic[T]):
         """
         self._responses[place] = response
         number = self._whose[place]
-        output = [self._responses[one] for one in self._turns[number] if one in self._responses]
+        output = [self._responses[turn] for turn in self._turns[number] if turn in self._responses]
         before = len(self.requests)
         if len(output) == len(self._turns[number]):
             self._go_on(number, output)

@@ -60,11 +60,11 @@ def refuse_other_scale(items: Sequence[Item], canvas: Canvas) -> None:
     sides = (height, width) if canvas.y_first else (width, height)
     for item in items:
         for place in (item.box, item.point, item.negative, item.second):
-            found = tuple(place or ())
-            is_corner = len(found) == 2 and all(float(value).is_integer() for value in found)
-            if found and min(sides) > 1 and not is_corner and max(map(abs, found)) <= 1:
-                raise ParseError("places", expected=f"0 to {width} × {height}", found=str(found))
-            for index, value in enumerate(found):
+            numbers = tuple(place or ())
+            is_corner = len(numbers) == 2 and all(float(value).is_integer() for value in numbers)
+            if numbers and min(sides) > 1 and not is_corner and max(map(abs, numbers)) <= 1:
+                raise ParseError("places", expected=f"0 to {width} × {height}", found=str(numbers))
+            for index, value in enumerate(numbers):
                 side = sides[index % 2]
                 if not -SLACK * side <= value <= (1 + SLACK) * side:
                     raise ParseError("places", expected=f"0 to {side}", found=f"{value:g}")
@@ -84,20 +84,20 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
     whole = said if answer is None else answer
     text = _TEXTS.sub(r"\1", whole)
     side = canvas.extent[0] if canvas.is_shares else None
-    other = _MEANING.search(whole) or _OTHER_ORDER.search(text) or _NOT_THERE.search(text)
+    contradiction = _MEANING.search(whole) or _OTHER_ORDER.search(text) or _NOT_THERE.search(text)
     if not canvas.y_first:
-        other = other or _Y_FIRST.search(text)
+        contradiction = contradiction or _Y_FIRST.search(text)
     if side != 100:
-        other = other or _PERCENT.search(text)
+        contradiction = contradiction or _PERCENT.search(text)
     if side is None or not re.search(rf"\b{side}\b", text):
-        other = other or _SHARES.search(text)
+        contradiction = contradiction or _SHARES.search(text)
     for pixels in _PIXELS.finditer(text):
         named = pixels[1] and (int(pixels[1]), int(pixels[2]))
         if named != canvas.extent and (named or side is not None):
-            other = other or pixels
-    if other is not None:
+            contradiction = contradiction or pixels
+    if contradiction is not None:
         raise ParseError(
-            "places", expected="numbers in the requested form", found=repr(other[0][:60])
+            "places", expected="numbers in the requested form", found=repr(contradiction[0][:60])
         )
 
 

@@ -4,7 +4,7 @@ Where a benchmark distinguishes objects, they are its own: one that is seen in t
 two that touch are two. Elsewhere the connected parts of a mask stand for them.
 
 Written responses express the whole ground truth. Training and rewards use it `without_specks`: a
-stray pixel of an annotation is no object to find.
+stray pixel of an annotation is not an object to find.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -107,7 +107,7 @@ def parts(mask: Rle, *, limit: int = MAX_OBJECTS) -> list[Item]:
 
 
 def without_specks(mask: Rle) -> Rle:
-    """The mask without its smallest 8-connected parts, which are no objects of their own.
+    """The mask without its smallest 8-connected parts, which are not objects of their own.
 
     Smallest first, as long as a part has fewer than 16 pixels, and all that are left out together
     less than 1 % of the mask: what edges of polygons and of brushes leave behind. So a mask of

@@ -73,12 +73,14 @@ def retry_requests(
 ) -> dict[int, ChatRequest]:
     """Return second requests, by the place of the response that cannot be read."""
     again: dict[int, ChatRequest] = {}
-    for place, (one, response) in enumerate(zip(tries, responses, strict=True)):
-        if one.readable(response.text):
+    for place, (attempt, response) in enumerate(zip(tries, responses, strict=True)):
+        if attempt.readable(response.text):
             continue
-        prefix = response_start(response.text, numbered=one.numbered)
+        prefix = response_start(response.text, numbered=attempt.numbered)
         if not (greedy and response.text.startswith(prefix)):
-            again[place] = replace(one.request, key=f"{one.request.key}:again", prefix=prefix)
+            again[place] = replace(
+                attempt.request, key=f"{attempt.request.key}:again", prefix=prefix
+            )
     return again
 
 
@@ -121,4 +123,4 @@ def _generate_guarded(
     except ModelError as error:
         if len(requests) == 1:
             return [error]
-    return [output for one in requests for output in _generate_guarded(chat, [one])]
+    return [output for request in requests for output in _generate_guarded(chat, [request])]

@@ -75,8 +75,8 @@ def tracks_of(
     """
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):
-        who, found = f"propagator {propagator.name}", str(len(tracks))
-        raise ModelError(who, expected=f"{len(masks)} tracks", found=found)
+        who, count = f"propagator {propagator.name}", str(len(tracks))
+        raise ModelError(who, expected=f"{len(masks)} tracks", found=count)
     return tracks
 
 
@@ -126,12 +126,12 @@ def extent(mask: BoolArray) -> Box | None:
     return Box(float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
 
 
-def box_overlap(one: Box, other: Box) -> float:
-    """Intersection over union of two boxes; 0 where it is no finite number."""
-    across = min(one.right, other.right) - max(one.left, other.left)
-    down = min(one.bottom, other.bottom) - max(one.top, other.top)
+def box_overlap(first: Box, second: Box) -> float:
+    """Intersection over union of two boxes; 0 where it is NaN or infinite."""
+    across = min(first.right, second.right) - max(first.left, second.left)
+    down = min(first.bottom, second.bottom) - max(first.top, second.top)
     shared = max(across, 0.0) * max(down, 0.0)
-    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (one, other))
+    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (first, second))
     union = sum(areas) - shared
     return shared / union if union > 0 and math.isfinite(union) else 0.0
 
@@ -146,8 +146,8 @@ def around(boxes: Sequence[Box]) -> Box | None:
 
 def box_at(known: Mapping[Time, Box], time: Time) -> Box:
     """Return the box at a time: between two that are known it moves in a straight line."""
-    before = max((one for one in known if one <= time), default=min(known))
-    after = min((one for one in known if one >= time), default=max(known))
+    before = max((moment for moment in known if moment <= time), default=min(known))
+    after = min((moment for moment in known if moment >= time), default=max(known))
     share = 0.0 if after == before else (time - before) / (after - before)
     pairs = zip(known[before], known[after], strict=True)
     return Box(*(start + (end - start) * share for start, end in pairs))
@@ -167,9 +167,11 @@ def nearest_place(times: Sequence[float], time: float) -> int:
 
 def _check(who: str, masks: Sequence[BoolArray], count: int, shape: tuple[int, int]) -> None:
     shapes = (
-        [(masks.height, masks.width)] if isinstance(masks, Track) else [one.shape for one in masks]
+        [(masks.height, masks.width)]
+        if isinstance(masks, Track)
+        else [mask.shape for mask in masks]
     )
-    wrong = [found for found in shapes if found != shape]
+    wrong = [size for size in shapes if size != shape]
     if len(masks) != count or wrong:
         raise ModelError(
             who,

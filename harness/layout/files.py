@@ -52,9 +52,9 @@ def folder(path: Path, *, fix: str) -> Path:
 def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
     """Return `path` if it is a file; else raise a DataError that says how to obtain the data."""
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "something else" if path.exists() else "none"
-        found, fix = in_place_of(path) or (found, fix)
-        raise DataError(f"file {path}", expected=expected, found=found, fix=fix)
+        actual = "a folder" if path.is_dir() else "something else" if path.exists() else "none"
+        actual, fix = in_place_of(path) or (actual, fix)
+        raise DataError(f"file {path}", expected=expected, found=actual, fix=fix)
     return path
 
 
@@ -184,20 +184,20 @@ def field(plain: object, key: str, kind: tuple[type, ...], where: str) -> Any: .
 
 
 def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """`plain[key]` if it is there and of the right type; a DataError that names it if not.
+    """Return `plain[key]`; raise a DataError that names it if it is missing or of another type.
 
-    A bool is no int, unless `kind` names bool.
+    A bool is not an int, unless `kind` names bool.
     """
     if not isinstance(plain, (dict, Mapping)):
-        found = repr(plain)[:60]
-        raise DataError(where, expected=f"an object with the field {key!r}", found=found)
+        text = repr(plain)[:60]
+        raise DataError(where, expected=f"an object with the field {key!r}", found=text)
     value = plain.get(key, MISSING)
     if value is MISSING:
         raise DataError(f"{where}: {key!r}", expected="this field", found="none")
     kinds = kind if isinstance(kind, tuple) else (kind,)
     wrong = isinstance(value, bool) and int in kinds and bool not in kinds
     if wrong or not isinstance(value, kinds):
-        names = " or ".join(one.__name__ for one in kinds)
+        names = " or ".join(allowed.__name__ for allowed in kinds)
         raise DataError(f"{where}: {key!r}", expected=names, found=repr(value)[:60])
     return value
 
@@ -237,8 +237,8 @@ def _check_sizes(
     return sorted(dictionaries), longest
 
 
-def _too_much(path: Path, limit: str, found: object) -> DataError:
-    return DataError(f"file {path}", expected=f"at most {limit}", found=str(found))
+def _too_much(path: Path, limit: str, size: object) -> DataError:
+    return DataError(f"file {path}", expected=f"at most {limit}", found=str(size))
 
 
 def _decoded_size(array: Any) -> tuple[int, int]:
@@ -294,7 +294,7 @@ def rows(
             wanted = [*columns, *(name for name in optional if name in names)]
             dictionaries, longest = _check_sizes(path, file, wanted)
         # Texts that stand in a dictionary stay there until they have been counted.
-        left = [MAX_TEXT + each * path.stat().st_size for each in EXPANSION]
+        left = [MAX_TEXT + factor * path.stat().st_size for factor in EXPANSION]
         at_once = min(BATCH, max(1, MAX_TEXT // max(longest, 1)))
         with parquet.ParquetFile(path, read_dictionary=dictionaries) as file:
             for batch in file.iter_batches(batch_size=at_once, columns=wanted):

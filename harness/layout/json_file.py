@@ -89,11 +89,11 @@ class JsonFile:
     ) -> Iterator[tuple[str | int, int]]:
         """Yield the keys of the values; each value has to be read before the next key."""
         kind = "{" if keys else wanted
-        if (found := scanner.peek()) != kind:
+        if (mark := scanner.peek()) != kind:
             refuse_foreign(
                 self.path, DataError, f"file {self.path}", f"JSON, {KINDS[kind]}", text=True
             )
-            raise self._type_error(keys, kind, KINDS.get(found, "a number or a word"))
+            raise self._type_error(keys, kind, KINDS.get(mark, "a number or a word"))
         if not keys:
             yield from (
                 scanner.members(once=once)
@@ -111,12 +111,12 @@ class JsonFile:
         if not is_found:
             raise DataError(f"{self.path}: {keys[0]!r}", expected="this field", found="none")
 
-    def _type_error(self, keys: tuple[str, ...], kind: str, found: str) -> DataError | ValueError:
+    def _type_error(self, keys: tuple[str, ...], kind: str, actual: str) -> DataError | ValueError:
         depth = len(self.at) - len(keys)
         where = f"{self.path}: {self.at[depth - 1]!r}" if depth else f"file {self.path}"
-        if found == KINDS[""]:
+        if actual == KINDS[""]:
             return ValueError("Expecting value at its end")
-        return DataError(where, expected=f"complete JSON, {KINDS[kind]}", found=found)
+        return DataError(where, expected=f"complete JSON, {KINDS[kind]}", found=actual)
 
     @contextmanager
     def _scanning(self) -> Iterator[Scanner]:
@@ -130,7 +130,7 @@ class JsonFile:
                 ) from error
             except ValueError as error:
                 refuse_foreign(self.path, DataError, f"file {self.path}", "complete JSON")
-                found = f"{error} of {self.path.stat().st_size}"
+                fault = f"{error} of {self.path.stat().st_size}"
                 raise DataError(
-                    f"file {self.path}", expected="complete JSON", found=found, fix=FIX
+                    f"file {self.path}", expected="complete JSON", found=fault, fix=FIX
                 ) from error

@@ -60,8 +60,8 @@ class JsonIndex(Mapping[str, Any]):
     def __getitem__(self, key: str) -> object:
         for number, place in self._index().spans_of(key):
             entry = self._entry(key, number, place)
-            found, value = self._pair(entry)
-            if found == key:
+            stored_key, value = self._pair(entry)
+            if stored_key == key:
                 return value
         raise KeyError(key)
 
@@ -168,11 +168,11 @@ class JsonIndex(Mapping[str, Any]):
 
 def _not_unique(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return a mask of the numbers, in ascending order, that occur more than once."""
-    found = np.zeros(len(digests), np.bool_)
+    repeated = np.zeros(len(digests), np.bool_)
     same = digests[1:] == digests[:-1]
-    found[:-1] |= same
-    found[1:] |= same
-    return found
+    repeated[:-1] |= same
+    repeated[1:] |= same
+    return repeated
 
 
 class _StreamedItems(ItemsView[str, Any]):

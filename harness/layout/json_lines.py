@@ -58,11 +58,11 @@ def read_by_id(path: Path, id: str, key: str, read: Callable[[object, str], T]) 
     Raises:
         DataError: the file cannot be read, a field is missing, or a name comes twice.
     """
-    found: dict[str, T] = {}
+    values: dict[str, T] = {}
     for where, line in read_lines(path):
         plain = parse_line(line, where)
         name = field(plain, id, str, where)
-        if name in found:
+        if name in values:
             raise DataError(f"{where}: {id!r}", expected="each once", found=name[:60])
-        found[name] = read(plain.get(key), f"{where}: {key!r}")
-    return found
+        values[name] = read(plain.get(key), f"{where}: {key!r}")
+    return values

@@ -32,7 +32,7 @@ def decoded(text: str) -> str:
 
 
 class Scanner:
-    """Walks over the values of one open file; raises ValueError where it is no complete JSON.
+    """Walk over the values of one open file; raise ValueError where it is not complete JSON.
 
     Bytes are taken for characters (latin-1), so that places in the text are places in the file:
     all that JSON is made of is ASCII. `decoded` decodes a value as UTF-8 afterwards.
@@ -161,8 +161,10 @@ class Scanner:
             return end
 
     def _expect_mark(self, mark: str) -> None:
-        if (found := self.peek()) != mark:
-            raise self._fault(f"{found!r}, not {mark!r}" if found else f"the end, not {mark!r}")
+        if (next_mark := self.peek()) != mark:
+            raise self._fault(
+                f"{next_mark!r}, not {mark!r}" if next_mark else f"the end, not {mark!r}"
+            )
         self._at += 1
 
     def _fault(self, message: str) -> ValueError:

@@ -66,9 +66,9 @@ def read_mask_image(path: Path, what: str) -> MaskImage:
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
         refuse_jpeg(path, what)
         refuse_foreign(path, DataError, what, expected)
-        found = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
+        fault = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
         fix = "Fetch the file again; a cut image is never scored."
-        raise DataError(what, expected=expected, found=found, fix=fix) from error
+        raise DataError(what, expected=expected, found=fault, fix=fix) from error
     if values is None:
         raise DataError(
             what,
@@ -102,19 +102,19 @@ def _refuse_other_looks(image: ImageFile.ImageFile, values: Values, what: str) -
     another in black: what quantizes an image numbers colours as it likes.
     """
     there = np.unique(values)
-    found = ""
+    fault = ""
     transparent = image.info.get("transparency")
     alphas = transparent if isinstance(transparent, bytes) else b""  # of a palette
     clear = {transparent, *(number for number, alpha in enumerate(alphas) if alpha < OPAQUE)}
     if clear & {*there.tolist()} - {0}:
-        found = "transparent values besides 0"
+        fault = "transparent values besides 0"
     if image.mode == "P":
         colours = np.array(image.getpalette("RGB") or ()).reshape(-1, 3)
-        is_black = [not colours[one].any() for one in there if one < len(colours)]
+        is_black = [not colours[number].any() for number in there if number < len(colours)]
         if len(colours) and colours[0].any() and (any(is_black) or colours[0].min() == WHITE):
-            found = f"a palette that shows 0 as {tuple(colours[0].tolist())}"
-    if found:
-        raise DataError(what, expected="0 where nothing is, in black", found=found, fix=NO_COLOURS)
+            fault = f"a palette that shows 0 as {tuple(colours[0].tolist())}"
+    if fault:
+        raise DataError(what, expected="0 where nothing is, in black", found=fault, fix=NO_COLOURS)
 
 
 def refuse_void(image: MaskImage, what: str) -> None:
@@ -147,5 +147,5 @@ def refuse_jpeg(path: Path, what: str) -> None:
 
 def jpegs_in(folder: Path) -> list[Path]:
     """Return the files in a folder that are called as JPEGs are."""
-    found = (path for path in folder.iterdir() if path.suffix.lower() in JPEGS)
-    return sorted(path for path in found if not is_leftover(Path(path.name)))
+    jpegs = (path for path in folder.iterdir() if path.suffix.lower() in JPEGS)
+    return sorted(path for path in jpegs if not is_leftover(Path(path.name)))

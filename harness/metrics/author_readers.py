@@ -19,7 +19,7 @@ def blink_prediction(response: str) -> str | None:
 
     A bare letter counts too, which test_benchmark.py puts into parentheses before it is saved.
 
-    >>> [blink_prediction(one) for one in ("(B)", "B", "(C) Point C", "(Z) Failed")]
+    >>> [blink_prediction(text) for text in ("(B)", "B", "(C) Point C", "(Z) Failed")]
     ['B', 'B', None, None]
     """
     match = re.fullmatch(r"([A-E])|\(([A-E])\)", response[:MAX_TEXT])
@@ -33,7 +33,7 @@ def blink_choice(response: str, letters: str) -> str | None:
     parentheses between blanks, in the last paragraph or else in all of the response. Where there is
     none or several, the authors ask GPT-3.5; here it is None.
 
-    >>> [blink_choice(one, "ABCD") for one in ("B", "It is (C) red", "(A) or (B)", "B. red")]
+    >>> [blink_choice(text, "ABCD") for text in ("B", "It is (C) red", "(A) or (B)", "B. red")]
     ['B', 'C', None, None]
     >>> blink_choice("(A) is not.\n\nIt is (B) red", "ABCD")
     'B'
@@ -42,10 +42,12 @@ def blink_choice(response: str, letters: str) -> str | None:
     if alone := blink_prediction(text):
         return alone
     words, last = (set(part.split()) for part in (text, text.split("\n\n")[-1]))
-    found, found_last = ([one for one in letters if f"({one})" in part] for part in (words, last))
-    if len(found_last) == 1:
-        return found_last[0]
-    return found[0] if len(found) == 1 else None
+    letters_in, letters_in_last = (
+        [letter for letter in letters if f"({letter})" in part] for part in (words, last)
+    )
+    if len(letters_in_last) == 1:
+        return letters_in_last[0]
+    return letters_in[0] if len(letters_in) == 1 else None
 
 
 def mmsi_author_choice(response: str) -> str | None:
@@ -54,7 +56,7 @@ def mmsi_author_choice(response: str) -> str | None:
     The first capital A to D that stands alone and is not followed by a word, in the first text
     between back quotes where there is one.
 
-    >>> [mmsi_author_choice(one) for one in ("``C``", "A dog or B", "b")]
+    >>> [mmsi_author_choice(text) for text in ("``C``", "A dog or B", "b")]
     ['C', 'B', None]
     """
     text = response[:MAX_TEXT]
@@ -71,7 +73,7 @@ def is_mvbench_option(response: str, letter: str) -> bool:
     The first word without its full stops is part of `(a)`, which an empty response is too; or it
     has `(a)` in it. The notebook's prompt ends with `(`, which it puts before the response.
 
-    >>> [is_mvbench_option(one, "A") for one in ("(A) left", "a dog", "", "The answer is A")]
+    >>> [is_mvbench_option(text, "A") for text in ("(A) left", "a dog", "", "The answer is A")]
     [True, True, True, False]
     """
     line = response[:MAX_TEXT].strip().split("\n")[0].lower()
@@ -88,31 +90,31 @@ def videommmu_author_choice(response: str, letters: str, options: Sequence[str])
 
     >>> options = ["left side", "right", "up", "down"]
     >>> said = ("B. right", "(A) or (C)", "B) left", "It has to be on the right of it")
-    >>> [videommmu_author_choice(one, "ABCD", options) for one in said]
+    >>> [videommmu_author_choice(text, "ABCD", options) for text in said]
     ['B', 'C', None, 'B']
     """
     text = response[:MAX_TEXT]
     for mark in ENDS:
         text = text.strip(mark)
     text = f" {text} "
-    marked = [[one for one in letters if f"{one}{mark}" in text] for mark in ".:"]
+    marked = [[letter for letter in letters if f"{letter}{mark}" in text] for mark in ".:"]
     if any(marked):
         form = "{}." if marked[0] else "{}:"
         return _last([*marked[0], *marked[1]], text, form)
-    if found := [one for one in letters if f"({one})" in text]:
-        return _last(found, text, "({})")
-    if found := [one for one in letters if f"{one} " in text]:
-        return _last(found, text, " {} ")
+    if in_parentheses := [letter for letter in letters if f"({letter})" in text]:
+        return _last(in_parentheses, text, "({})")
+    if before_blank := [letter for letter in letters if f"{letter} " in text]:
+        return _last(before_blank, text, " {} ")
     lower = text.lower()
     if len(text.split()) > LONG:
-        told = dict(zip(letters, (option.lower() for option in options), strict=False))
+        texts = dict(zip(letters, (option.lower() for option in options), strict=False))
         if places := [
-            (lower.rfind(option), one) for one, option in told.items() if option in lower
+            (lower.rfind(option), letter) for letter, option in texts.items() if option in lower
         ]:
             return max(places, key=lambda place: place[0])[1]
     return None
 
 
 def _last(letters: Sequence[str], text: str, form: str) -> str:
-    """Return the letter whose form occurs last; the first of `letters` of equal ones."""
-    return max(letters, key=lambda one: text.rfind(form.format(one)))
+    """Return the letter whose form occurs last; the first such letter if places are equal."""
+    return max(letters, key=lambda letter: text.rfind(form.format(letter)))

@@ -73,8 +73,8 @@ def outline(first: BoolArray, second: BoolArray, gap: int) -> Strips:
     strips[:, columns] = strips[:, columns - 1]
     width = strips.shape[1]
     pixels = np.concatenate((strips, strips[:1] >> 2)).ravel()
-    some, every = pixels[:-width] | pixels[width:], pixels[:-width] & pixels[width:]
-    np.bitwise_xor(some[:-1] | some[1:], every[:-1] & every[1:], out=strips.ravel()[:-1])
+    any_set, all_set = pixels[:-width] | pixels[width:], pixels[:-width] & pixels[width:]
+    np.bitwise_xor(any_set[:-1] | any_set[1:], all_set[:-1] & all_set[1:], out=strips.ravel()[:-1])
     strip, row = divmod(len(first) - 1, height)
     last = pixels[row * width : (row + 1) * width + 1]
     strips[row] &= (last[:-1] ^ last[1:]) | (0xFF ^ 0b11 << 2 * strip)

@@ -110,13 +110,13 @@ def _crop_arrays(*masks: BoolArray) -> list[BoolArray] | None:
     block = height // BLOCKS + 1
     starts = np.arange(0, height * width, block * width)
     pixels = [mask.view(np.uint8) for mask in masks]
-    first, second = (np.maximum.reduceat(one.ravel(), starts) for one in pixels[:2])
+    first, second = (np.maximum.reduceat(mask.ravel(), starts) for mask in pixels[:2])
     used = (first | second).nonzero()[0]
     if used.size == 0:
         return None
     rows = _span(int(used[0]) * block, int(used[-1] + 1) * block - 1, height)
     if max(first.max(), second.max()) > 1:  # 255 viewed as boolean; `outline` wants single bits
-        return [one[rows] != 0 for one in pixels]
+        return [mask[rows] != 0 for mask in pixels]
     return [mask[rows] for mask in masks]
 
 

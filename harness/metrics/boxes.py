@@ -9,7 +9,7 @@ from harness.errors import DataError
 from harness.types import Box
 
 BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
-"""N boxes as rows of left, top, right, bottom, in pixels; an empty sequence is no boxes."""
+"""N boxes as rows of left, top, right, bottom, in pixels; an empty sequence holds none."""
 
 
 MIN_IOU = 0.5
@@ -18,7 +18,7 @@ MIN_IOU = 0.5
 def rows_of(
     rows: object, length: int, what: str, *, order: str = "", finite: bool = False
 ) -> NDArray[np.float64]:
-    """Return rows as float64 of N × `length`; an empty sequence is no rows.
+    """Return rows as float64 of N × `length`; an empty sequence gives 0 rows.
 
     `order` says in errors what the numbers are.
 
@@ -27,16 +27,16 @@ def rows_of(
     """
     expected = f"rows of {length} {'finite ' if finite else ''}numbers{order and ': '}{order}"
     try:
-        found = np.asarray(rows, dtype=np.float64)
+        numbers = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(what, expected=expected, found=repr(rows)[:60]) from error
-    if found.size == 0 and found.ndim <= 2:
+    if numbers.size == 0 and numbers.ndim <= 2:
         return np.empty((0, length))
-    if found.ndim != 2 or found.shape[1] != length:
-        raise DataError(what, expected=expected, found=f"shape {found.shape}")
-    if finite and not np.isfinite(found).all():
-        raise DataError(what, expected=expected, found=repr(found.tolist())[:60])
-    return found
+    if numbers.ndim != 2 or numbers.shape[1] != length:
+        raise DataError(what, expected=expected, found=f"shape {numbers.shape}")
+    if finite and not np.isfinite(numbers).all():
+        raise DataError(what, expected=expected, found=repr(numbers.tolist())[:60])
+    return numbers
 
 
 def box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:

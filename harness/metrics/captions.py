@@ -134,21 +134,21 @@ def caption_scores(
     if not items:
         raise DataError("captions", expected="at least one", found="none")
     captions = tokenize(items, tokenizer=tokenizer)
-    found: dict[Name, CaptionScores] = {}
+    scores: dict[Name, CaptionScores] = {}
     for name in names:
         if name.startswith("BLEU"):
-            found[name] = _bleu(captions)[int(name[-1]) - 1]
+            scores[name] = _bleu(captions)[int(name[-1]) - 1]
         else:
-            found[name] = _compute_scores(name, captions)
-    return found
+            scores[name] = _compute_scores(name, captions)
+    return scores
 
 
 # As many corpora as an interval needs: all captions, and all but each of 200 groups.
 @lru_cache(maxsize=256)
 def _bleu(captions: Captions) -> tuple[CaptionScores, ...]:
     scorer = pycocoevalcap("bleu.bleu").Bleu(4)
-    values, each = scorer.compute_score(*_as_official(captions), verbose=0)
-    return tuple(_to_scores(*pair) for pair in zip(values, each, strict=True))
+    values, by_caption = scorer.compute_score(*_as_official(captions), verbose=0)
+    return tuple(_to_scores(*pair) for pair in zip(values, by_caption, strict=True))
 
 
 @lru_cache(maxsize=24)
@@ -171,5 +171,5 @@ def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, li
     return references, {place: [text] for place, text in enumerate(captions.candidates)}
 
 
-def _to_scores(value: float, each: Sequence[float]) -> CaptionScores:
-    return CaptionScores(float(value), tuple(map(float, np.asarray(each).tolist())))
+def _to_scores(value: float, by_caption: Sequence[float]) -> CaptionScores:
+    return CaptionScores(float(value), tuple(map(float, np.asarray(by_caption).tolist())))

@@ -21,7 +21,7 @@ EPSILON, CELL_EPSILON = 1e-4, 1e-6
 Cell = Literal["TP", "TN", "FP", "FN"]
 
 
-class Found(TypedDict):
+class PhraseCounts(TypedDict):
     """One question: its cell, true positives at each threshold, and numbers of instances."""
 
     cell: Cell
@@ -42,13 +42,13 @@ def track_ious(
     ious = np.zeros((len(predicted), len(true)))
     for place in np.ndindex(ious.shape):
         pair = list(zip(predicted[place[0]], true[place[1]], strict=True))
-        common = sum(one.intersection(other).area for one, other in pair)
-        union = sum(one.area + other.area for one, other in pair) - common
+        common = sum(first.intersection(second).area for first, second in pair)
+        union = sum(first.area + second.area for first, second in pair) - common
         ious[place] = common / union if union else 1.0
     return ious
 
 
-def found_instances(ious: NDArray[np.float64]) -> Found:
+def found_instances(ious: NDArray[np.float64]) -> PhraseCounts:
     """Match predictions to true instances one to one, so that the sum of their IoUs is largest.
 
     Args:
@@ -62,25 +62,26 @@ def found_instances(ious: NDArray[np.float64]) -> Found:
     reached = ious[rows, columns]
     hits = [int((reached >= threshold).sum()) for threshold in THRESHOLDS]
     cell: Cell = ("TP" if predicted else "FN") if true else ("FP" if predicted else "TN")
-    return Found(cell=cell, hits=hits, predicted=predicted, true=true)
+    return PhraseCounts(cell=cell, hits=hits, predicted=predicted, true=true)
 
 
-def best_annotator(found: Sequence[Found]) -> Found:
-    """The annotator by whom a prediction is best: the highest mean F1, or both are empty.
+def best_annotator(annotators: Sequence[PhraseCounts]) -> PhraseCounts:
+    """Return the counts against the annotator whom the prediction fits best.
 
-    The first of equals; of several with nothing predicted and nothing true the last.
+    That is the highest mean F1, or an annotator and a prediction that are both empty. The first of
+    equals; of several with nothing predicted and nothing true the last.
     """
-    best = found[0]
-    for one in found[1:]:
-        if one["cell"] == "TN" or (best["cell"] != "TN" and _mean_f1(one) > _mean_f1(best)):
-            best = one
+    best = annotators[0]
+    for counts in annotators[1:]:
+        if counts["cell"] == "TN" or (best["cell"] != "TN" and _mean_f1(counts) > _mean_f1(best)):
+            best = counts
     return best
 
 
-def _mean_f1(found: Found) -> float:
-    hits = np.asarray(found["hits"])
+def _mean_f1(counts: PhraseCounts) -> float:
+    hits = np.asarray(counts["hits"])
     return float(
-        _f1(hits / (found["predicted"] + EPSILON), hits / (found["true"] + EPSILON)).mean()
+        _f1(hits / (counts["predicted"] + EPSILON), hits / (counts["true"] + EPSILON)).mean()
     )
 
 
@@ -88,18 +89,18 @@ def _f1(precision: NDArray[np.float64], recall: NDArray[np.float64]) -> NDArray[
     return np.asarray(2 * precision * recall / (precision + recall + EPSILON))
 
 
-def positive_f1(found: Sequence[Any]) -> float:
+def positive_f1(phrases: Sequence[Any]) -> float:
     """F1 of all instances of phrases that are there, mean over thresholds (`positive_micro_F1`)."""
-    hits = np.sum([one["hits"] for one in found], axis=0)
-    predicted = sum(one["predicted"] for one in found if one["true"])
-    true = sum(one["true"] for one in found)
+    hits = np.sum([counts["hits"] for counts in phrases], axis=0)
+    predicted = sum(counts["predicted"] for counts in phrases if counts["true"])
+    true = sum(counts["true"] for counts in phrases)
     return float(_f1(hits / (predicted + EPSILON), hits / (true + EPSILON)).mean())
 
 
-def image_mcc(found: Sequence[Any]) -> float:
+def image_mcc(phrases: Sequence[Any]) -> float:
     """Matthews correlation of seeing that something is there (`IL_MCC`); from -1 to 1."""
     tp, tn, fp, fn = (
-        sum(one["cell"] == cell for one in found) for cell in ("TP", "TN", "FP", "FN")
+        sum(counts["cell"] == cell for counts in phrases) for cell in ("TP", "TN", "FP", "FN")
     )
     both = float(tp + fp) * float(tp + fn) * float(tn + fp) * float(tn + fn)
     return float(tp * tn - fp * fn) / (math.sqrt(both) + CELL_EPSILON)

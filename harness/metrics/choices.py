@@ -135,9 +135,9 @@ def sti_bench_choice(response: str) -> str | None:
     ['B', 'D', 'D', None, None]
     """
     for form in STI_BENCH_FORMS:
-        found = form.search(response)
-        if found:
-            return found[1].upper()
+        match = form.search(response)
+        if match:
+            return match[1].upper()
     last = response.strip()[-1:]
     return last if last and last in FIVE_LETTERS else None
 
@@ -147,7 +147,7 @@ def strict_choice(
 ) -> str | None:
     """The one letter that the response states as its answer, or None: `harness.stated.letters`.
 
-    Two different letters are no answer, and neither is a word that happens to begin with one ("A
+    Two different letters are not an answer, nor is a word that happens to begin with one ("A
     dog", "Because").
 
     >>> [strict_choice(response) for response in ("(B) a cat", "b", "I think the answer is **D**.")]
@@ -167,5 +167,5 @@ def _first_letter(response: str, phrases: Sequence[str], letters: str) -> str | 
     text = response.strip()
     for phrase in phrases:
         text = text.replace(phrase, "")
-    found = re.search(f"[{letters}]", text)
-    return found[0] if found else None
+    match = re.search(f"[{letters}]", text)
+    return match[0] if match else None

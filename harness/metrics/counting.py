@@ -3,8 +3,8 @@
 All equal `evaluation/calculate_counting.py` of VisionReasoner (commit a455092), whose
 `correct_count`, `mae` and `rmse` are the mean of `exact`, the mean of `absolute_error` and the root
 of the mean of `squared_error` over samples. What counts as the prediction where a response cannot
-be read is the task's rule, not decided here. A count that is no whole number of at least 0 is a
-DataError.
+be read is the task's rule, not decided here. A count that is not a whole number of at least 0
+is a DataError.
 """
 
 from harness.errors import DataError

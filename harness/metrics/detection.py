@@ -205,7 +205,7 @@ class CocoStatistic:
             for number, block in enumerate(blocks)
             for item in block
         }
-        found = subset_statistics(_match_boxes(json.dumps(items)), block_of, kept, self.name)
+        values = subset_statistics(_match_boxes(json.dumps(items)), block_of, kept, self.name)
         filled = np.array([len(block) > 0 for block in blocks])
         return [
             self(items)
@@ -213,7 +213,7 @@ class CocoStatistic:
             else value
             if kept[row, filled].any()
             else math.nan
-            for row, value in enumerate(found.tolist())
+            for row, value in enumerate(values.tolist())
         ]
 
 
@@ -226,16 +226,16 @@ def _cached_statistics(items: Sequence[Detections], library: Library) -> dict[st
     known = _last
     if known is not None and known[0] == library and known[1] == items:
         return known[2]
-    found = coco_statistics(items, library=library)
-    _last = library, list(items), found
-    return found
+    statistics = coco_statistics(items, library=library)
+    _last = library, list(items), statistics
+    return statistics
 
 
 @lru_cache(maxsize=1)
 def _match_boxes(text: str) -> "COCOeval":
     """COCO's evaluator after its boxes were matched, of items as JSON."""
-    ground_truth, found = _as_coco(json.loads(text))
-    return _evaluator("pycocotools", ground_truth, found)
+    ground_truth, results = _as_coco(json.loads(text))
+    return _evaluator("pycocotools", ground_truth, results)
 
 
 def _number_names(items: Sequence[Detections]) -> tuple[dict[Name, int], dict[Name, int]]:
@@ -276,11 +276,11 @@ def _with_one_miss(ground_truth: CocoData) -> tuple[CocoData, list[dict[str, obj
 
 
 def _evaluator(
-    library: Library, ground_truth: CocoData, found: list[dict[str, object]]
+    library: Library, ground_truth: CocoData, results: list[dict[str, object]]
 ) -> "COCOeval":
     coco, evaluation = _classes(library)
-    if not found:
-        ground_truth, found = _with_one_miss(ground_truth)
+    if not results:
+        ground_truth, results = _with_one_miss(ground_truth)
     with contextlib.redirect_stdout(io.StringIO()):  # all of them print
         if library == "pycocotools":
             known = coco()
@@ -288,7 +288,7 @@ def _evaluator(
             known.createIndex()
         else:
             known = coco(ground_truth)
-        evaluator = evaluation(known, known.loadRes(found), "bbox")
+        evaluator = evaluation(known, known.loadRes(results), "bbox")
         evaluator.evaluate()
         evaluator.accumulate()
         evaluator.summarize()
@@ -317,7 +317,7 @@ def _as_coco(items: Sequence[Detections]) -> tuple[CocoData, list[dict[str, obje
     """
     rows = sorted(items, key=lambda item: (item["image"], item["category"]))
     places = [(item["image"], item["category"]) for item in rows]
-    twice = next((one for one, other in pairwise(places) if one == other), None)
+    twice = next((place for place, following in pairwise(places) if place == following), None)
     if not rows or twice is not None:
         raise DataError(
             "detections",

@@ -79,19 +79,20 @@ def _rankings(
     images = len(constants.imgIds)
     for place in range(len(constants.catIds)):
         start = (place * len(constants.areaRng) + area) * images
-        cells = [one for one in evaluator.evalImgs[start : start + images] if one is not None]
-        cells = [one for one in cells if (one["image_id"], one["category_id"]) in block_of]
+        cells = [cell for cell in evaluator.evalImgs[start : start + images] if cell is not None]
+        cells = [cell for cell in cells if (cell["image_id"], cell["category_id"]) in block_of]
         if not cells:
             continue
-        of = [block_of[one["image_id"], one["category_id"]] for one in cells]
-        scores = np.concatenate([one["dtScores"][:boxes] for one in cells])
+        of = [block_of[cell["image_id"], cell["category_id"]] for cell in cells]
+        scores = np.concatenate([cell["dtScores"][:boxes] for cell in cells])
         order = np.argsort(-scores, kind="mergesort")  # as COCO: equal ones by image
         matched, ignored = (
-            np.concatenate([np.asarray(one[key])[:, :boxes] for one in cells], axis=1)[:, order] > 0
+            np.concatenate([np.asarray(cell[key])[:, :boxes] for cell in cells], axis=1)[:, order]
+            > 0
             for key in ("dtMatches", "dtIgnore")
         )
-        lengths = [len(one["dtScores"][:boxes]) for one in cells]
-        objects = [np.count_nonzero(np.asarray(one["gtIgnore"]) == 0) for one in cells]
+        lengths = [len(cell["dtScores"][:boxes]) for cell in cells]
+        objects = [np.count_nonzero(np.asarray(cell["gtIgnore"]) == 0) for cell in cells]
         yield Ranking(
             right=matched & ~ignored,
             wrong=~matched & ~ignored,

@@ -1,8 +1,8 @@
 """gRefCOCO's generalised referring comprehension: exactly the right boxes, or none.
 
 Here *Generalised IoU* really is that of boxes (Rezatofighi et al., 2019): the IoU less the part of
-the hull of both boxes that neither covers. Boxes that are no rows of four finite numbers, or have
-a negative side, are a DataError.
+the hull of both boxes that neither covers. Boxes that are not rows of four finite numbers, or
+have a negative side, are a DataError.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]
 
 
 def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
-    """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 if both are none.
+    """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 without any boxes.
 
     The pair with the largest generalised IoU is matched first, then the largest of the remaining
     pairs, while it is at least 0.5. Without a true box, "no target", the F1 is 1 without a

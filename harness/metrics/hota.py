@@ -38,19 +38,20 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
         predicted: The same, of as many frames of the same size.
     """
     true_areas, predicted_areas = (
-        np.array([[mask.area for mask in one] for one in tracks], dtype=float)
+        np.array([[mask.area for mask in track] for track in tracks], dtype=float)
         for tracks in (true, predicted)
     )
     true_frames, frames = true_areas.sum(), predicted_areas.sum()
     hits = np.zeros(len(ALPHAS))
     if not true_frames or not frames:
         counts = (
-            np.full(len(ALPHAS), float((one > 0).sum())) for one in (true_areas, predicted_areas)
+            np.full(len(ALPHAS), float((areas > 0).sum()))
+            for areas in (true_areas, predicted_areas)
         )
         missed, wrong = counts
         return _plain(hits, missed, wrong, hits)
-    rows = [np.flatnonzero(one) for one in true_areas.T]
-    columns = [np.flatnonzero(one) for one in predicted_areas.T]
+    rows = [np.flatnonzero(areas) for areas in true_areas.T]
+    columns = [np.flatnonzero(areas) for areas in predicted_areas.T]
     ious = []
     for t, (row, column) in enumerate(zip(rows, columns, strict=True)):
         shown = [[true[int(i)][t]] for i in row], [[predicted[int(j)][t]] for j in column]
@@ -76,7 +77,7 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
         hits,
         (true_areas > 0).sum() - hits,
         (predicted_areas > 0).sum() - hits,
-        np.array([one.sum() for one in common]) / np.maximum(1, hits),
+        np.array([shares.sum() for shares in common]) / np.maximum(1, hits),
     )
 
 
@@ -89,31 +90,31 @@ def _plain(hits: Array, missed: Array, wrong: Array, association: Array) -> Trac
     )
 
 
-def detection(found: Sequence[Any]) -> Array:
+def detection(videos: Sequence[Any]) -> Array:
     """DetA at each of `ALPHAS`: hits of all videos among hits, missed and wrong detections."""
     hits, missed, wrong = (
-        np.sum([one[name] for one in found], axis=0) for name in ("hits", "missed", "wrong")
+        np.sum([video[name] for video in videos], axis=0) for name in ("hits", "missed", "wrong")
     )
     return np.asarray(hits / np.maximum(1, hits + missed + wrong))
 
 
-def association(found: Sequence[Any]) -> Array:
+def association(videos: Sequence[Any]) -> Array:
     """AssA at each of `ALPHAS`: the mean over the hits of all videos."""
-    hits = np.array([one["hits"] for one in found])
-    weighted = (hits * np.array([one["association"] for one in found])).sum(0)
+    hits = np.array([video["hits"] for video in videos])
+    weighted = (hits * np.array([video["association"] for video in videos])).sum(0)
     return np.asarray(weighted / np.maximum(1, hits.sum(0)))
 
 
-def hota(found: Sequence[Any]) -> float:
+def hota(videos: Sequence[Any]) -> float:
     """HOTA: √(DetA × AssA), mean over `ALPHAS`."""
-    return float(np.mean(np.sqrt(detection(found) * association(found))))
+    return float(np.mean(np.sqrt(detection(videos) * association(videos))))
 
 
-def det_a(found: Sequence[Any]) -> float:
+def det_a(videos: Sequence[Any]) -> float:
     """DetA, mean over `ALPHAS`."""
-    return float(np.mean(detection(found)))
+    return float(np.mean(detection(videos)))
 
 
-def ass_a(found: Sequence[Any]) -> float:
+def ass_a(videos: Sequence[Any]) -> float:
     """AssA, mean over `ALPHAS`."""
-    return float(np.mean(association(found)))
+    return float(np.mean(association(videos)))

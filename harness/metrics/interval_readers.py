@@ -37,20 +37,22 @@ def charades_interval(response: str) -> Interval | None:
     if TOO_MANY_DIGITS.search(text):
         return None
     sentences = re.split(r"[!?\n]", text)
-    looked_at = [one for one in sentences if any(word in one for word in KEYWORDS)] or sentences
+    looked_at = [
+        sentence for sentence in sentences if any(word in sentence for word in KEYWORDS)
+    ] or sentences
     pair = (
         _first_range(CLOCK_RANGE, looked_at)
         or _first_range(RANGE, looked_at)
-        or _two([time for one in looked_at for time in CLOCK_TIME.findall(one)])
-        or _two([number[1] for one in looked_at if (number := NUMBER.search(one))])
+        or _two([time for sentence in looked_at for time in CLOCK_TIME.findall(sentence)])
+        or _two([number[1] for sentence in looked_at if (number := NUMBER.search(sentence))])
         or _first_range(RANGE_OF_SECONDS, looked_at)
     )
     return None if pair is None else Interval(*sorted(map(_seconds, pair)))
 
 
 def _first_range(form: re.Pattern[str], sentences: list[str]) -> tuple[str, str] | None:
-    found = next(filter(None, (form.search(sentence) for sentence in sentences)), None)
-    return None if found is None else (found[1], found[2])
+    match = next(filter(None, (form.search(sentence) for sentence in sentences)), None)
+    return None if match is None else (match[1], match[2])
 
 
 def _two(times: list[str]) -> tuple[str, str] | None:

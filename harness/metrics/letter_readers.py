@@ -38,10 +38,10 @@ THREE_DSR_FORMS = (
 )
 
 MCQ_PHRASES = (
-    *(f"{one}{what} is" for one in ("the ", "") for what in ("answer", "choice")),
+    *(f"{article}{what} is" for article in ("the ", "") for what in ("answer", "choice")),
     *(
-        f"{one}{what} is"
-        for one in ("the ", "")
+        f"{article}{what} is"
+        for article in ("the ", "")
         for what in ("correct answer", "best answer", "correct option", "best option")
     ),
     *("the correct choice is", "correct choice is", "my answer is", "my choice is"),
@@ -54,7 +54,7 @@ MCQ_FORMS = ("({})", "{}.", "{}:", "{})", "{} ", "{}")
 def mvbench_choice(response: str) -> str | None:
     """`mcq_acc` of mvbench/utils.py: the first A to E that stands alone, in either case.
 
-    >>> [mvbench_choice(one) for one in ("(B) left", "a dog", "left")]
+    >>> [mvbench_choice(text) for text in ("(B) left", "a dog", "left")]
     ['B', 'A', None]
     """
     response = response[:MAX_TEXT]
@@ -73,7 +73,7 @@ def mvbench_choice(response: str) -> str | None:
 def perception_test_choice(response: str) -> str | None:
     """`perceptiontest_val_process_results_mc`: the first capital A to D that stands alone.
 
-    >>> [perception_test_choice(one) for one in ("It is B.", "A dog", "b")]
+    >>> [perception_test_choice(text) for text in ("It is B.", "A dog", "b")]
     ['B', 'A', None]
     """
     return _found(r"\b([A-D])\b", response)
@@ -85,7 +85,7 @@ def mmsi_choice(response: str) -> str | None:
     The first A to F, in either case, that stands alone and is not followed by a word, in the first
     text between back quotes or braces where there is one.
 
-    >>> [mmsi_choice(one) for one in ("``C``", "A dog or b", "a dog")]
+    >>> [mmsi_choice(text) for text in ("``C``", "A dog or b", "a dog")]
     ['C', 'B', None]
     """
     text = response[:MAX_TEXT]
@@ -101,7 +101,7 @@ def mindcube_choice(response: str) -> str | None:
 
     The last letter A to E of the first form that fits; lmms-eval strips the response before.
 
-    >>> [mindcube_choice(one) for one in ("A. no, B. yes", "My answer is D", "none")]
+    >>> [mindcube_choice(text) for text in ("A. no, B. yes", "My answer is D", "none")]
     ['B', 'D', None]
     """
     text = response[:MAX_TEXT]
@@ -118,7 +118,7 @@ def mindcube_choice(response: str) -> str | None:
 def view_spatial_choice(response: str) -> str | None:
     r"""`extract_option` of viewspatial/utils.py: the first A to D, alone, in the last line.
 
-    >>> [view_spatial_choice(one) for one in ("Not B\nbut c", "B\n", "a dog")]
+    >>> [view_spatial_choice(text) for text in ("Not B\nbut c", "B\n", "a dog")]
     ['C', None, 'A']
     """
     return _found(r"\b([A-D])\b", response.split("\n")[-1], re.IGNORECASE)
@@ -127,7 +127,7 @@ def view_spatial_choice(response: str) -> str | None:
 def leading_choice(response: str) -> str | None:
     """`_extract_answer_letter` of blink/utils.py and embspatial/utils.py: the first letter at all.
 
-    >>> [leading_choice(one) for one in ("(b) left", "The left", "1")]
+    >>> [leading_choice(text) for text in ("(b) left", "The left", "1")]
     ['B', 'T', None]
     """
     match = re.match(r"[\(\s]*([A-Z])[\)\.\s]*", response[:MAX_TEXT].strip(), re.IGNORECASE)
@@ -137,7 +137,7 @@ def leading_choice(response: str) -> str | None:
 def three_dsr_choice(response: str) -> str | None:
     """`extract_answer` of 3dsrbench/utils.py: the first letter A to D of the first form that fits.
 
-    >>> [three_dsr_choice(one) for one in ("B) left", "A or (C)", "a")]
+    >>> [three_dsr_choice(text) for text in ("B) left", "A or (C)", "a")]
     ['B', 'A', None]
     """
     text = response[:MAX_TEXT].strip()
@@ -150,27 +150,31 @@ def site_choice(response: str, letters: Sequence[str]) -> str | None:
     The letters in parentheses, else alone between blanks, else before a full stop, else at a colon;
     of several the last that stands between blanks.
 
-    >>> [site_choice(one, "ABCD") for one in ("(A) or B", "A or B", "left")]
+    >>> [site_choice(text, "ABCD") for text in ("(A) or B", "A or B", "left")]
     ['A', 'B', None]
     """
     text = f" {response[:MAX_TEXT].strip()} "
     forms = (("({})",), (" {} ",), ("{}.",), ("{}:", ":{}", ": {}"))
-    for one in forms:
-        found = [letter for letter in letters if any(form.format(letter) in text for form in one)]
-        if found:
-            places = [text.rfind(f" {letter} ") for letter in found]
-            return found[places.index(max(places))]
+    for marked_forms in forms:
+        candidates = [
+            letter
+            for letter in letters
+            if any(form.format(letter) in text for form in marked_forms)
+        ]
+        if candidates:
+            places = [text.rfind(f" {letter} ") for letter in candidates]
+            return candidates[places.index(max(places))]
     return None
 
 
 def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
     """`extract_mcq_answer` of tasks/_task_utils/mcq_extract.py.
 
-    A letter at the response's beginning or else its end that is no part of a word; else, of the
+    A letter at the response's beginning or else its end that is not part of a word; else, of the
     places of each letter's first occurrence after a phrase such as `the answer is`, the last; else
     the last letter in the first of `MCQ_FORMS` that occurs.
 
-    >>> [mcq_choice(one, "ABC") for one in ("A dog, or B", "It is (B) or C.", "Because", "no")]
+    >>> [mcq_choice(text, "ABC") for text in ("A dog, or B", "It is (B) or C.", "Because", "no")]
     ['A', 'C', 'B', None]
     """
     text = response[:MAX_TEXT].strip()
@@ -181,11 +185,13 @@ def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
         if bare and bare[place] in letters and (len(bare) == 1 or not bare[beside].isalpha()):
             return bare[place]
     lower = text.lower()
-    ends = [lower.find(one) + len(one) for one in MCQ_PHRASES if one in lower]
+    ends = [lower.find(phrase) + len(phrase) for phrase in MCQ_PHRASES if phrase in lower]
     places = [[(text.find(letter, end), letter) for letter in letters for end in ends]]
-    places += [[(text.rfind(form.format(one)), one) for one in letters] for form in MCQ_FORMS]
-    found = (max(one, default=(-1, "")) for one in places)
-    return next((letter for place, letter in found if place >= 0), None)
+    places += [
+        [(text.rfind(form.format(letter)), letter) for letter in letters] for form in MCQ_FORMS
+    ]
+    last_places = (max(form_places, default=(-1, "")) for form_places in places)
+    return next((letter for place, letter in last_places if place >= 0), None)
 
 
 def _found(form: str, text: str, flags: int = 0) -> str | None:

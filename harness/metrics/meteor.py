@@ -28,7 +28,7 @@ def aligned(
     """
     scorer = _program(os.getpid())
     try:
-        value, each = scorer.compute_score(references, candidates)
+        value, by_caption = scorer.compute_score(references, candidates)
     except (ValueError, OSError) as error:
         _stop(scorer)
         _program.cache_clear()
@@ -38,7 +38,7 @@ def aligned(
             found=str(error) or "none",
             fix="It needs 2 GiB of memory.",
         ) from error
-    return float(value), list(map(float, each))
+    return float(value), list(map(float, by_caption))
 
 
 # By process: a child must not talk through the pipes that its parent uses.

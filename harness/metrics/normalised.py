@@ -2,7 +2,7 @@
 
 *mIoU* in tables of this benchmark and of referring segmentation is the mean of a sample's IoU over
 samples, the same number as gIoU: `Mean(llmseg_iou(*overlap(ground_truth, predicted)))`. The
-background is no class of its own.
+background is not a class of its own.
 """
 
 import numpy as np

@@ -146,7 +146,7 @@ def _value(words: list[str]) -> int:
 def only_number(response: str, question: str = "") -> float | None:
     """The one number that a response states, or None: `harness.stated.numbers`.
 
-    For `strict` protocols: digits inside a word and the 2 of "m^2" are no numbers; "3 or 4" states
+    For `strict` protocols: digits inside a word and the 2 of "m^2" are not numbers; "3 or 4" states
     none, "3 (3.0)" states 3.
 
     >>> responses = "about 1,250.5 m^2", "-3m", "3 or 4", "3 (3.0)", "four"

@@ -64,17 +64,17 @@ def tuple_points(
     room = MAX_PIXELS
     try:
         for match in TUPLE.finditer(_bounded(response)):
-            numbers = [one.strip() for one in match[1].split(",")]
-            values = [float(one) for one in numbers]
+            numbers = [number.strip() for number in match[1].split(",")]
+            values = [float(number) for number in numbers]
             if len(values) == 2:
-                is_share = whole == "shares" or any("." in one for one in numbers)
+                is_share = whole == "shares" or any("." in number for number in numbers)
                 sides = (width, height) if is_share else (1, 1)
                 points.append(
                     Point(*(float(int(v * n)) for v, n in zip(values, sides, strict=True)))
                 )
             elif len(values) == 4 and rectangles != "none":
                 is_share = rectangles == "shares" or "." in numbers[0]
-                if not is_share and any("." in one for one in numbers):
+                if not is_share and any("." in number for number in numbers):
                     return []  # the official code ends with an error
                 scale = [width, height] * 2 if is_share else [1] * 4
                 corners = [int(v * n) for v, n in zip(values, scale, strict=True)]
@@ -108,8 +108,8 @@ def attribute_points(response: str, width: int, height: int) -> Points:
     >>> attribute_points('<point x="50" y="25.0">a cup</point>', 40, 40)
     [Point(x=20.0, y=10.0)]
     """
-    found = ATTRIBUTES.findall(_bounded(response))
-    return [Point(float(x) / 100 * width, float(y) / 100 * height) for x, y in found]
+    pairs = ATTRIBUTES.findall(_bounded(response))
+    return [Point(float(x) / 100 * width, float(y) / 100 * height) for x, y in pairs]
 
 
 def gemini_points(response: str, width: int, height: int) -> Points:
@@ -118,8 +118,8 @@ def gemini_points(response: str, width: int, height: int) -> Points:
     >>> gemini_points('[{"point": [250, 500], "label": "a cup"}]', 40, 40)
     [Point(x=20.0, y=10.0)]
     """
-    found = POINT.findall(_bounded(response))
-    return [Point(float(x) / 1000 * width, float(y) / 1000 * height) for y, x in found]
+    pairs = POINT.findall(_bounded(response))
+    return [Point(float(x) / 1000 * width, float(y) / 1000 * height) for y, x in pairs]
 
 
 def json_points(response: str, width: int, height: int) -> Points:
@@ -135,10 +135,10 @@ def json_points(response: str, width: int, height: int) -> Points:
     text = _bounded(response)
     start, end = text.find("["), text.rfind("]") + 1
     inside = text[start:end] if start >= 0 and end > 0 else ""
-    found = POINT_2D.findall(inside) or PAIR.findall(inside)
-    if not found:
-        found = ANY_PAIR.findall(text)[: 1 if inside else None]
-    return [Point(float(x), float(y)) for x, y in found]
+    pairs = POINT_2D.findall(inside) or PAIR.findall(inside)
+    if not pairs:
+        pairs = ANY_PAIR.findall(text)[: 1 if inside else None]
+    return [Point(float(x), float(y)) for x, y in pairs]
 
 
 def point_2d_points(response: str, width: int, height: int) -> Points:
@@ -175,9 +175,9 @@ def share_pair(response: str, width: int, height: int) -> Points:
         pair: Sequence[object] = (float(match[1]), float(match[2]))
     else:
         pair = _literal_pair(text)
-    if len(pair) != 2 or not all(type(one) in (int, float) for one in pair):
+    if len(pair) != 2 or not all(type(number) in (int, float) for number in pair):
         return []
-    x, y = (float(one) for one in pair)  # type: ignore[arg-type]
+    x, y = (float(number) for number in pair)  # type: ignore[arg-type]
     return [Point(x * width, y * height)]
 
 

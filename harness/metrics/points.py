@@ -9,7 +9,7 @@ from harness.metrics.boxes import rows_of
 from harness.types import Point
 
 PointRows = Sequence[Point] | NDArray[np.floating] | Sequence[Sequence[float]]
-"""N points as rows of x, y, in pixels; an empty sequence is no points."""
+"""N points as rows of x, y, in pixels; an empty sequence holds none."""
 
 
 def values_at(points: PointRows, values: NDArray[np.generic]) -> NDArray[np.float64]:
@@ -28,9 +28,9 @@ def values_at(points: PointRows, values: NDArray[np.generic]) -> NDArray[np.floa
         cut = np.trunc(places)
         inside = ((cut >= 0) & (cut < (width, height))).all(axis=1)
     columns, rows = cut[inside].astype(int).T
-    found = np.zeros(len(places))
-    found[: len(rows)] = values[rows, columns]
-    return found
+    sampled = np.zeros(len(places))
+    sampled[: len(rows)] = values[rows, columns]
+    return sampled
 
 
 def in_polygon(point: Point, corners: PointRows) -> bool:
@@ -42,7 +42,7 @@ def in_polygon(point: Point, corners: PointRows) -> bool:
     True
     """
     x, y = point
-    rows = [(float(one), float(other)) for one, other in corners]
+    rows = [(float(corner_x), float(corner_y)) for corner_x, corner_y in corners]
     crossed = (
         (yi > y) != (yj > y) and x < (xj - xi) * (y - yi) / (yj - yi) + xi
         for (xi, yi), (xj, yj) in zip(rows, [*rows[-1:], *rows[:-1]], strict=True)

@@ -51,7 +51,7 @@ def rasterise(
     Raises:
         DataError: a shape has no label, or no points, or a point is not two finite numbers of at
             most `MAX_COORDINATE` pixels; the message names the shape.
-        MaskError: the size is no size of an image.
+        MaskError: an image cannot have that size.
 
     >>> square = {"label": "target", "points": [[0, 0], [3.9, 0], [3.9, 2], [0, 2]]}
     >>> hole = {"label": "Ignored area", "points": [[1, 1], [2, 1]]}

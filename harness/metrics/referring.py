@@ -14,10 +14,11 @@ def referring_mask(parts: Sequence[Rle], *, form: Literal["strict", "compat"]) -
     """Return one mask of an object whose annotation is several polygons, each already a mask.
 
     LISA's reader adds the polygons' masks, and its histogram of two classes has no place for the
-    value 2: a pixel in two polygons is no foreground. It cannot be hit, it enlarges the union where
-    it is predicted, and it costs nothing where it is not. `compat` returns the pixels of exactly
-    one polygon, whose `overlap` with a prediction gives the official counts; `strict` returns the
-    pixels of any polygon. The two differ by the pixels in which polygons of one object overlap.
+    value 2: a pixel in two polygons is not foreground. It cannot be hit, it enlarges the union
+    where it is predicted, and it costs nothing where it is not. `compat` returns the pixels of
+    exactly one polygon, whose `overlap` with a prediction gives the official counts; `strict`
+    returns the pixels of any polygon. The two differ by the pixels in which polygons of one object
+    overlap.
 
     Source: `ValDataset` in `utils/dataset.py` and `intersectionAndUnionGPU` in `utils/utils.py` of
     LISA (commit 3cb2d43).

@@ -101,8 +101,8 @@ def read_official(response: str, *, task: str) -> object:
     ['B', None, None]
     """
     if task in LEVELS["Low"]:
-        found = _NUMBER.search(response)
-        return None if found is None else found[0]
+        match = _NUMBER.search(response)
+        return None if match is None else match[0]
     if task == VIEW_CHANGE:
         return _pairs_or_none(response)
     return response[:1].upper() if response[:1].upper() in tuple("ABCD") else None

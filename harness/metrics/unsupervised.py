@@ -77,7 +77,7 @@ def object_count(first: NDArray[np.uint8]) -> int:
     """Return the number of annotated objects of a video: the largest label of its *first* frame.
 
     An object that appears later with a larger label is none, and a label that is skipped is an
-    object without pixels. Void pixels, which have the label 255, are no object.
+    object without pixels. Void pixels, which have the label 255, are not an object.
     Source: `get_all_masks` in `davis2017/davis.py` (davis2017-evaluation, commit ac7c43f).
 
     >>> object_count(np.array([[0, 2, 255]], dtype=np.uint8))

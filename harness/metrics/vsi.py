@@ -74,7 +74,7 @@ def leading_number(response: str) -> float | None:
 
 
 def number_score(response: str, ground_truth: float) -> float:
-    """MRA of the first word; 0 where it is no number.
+    """MRA of the first word; 0 where it is not a number.
 
     Equal to `vsibench_process_results` for numeric questions in
     `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c). `vsi/lmms2026` is

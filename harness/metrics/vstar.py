@@ -43,8 +43,8 @@ def interval_in(response: str) -> Interval | None:
     >>> interval_in("From 3.2 to 7 seconds."), interval_in("At 3, 4 and 5")
     (Interval(start=3.2, end=7.0), None)
     """
-    found = _TWO_NUMBERS.findall(response)
-    return Interval(float(found[0]), float(found[1])) if len(found) == 2 else None
+    numbers = _TWO_NUMBERS.findall(response)
+    return Interval(float(numbers[0]), float(numbers[1])) if len(numbers) == 2 else None
 
 
 def read_rating(judgement: str) -> int | None:
@@ -72,8 +72,8 @@ def frame_ious(
     """Exclusive IoU of each annotated frame; float64 of shape (frames,).
 
     Officially a frame's time is looked up *as text*: a box at "3.0" is not found for time 3. Where
-    several boxes are given, the best counts; a value that is no box scores 0. Equal bit for bit to
-    what `calculate_spatial_metrics` averages.
+    several boxes are given, the best counts; a value that is not a box scores 0. Equal bit for bit
+    to what `calculate_spatial_metrics` averages.
 
     Args:
         ground_truth: A time and a box for each annotated frame.
@@ -162,21 +162,21 @@ def scores(
     if len(temporal) != 2 or len(spatial) != 2:
         raise DataError("chains", expected="two", found=f"{len(temporal)} and {len(spatial)}")
     right = rating is not None and rating >= MIN_RATING
-    found: dict[str, float] = {"Acc": right, "rating": rating or 0}
+    statistics: dict[str, float] = {"Acc": right, "rating": rating or 0}
     for chain, when, ious in zip("12", temporal, spatial, strict=True):
         where = float(np.mean(ious)) if len(ious) else 0.0
-        found[f"m_tIoU{chain}"], found[f"m_vIoU{chain}"] = when, where
+        statistics[f"m_tIoU{chain}"], statistics[f"m_vIoU{chain}"] = when, where
         for threshold in TEMPORAL_THRESHOLDS:
-            found[f"R1@{threshold}_{chain}"] = when >= threshold
+            statistics[f"R1@{threshold}_{chain}"] = when >= threshold
         for threshold in SPATIAL_THRESHOLDS:
             hits = np.count_nonzero(ious >= threshold)
-            found[f"AP@{threshold}_{chain}"] = hits / len(ious) if len(ious) else 0.0
+            statistics[f"AP@{threshold}_{chain}"] = hits / len(ious) if len(ious) else 0.0
         timed, placed = when >= MIN_TEMPORAL, where >= MIN_SPATIAL
-        found[f"what&when{chain}"] = right and timed
-        found[f"what&where{chain}"] = right and placed
-        found[f"when&where{chain}"] = timed and placed
-        found[f"what&when&where{chain}"] = right and timed and placed
-    return {name: Mean(float(value)) for name, value in found.items()}
+        statistics[f"what&when{chain}"] = right and timed
+        statistics[f"what&where{chain}"] = right and placed
+        statistics[f"when&where{chain}"] = timed and placed
+        statistics[f"what&when&where{chain}"] = right and timed and placed
+    return {name: Mean(float(value)) for name, value in statistics.items()}
 
 
 def unanswered_scores() -> dict[str, Mean]:

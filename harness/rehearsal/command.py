@@ -85,7 +85,7 @@ def reproduce(arguments: Namespace) -> int:
     return int(any(row.state in ("failed", "undeclared") for row in rows))
 
 
-def evaluate(arguments: Namespace) -> int:
+def evaluate_or_sweep(arguments: Namespace) -> int:
     """Rehearse `harness eval` as typed."""
     tasks = sorted(amounts.tasks_of(arguments.tasks))
     data = _data(arguments, tasks)

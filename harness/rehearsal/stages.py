@@ -23,7 +23,7 @@ from harness.run.processes import die_with
 
 WARM = (
     *("torch", "torchvision", "transformers", "accelerate", "peft", "trl"),
-    *("harness.cli.evaluate", "harness.cli.train", "harness.cli.board", "harness.cli.tables"),
+    *("harness.cli.sweep", "harness.cli.train", "harness.cli.board", "harness.cli.tables"),
     *("harness.trainers.grpo.loop", "harness.trainers.sft.learner", "scipy.optimize"),
 )
 """Modules that most commands import."""

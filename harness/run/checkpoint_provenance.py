@@ -56,17 +56,20 @@ def origin_of(checkpoint: Path, *, run: Path) -> CheckpointProvenance | None:
 
 def write_origins(run: Path, checkpoints: Iterable[Path]) -> None:
     """Write the trainings of a model's checkpoints beside a run's scores, if any are known."""
-    _write(run, [one for folder in checkpoints if (one := origin_of(folder, run=run)) is not None])
+    _write(
+        run,
+        [origin for folder in checkpoints if (origin := origin_of(folder, run=run)) is not None],
+    )
 
 
 def copy_origins(run: Path, copy: Path) -> None:
     """Write the trainings of a run into its copy for others, without folders of this machine."""
-    _write(copy, [replace(one, folder="") for one in read_origins(run)])
+    _write(copy, [replace(origin, folder="") for origin in read_origins(run)])
 
 
 def _write(run: Path, origins: Sequence[CheckpointProvenance]) -> None:
     if origins:
-        content = json_bytes({"trainings": [asdict(one) for one in origins]})
+        content = json_bytes({"trainings": [asdict(origin) for origin in origins]})
         write_later(run, TRAININGS, content)
 
 
@@ -82,7 +85,7 @@ def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
     plain = read_json(path)
     expected = "trainings, as a run records them"
     with raised_as(StoreError, f"file {path}", expected, KeyError, TypeError, ValueError):
-        return tuple(from_plain(CheckpointProvenance, one) for one in plain["trainings"])
+        return tuple(from_plain(CheckpointProvenance, entry) for entry in plain["trainings"])
 
 
 def training_record(path: Path) -> dict[str, object] | None:

@@ -72,8 +72,8 @@ class TrainedSample:
 
     @property
     def same_sample(self) -> tuple[object, ...]:
-        """Equal for equal samples. The split is no part: two splits may share a sample; text and
-        width and height are: two splits may number theirs alike.
+        """Equal for equal samples. The split does not count: two splits may share a sample. Text,
+        width and height do: two splits may number theirs alike.
         """
         return self.task, self.id, self.question, self.shape
 
@@ -162,7 +162,9 @@ def measure_contamination(
         else:
             others[row.id] = row
     # Read again: the media of all samples would take more memory than their rows.
-    media = ((one.group, one.query.media) for one in chosen.samples(task) if one.id in others)
+    media = (
+        (sample.group, sample.query.media) for sample in chosen.samples(task) if sample.id in others
+    )
     again, alike = _shared_images(known, list(others.values()), media)
     same, shared = [*same, *again], [*shared, *again]
     matched = {*again, *alike}
@@ -177,7 +179,7 @@ def _shared_images(
     media: Iterable[tuple[str, tuple[Media, ...]]],
 ) -> tuple[list[str], list[str]]:
     """Return ids of samples that show a known image: with the same question, and with others."""
-    images = PerceptualIndex(one for row in known for one in row.images)
+    images = PerceptualIndex(digest for row in known for digest in row.images)
     if not len(images):
         return [], []
     images_by_question: dict[str, list[str]] = {}
@@ -186,10 +188,10 @@ def _shared_images(
     again: list[str] = []
     alike: list[str] = []
     for row, hashes in zip(others, media_hashes(media, ASKED), strict=True):
-        if any(one in images for one in hashes):
+        if any(digest in images for digest in hashes):
             questioned = PerceptualIndex(images_by_question.get(row.question, ()))
-            found = again if any(one in questioned for one in hashes) else alike
-            found.append(row.id)
+            matches = again if any(digest in questioned for digest in hashes) else alike
+            matches.append(row.id)
     return again, alike
 
 
@@ -253,18 +255,18 @@ def training_folder(adapter: Path) -> Path:
     return around if inside else adapter
 
 
-def write_contamination(run: Path, found: Contamination) -> None:
+def write_contamination(run: Path, contamination: Contamination) -> None:
     """Write the overlap of a run's samples with training samples beside its scores."""
-    write_later(run, TRAINED_ON, json_bytes(asdict(found)))
+    write_later(run, TRAINED_ON, json_bytes(asdict(contamination)))
 
 
-def write_trainings(run: Path, found: Contamination) -> None:
+def write_trainings(run: Path, contamination: Contamination) -> None:
     """Write the overlap of a run's samples with training samples, and the trainings' origins.
 
     The trainings are those of the checkpoints that the run's model names
     (`harness.run.checkpoint_provenance`).
     """
-    write_contamination(run, found)
+    write_contamination(run, contamination)
     write_origins(run, checkpoints(parse(Run(run).manifest["model"]["spec"])))
 
 

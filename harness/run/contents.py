@@ -69,23 +69,29 @@ def write_contents(
         ResumeMismatch: media of finished samples have changed, or differ between shares, or
             `media.jsonl` is missing although a part of the samples is finished.
     """
-    found = dict(_contents(task, selection, root))
+    contents = dict(_contents(task, selection, root))
     CONTENTS.save()
     path = folder / (SHARE.format(*shard) if shard else MEDIA)
     stored = [path, *sorted({*folder.glob(MEDIA), *folder.glob(SHARE.format("*", "*"))} - {path})]
     old = _stored_contents(stored)
-    finished = {one for one, place in places.items() if is_done(place, retry_failed=retry_failed)}
-    changed = {} if old is None else {of: one for of, one in found.items() if old.get(of) != one}
+    finished = {
+        query_id for query_id, place in places.items() if is_done(place, retry_failed=retry_failed)
+    }
+    changed = (
+        {}
+        if old is None
+        else {key: content for key, content in contents.items() if old.get(key) != content}
+    )
     if changed:
         assert old is not None, "something has changed"
         _refuse_answered(task, selection, root, finished, old, changed)
     if old is None and finished:
         _refuse_unknown(path, task, selection, finished)
     if old is None or changed or not path.exists():
-        lines = [json.dumps(asdict(one)) for one in found.values()]
+        lines = [json.dumps(asdict(content)) for content in contents.values()]
         write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
-    for other in stored[1:]:
-        forget(other)
+    for stale in stored[1:]:
+        forget(stale)
     if changed:
         names = _changes_text(changed, old or {})
         return f"changed since the run began, before anything was answered for it: {names}"
@@ -145,7 +151,9 @@ def _refuse_unknown(
 
 
 def _changes_text(changed: Mapping[str, MediaContent], old: Mapping[str, MediaContent]) -> str:
-    names = [name for key, one in changed.items() for name in _differences(one, old.get(key))]
+    names = [
+        name for key, content in changed.items() for name in _differences(content, old.get(key))
+    ]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
@@ -156,7 +164,7 @@ def _differences(now: MediaContent, before: MediaContent | None) -> list[str]:
             now.sources[0] if len(now.sources) == 1 else f"{now.sources[0]} to {now.sources[-1]}"
         ]
     both = zip(now.sources, now.content, before.content, strict=True)
-    return [name for name, one, other in both if one != other]
+    return [name for name, new, old in both if new != old]
 
 
 def _names(sample: Sample, place: int, paths: tuple[Path, ...], root: str) -> tuple[str, ...]:
@@ -204,10 +212,12 @@ def _stored_contents(paths: Sequence[Path]) -> dict[str, MediaContent] | None:
     """
     known: dict[str, MediaContent] | None = None
     for path in paths:
-        one = _read_contents(path)
-        if known is None or one is None:
-            known = known or one
-        elif changed := {key: held for key, held in one.items() if known.get(key, held) != held}:
+        contents = _read_contents(path)
+        if known is None or contents is None:
+            known = known or contents
+        elif changed := {
+            key: held for key, held in contents.items() if known.get(key, held) != held
+        }:
             raise ResumeMismatch(
                 f"shares in {path.parent} were predicted on other images (according to "
                 f"{path.name}): {_changes_text(changed, known)}. Predict the wrong ones again, on "
@@ -228,5 +238,5 @@ def _read_contents(path: Path) -> dict[str, MediaContent] | None:
     expected = "what the run's images hold"
     with raised_as(StoreError, f"file {path}", expected, OSError, ValueError, fix=fix):
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-        held = [from_plain(MediaContent, one) for one in lines]
-        return {_key(one.sources): one for one in held}
+        held = [from_plain(MediaContent, line) for line in lines]
+        return {_key(content.sources): content for content in held}

@@ -45,8 +45,8 @@ def first_number(response: str) -> int | None:
     >>> first_number("There are 3, or 4"), first_number("three")
     (3, None)
     """
-    found = re.search(r"[0-9]+", response)
-    return int(found[0]) if found and len(found[0]) <= MAX_DIGITS else None
+    match = re.search(r"[0-9]+", response)
+    return int(match[0]) if match and len(match[0]) <= MAX_DIGITS else None
 
 
 RULES: Mapping[str, Callable[[str], int | None]] = MappingProxyType(

@@ -122,7 +122,7 @@ def own_gpu() -> None:
     if seen is None:
         os.environ["CUDA_VISIBLE_DEVICES"] = local
         return
-    listed = [one for one in seen.split(",") if one]
+    listed = [gpu for gpu in seen.split(",") if gpu]
     if len(listed) <= 1:
         return
     if int(local) >= len(listed):
@@ -180,10 +180,10 @@ class Leader:
             signs.check(self._pending_helpers(others))
         while self._pending_helpers(others):
             self._answer(message)
-            found = list(_finished_outcomes(journal, self.attempt, others))
-            yield from found
+            outcomes = list(_finished_outcomes(journal, self.attempt, others))
+            yield from outcomes
             signs.check(self._pending_helpers(others))
-            if not found:
+            if not outcomes:
                 sleep(LOOK)
         if message["run"] is not None:
             yield from self._costs()
@@ -225,7 +225,7 @@ class Leader:
         with suppress(StoreError, KeyError, TypeError, ValueError, AttributeError):
             message = read_json(self.folder / MEETING / f"stages.{rank}.json")
             if message["leader"] == self.number:
-                return {name: from_plain(Stage, one) for name, one in message["stages"].items()}
+                return {name: from_plain(Stage, stage) for name, stage in message["stages"].items()}
         return None
 
     def _pending_helpers(self, others: Iterable[int]) -> set[int]:
@@ -244,7 +244,7 @@ class _Heartbeats:
     """The time of each helper's last sign of life, by this process's clock.
 
     A sign of life is a change in the files that a helper writes. Clocks of other machines are not
-    read, and files that an earlier launch left are no sign.
+    read, and files that an earlier launch left are not a sign.
     """
 
     def __init__(self, launch: ProcessRank, there: Path, seen: Callable[[int], bool]) -> None:
@@ -328,11 +328,17 @@ def _finished_outcomes(
     """Yield the others' newly journalled samples as outcomes, and remove those from `others`."""
     journal.refresh()
     for index, ids in list(others.items()):
-        found = {one: journal.places[one] for one in ids if one in journal.places}
-        new = {one: place for one, place in found.items() if number(place.path)[0] == attempt}
+        finished = {
+            sample_id: journal.places[sample_id] for sample_id in ids if sample_id in journal.places
+        }
+        new = {
+            sample_id: place
+            for sample_id, place in finished.items()
+            if number(place.path)[0] == attempt
+        }
         if not new:
             continue
-        left = tuple(one for one in ids if one not in new)
+        left = tuple(sample_id for sample_id in ids if sample_id not in new)
         if left:
             others[index] = left
         else:

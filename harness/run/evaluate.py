@@ -96,20 +96,20 @@ def evaluate(
         task = preflight(task, progress, allow_missing=options.allow_missing)
     selection = select(task, options.subset)
     # A file for the organisers' server needs all images: there is none without their size.
-    found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
-    if short := shortage(selection.name, found.n_total):
+    surveyed = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
+    if short := shortage(selection.name, surveyed.n_total):
         progress.note(f"{task.name}: {short}")
-    if converted := conversion_text(found.conversions):
+    if converted := conversion_text(surveyed.conversions):
         progress.note(f"{task.name}: {converted}")
     if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
         name = options.name or model.name
-        check_answerable(name, forms, task, found, missing=model.missing_parts)
+        check_answerable(name, forms, task, surveyed, missing=model.missing_parts)
     if options.restart and (launch is None or launch.leads):
         set_aside(folder)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     evaluation = _Evaluation(
-        task, model, folder, options, task_spec, model_spec, progress, selection, found, launch
+        task, model, folder, options, task_spec, model_spec, progress, selection, surveyed, launch
     )
     if launch is not None and not launch.leads:
         return evaluation.help_out(launch)
@@ -127,7 +127,7 @@ def check_answerable(
     model: str,
     forms: frozenset[AnswerForm] | None,
     task: Task,
-    found: Survey,
+    surveyed: Survey,
     *,
     missing: Mapping[AnswerForm, str] = MappingProxyType({}),
 ) -> str:
@@ -144,16 +144,22 @@ def check_answerable(
         PartNotChosen: a part that a sample needs is missing.
         UnsupportedAnswerForm: the model can answer no sample.
     """
-    if lacking := [missing[form] for forms_ in found.forms for form in forms_ if form in missing]:
+    if lacking := [
+        missing[form] for forms_ in surveyed.forms for form in forms_ if form in missing
+    ]:
         raise PartNotChosen(f"{lacking[0]} {task.name} gets no score of {model}")
-    lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
+    lost = (
+        {}
+        if forms is None
+        else {requested: n for requested, n in surveyed.forms.items() if not requested <= forms}
+    )
     if not lost or forms is None:
         return ""
-    wanted = " or ".join(sorted({form for one in lost for form in one - forms}))
-    if len(lost) < len(found.forms):
+    wanted = " or ".join(sorted({form for requested in lost for form in requested - forms}))
+    if len(lost) < len(surveyed.forms):
         return (
             f"{model} gives no answer of the form {wanted}, which {sum(lost.values()):,} of "
-            f"{found.n_total:,} samples of {task.name} ask for: they count as failed"
+            f"{surveyed.n_total:,} samples of {task.name} ask for: they count as failed"
         )
     raise UnsupportedAnswerForm(
         f"model {model} on task {task.name}",
@@ -191,7 +197,7 @@ class _Evaluation:
             self._by_sample = workers.info.by_sample
             self._report_start(manifest, workers.info)
             renewed = begin_or_resume(self.folder, manifest, self.progress)
-            told = write_contents(
+            note = write_contents(
                 self.folder,
                 self.task,
                 self.selection,
@@ -200,8 +206,8 @@ class _Evaluation:
                 retry_failed=self.options.retry_failed,
                 shard=self.options.shard,
             )
-            if told is not None:
-                self.progress.note(told)
+            if note is not None:
+                self.progress.note(note)
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
@@ -258,7 +264,7 @@ class _Evaluation:
         lost = check_answerable(name, info.forms, self.task, self.survey, missing=missing)
         if lost:
             self.progress.note(lost)
-        if differs := [Deviation(**one) for one in manifest["deviations"]]:
+        if differs := [Deviation(**entry) for entry in manifest["deviations"]]:
             model = manifest["model"]
             self.progress.note(sentence(model["name"], model["spec"], self.task.name, differs))
 
@@ -345,7 +351,7 @@ class _Evaluation:
         headline: float | None = None
         part, parts = self.options.shard or (1, 1)
         plan = self._remaining_batches(before, manifest)
-        for outcome in workers.run(one for one in plan if one.index % parts == part - 1):
+        for outcome in workers.run(batch for batch in plan if batch.index % parts == part - 1):
             if outcome.whole:
                 self._stages = sum_stages([self._stages, outcome.stages])
             if not (new := set(outcome.samples) - ready):
@@ -447,7 +453,7 @@ class _Evaluation:
         ]
         if len(lost) <= limit * total:
             return None
-        reasons = Counter(journal.record(one)["prediction"]["failure"][1] for one in lost)
+        reasons = Counter(journal.record(query)["prediction"]["failure"][1] for query in lost)
         ((reason, times),) = reasons.most_common(1)
         return Unavailable(
             f"run {self.folder}",

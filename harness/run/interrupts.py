@@ -19,7 +19,7 @@ Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 class Interrupts:
-    """Whether a signal has come; calling it says so."""
+    """A flag that a signal sets; calling it returns True once one has come."""
 
     def __init__(self) -> None:
         self._requested = threading.Event()

@@ -185,6 +185,6 @@ class TaskSource:
 
     def build(self) -> Task:
         """Build the task, with the further metrics, and its judge if it has one."""
-        extras = [plugins.build("metrics", parse(one)) for one in self.metrics]
+        extras = [plugins.build("metrics", parse(spec)) for spec in self.metrics]
         task = with_metrics(plugins.build("tasks", parse(self.spec), self.data), extras)
         return task if self.judge is None else with_judge(task, self.judge)

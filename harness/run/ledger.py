@@ -46,22 +46,22 @@ class Ledger:
     """By place of units of which something was cut off: the scores if that had no answer, and if it
     had been right. None where the truth is hidden."""
 
-    def add(self, one: "Ledger", place: int = 0, score: UnitScore | None = None) -> None:
+    def add(self, unit: "Ledger", place: int = 0, score: UnitScore | None = None) -> None:
         """Add a unit.
 
         Args:
-            one: Its ledger.
+            unit: Its ledger.
             place: Its place among the units.
             score: Its score; None where the ground truth is hidden.
         """
-        self.samples.update(one.samples)
-        self.forms.update(one.forms)
-        self.limits.update(one.limits)
-        self.served.update(one.served)
-        if 0 in one.otherwise:
-            self.otherwise[place] = one.otherwise[0]
+        self.samples.update(unit.samples)
+        self.forms.update(unit.forms)
+        self.limits.update(unit.limits)
+        self.served.update(unit.served)
+        if 0 in unit.otherwise:
+            self.otherwise[place] = unit.otherwise[0]
         if score is not None:
-            counts = {"n": len(score.samples), "failed": score.failed, **one.samples}
+            counts = {"n": len(score.samples), "failed": score.failed, **unit.samples}
             for category in score.categories.items():
                 self.categories.update({(*category, mark): n for mark, n in counts.items()})
 
@@ -76,7 +76,7 @@ class Ledger:
             model: The manifest's model.
         """
         own = model.get("description", {}).get("max_new_tokens")
-        limits = {own if one is None else one for one in self.limits or {None}}
+        limits = {own if limit is None else limit for limit in self.limits or {None}}
         limit = limits.pop() if len(limits) == 1 else None
         limit = limit if type(limit) is int else None
         plain: dict[str, Any] = {
@@ -90,10 +90,10 @@ class Ledger:
         }
         if self.otherwise and units:
             for which, name in enumerate(("if_wrong", "if_right")):
-                other = list(units)
+                rescored = list(units)
                 for place, scores in self.otherwise.items():
-                    other[place] = replace(units[place], scores=scores[which])
-                plain[name] = values(task, other)
+                    rescored[place] = replace(units[place], scores=scores[which])
+                plain[name] = values(task, rescored)
         return plain
 
 
@@ -108,22 +108,27 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
     Raises:
         DataError: the scorer raises.
     """
-    marks = [{mark for parsed in one.parsed for mark in _marks(parsed)} for one in predictions]
+    marks = [
+        {mark for parsed in prediction.parsed for mark in _marks(parsed)}
+        for prediction in predictions
+    ]
     forms: Counts = Counter()
-    for one in (parsed for prediction in predictions for parsed in prediction.parsed):
-        found = ["n", *_marks(one), *(["failed"] if one.error else [])]
-        forms.update((str(one.form), mark) for mark in found)
-    made = Ledger(
-        samples=Counter(mark for one in marks for mark in one),
+    for parsed in (parsed for prediction in predictions for parsed in prediction.parsed):
+        names = ["n", *_marks(parsed), *(["failed"] if parsed.error else [])]
+        forms.update((str(parsed.form), mark) for mark in names)
+    ledger = Ledger(
+        samples=Counter(mark for own in marks for mark in own),
         forms=forms,
         limits={
             None if call.request.generation is None else call.request.generation.max_new_tokens
-            for one in predictions
-            for call in one.calls
+            for prediction in predictions
+            for call in prediction.calls
         },
-        served=Counter(call.model for one in predictions for call in one.calls if call.model),
+        served=Counter(
+            call.model for prediction in predictions for call in prediction.calls if call.model
+        ),
     )
-    cut = ["cut" in one for one in marks]
+    cut = ["cut" in own for own in marks]
     if any(cut) and all(sample.target is not None for sample in unit):
         wrong, empty, right = (
             [
@@ -136,8 +141,8 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
             lower = task.protocol.score(unit, wrong)
             if not lower and all(map(_shows_something, unit)):  # it left out what has no answer
                 lower = task.protocol.score(unit, empty)
-            made.otherwise[0] = lower, task.protocol.score(unit, right)
-    return made
+            ledger.otherwise[0] = lower, task.protocol.score(unit, right)
+    return ledger
 
 
 def _right(sample: Sample) -> Prediction:
@@ -154,7 +159,7 @@ def _empty(sample: Sample) -> Prediction:
     """Masks of nothing, for official code that leaves out what has no prediction."""
     assert sample.target is not None, "hidden ground truth was left out"
     masks = sample.target.answer.masks
-    empty = None if masks is None else tuple(Rle.empty(*reversed(one.size)) for one in masks)
+    empty = None if masks is None else tuple(Rle.empty(*reversed(rle.size)) for rle in masks)
     return Prediction(query_id=sample.query.id, answer=Answer(masks=empty))
 
 

@@ -106,7 +106,7 @@ def manifest_of(
         "config_hash": hashed,
         "data": {"root": data_root, **data},
         "infrastructure_limit": infrastructure_limit,
-        "deviations": [asdict(one) for one in differs],
+        "deviations": [asdict(deviation) for deviation in differs],
     }
 
 
@@ -118,8 +118,8 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """
     kept = provenance.repeatable(manifest["provenance"])
     noted = ("images", "ids", "conversions")  # of files that may be mended, or follow from the rest
-    data = {name: one for name, one in manifest["data"].items() if name not in noted}
-    rest = {name: one for name, one in manifest.items() if name not in DERIVED}
+    data = {name: value for name, value in manifest["data"].items() if name not in noted}
+    rest = {name: value for name, value in manifest.items() if name not in DERIVED}
     return {**rest, "provenance": kept, "data": data}
 
 

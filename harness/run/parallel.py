@@ -39,7 +39,9 @@ def score_journal(
     given = (source, run.folder, selection)
     with pool, raised_as(StoreError, "a scoring process", "to end its work", BrokenProcessPool):
         with quiet_main():
-            parts = [pool.submit(_score_units, *given, one, processes) for one in range(processes)]
+            parts = [
+                pool.submit(_score_units, *given, index, processes) for index in range(processes)
+            ]
         shares = [part.result() for part in parts]
     for place in range(sum(map(len, shares))):
         yield shares[place % processes][place // processes]
@@ -53,6 +55,6 @@ def _score_units(
     done = []
     for unit in islice(units(selection.samples(task)), index, None, count):
         records = journal.records(sample.query.id for sample in unit)
-        predictions = [stored_prediction(one, folder) for one in records]
+        predictions = [stored_prediction(record, folder) for record in records]
         done.append((score_unit(task, unit, predictions), tally(task, unit, predictions)))
     return done

@@ -52,7 +52,7 @@ def image_hash(image: Frame) -> str:
         return ""
     waves = (WAVES @ grey @ WAVES.T).ravel()
     bits = waves > np.median(waves[1:])
-    bits[0] = False  # how bright it is, which is no shape
+    bits[0] = False  # the mean brightness, which is not a shape
     return np.packbits(bits).tobytes().hex()
 
 
@@ -73,13 +73,13 @@ def media_hash(media: Media, parts: int = KEPT) -> tuple[str, ...]:
 
     Frames that are too plain or cannot be decoded have none; a video's middle frame is included.
     """
-    found: dict[str, None] = {}
+    hashes: dict[str, None] = {}
     for number in frames_between(len(media), parts):
         try:
-            found[image_hash(media.frame(number))] = None
+            hashes[image_hash(media.frame(number))] = None
         except HarnessError:  # it is told elsewhere, and looks like nothing
             continue
-    return tuple(one for one in found if one)
+    return tuple(filter(None, hashes))
 
 
 def media_hashes(
@@ -108,11 +108,11 @@ def media_hashes(
     try:
         while part := list(islice(stream, TOGETHER)):
             unhashed = [
-                [hashes_of(group, place, one) for place, one in enumerate(media)]
+                [hashes_of(group, place, medium) for place, medium in enumerate(media)]
                 for group, media in part
             ]
             for sample in unhashed:
-                yield tuple(one for hashes in sample for one in hashes.result())
+                yield tuple(digest for hashes in sample for digest in hashes.result())
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -132,8 +132,8 @@ class PerceptualIndex:
 
     def __init__(self, hashes: Iterable[str]) -> None:
         packed = bytearray()
-        for one in hashes:
-            packed += bytes.fromhex(one) if len(one) == 2 * BYTES else b""
+        for digest in hashes:
+            packed += bytes.fromhex(digest) if len(digest) == 2 * BYTES else b""
         words = np.frombuffer(packed, dtype=np.uint64).reshape(-1, BYTES // 8)
         self._known = np.ascontiguousarray(np.unique(words, axis=0).T)
 

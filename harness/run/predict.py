@@ -89,12 +89,16 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, o
     queries = {query.id: query for query in batch.queries}
     return [
         with_references(
-            {"sample": one.query_id, "batch": batch.index, "prediction": prediction_to_json(one)},
-            question=queries[one.query_id].text,
-            options=queries[one.query_id].options,
+            {
+                "sample": prediction.query_id,
+                "batch": batch.index,
+                "prediction": prediction_to_json(prediction),
+            },
+            question=queries[prediction.query_id].text,
+            options=queries[prediction.query_id].options,
         )
-        for one in predictions
-        if one.query_id not in batch.kept
+        for prediction in predictions
+        if prediction.query_id not in batch.kept
     ]
 
 
@@ -178,7 +182,7 @@ def call_guarded(
         parts = _split_halves(queries)
     else:
         parts = _pieces(queries, model.batch_size)
-    return [one for part in parts for one in call_guarded(model, part, stage, call)]
+    return [result for part in parts for result in call_guarded(model, part, stage, call)]
 
 
 def _split_halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
@@ -242,7 +246,7 @@ def fault_of(query: Query, answer: Answer) -> str | None:
     ):
         return f"no {query.form} in the answer"
     frames = len(query.media[0])
-    tracks = (("masks of an instance", one) for one in answer.instances or ())
+    tracks = (("masks of an instance", track) for track in answer.instances or ())
     for name, masks in (("masks", answer.masks), ("soft masks", answer.soft_masks), *tracks):
         if masks is None:
             continue
@@ -267,5 +271,7 @@ def fault_of(query: Query, answer: Answer) -> str | None:
     if answer.count is not None and not (
         type(answer.count) is int and 0 <= answer.count <= MAX_COUNT
     ):
-        return f"a count that is no whole number from 0 to {MAX_COUNT}: {repr(answer.count)[:40]}"
+        return (
+            f"a count that is not a whole number from 0 to {MAX_COUNT}: {repr(answer.count)[:40]}"
+        )
     return None

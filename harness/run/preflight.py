@@ -325,8 +325,8 @@ def conversion_text(conversions: Mapping[str, int]) -> str:
 def hash_of_ids(ids: Iterable[str]) -> str:
     """Return a hash of a set of ids, which identifies a choice of samples."""
     whole = hashlib.blake2b(digest_size=16)
-    for one in sorted(ids):
-        whole.update(f"{one}\n".encode())
+    for sample_id in sorted(ids):
+        whole.update(f"{sample_id}\n".encode())
     return whole.hexdigest()
 
 

@@ -96,8 +96,10 @@ class Processes(Pool):
         return Process(pipe=ours, process=process)
 
     def _wait_ready(self, busy: Sequence[Member], seconds: float) -> list[Member]:
-        members = {id(one.pipe): one for one in busy if isinstance(one, Process)}
-        heard = wait([one.pipe for one in busy if isinstance(one, Process)], timeout=seconds)
+        members = {id(member.pipe): member for member in busy if isinstance(member, Process)}
+        heard = wait(
+            [member.pipe for member in busy if isinstance(member, Process)], timeout=seconds
+        )
         return [members[id(pipe)] for pipe in heard]
 
     def close(self) -> None:
@@ -218,10 +220,10 @@ def _send_outcomes(
     pipe: Connection, news: "SimpleQueue[Outcome | Future[Outcome] | None]", predictor: Predictor
 ) -> None:
     """Send outcomes to the parent; none once the worker ends, whose own error gives the reason."""
-    while (one := news.get()) is not None:
+    while (item := news.get()) is not None:
         with suppress(OSError):  # the parent is gone, which is found where it is listened to
             if not predictor.ending:
-                pipe.send(one if isinstance(one, Outcome) else _came_of(one))
+                pipe.send(item if isinstance(item, Outcome) else _came_of(item))
 
 
 def _came_of(done: "Future[Outcome]") -> Outcome | HarnessError:

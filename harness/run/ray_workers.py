@@ -64,7 +64,7 @@ class BufferedJournal:
         """Remove and return the records kept of one batch, or of all batches (None)."""
         with self._lock:
             chosen = list(self._records) if batch is None else [batch]
-            return [record for one in chosen for record in self._records.pop(one, ())]
+            return [record for index in chosen for record in self._records.pop(index, ())]
 
 
 class Worker:
@@ -90,7 +90,7 @@ class Worker:
                 model,
                 self._journal,
                 inline=False,
-                on_outcome=lambda one: self._finished.append(one),
+                on_outcome=lambda outcome: self._finished.append(outcome),
             )
             return worker_info(model)
         except HarnessError as error:
@@ -184,7 +184,9 @@ class Actor(Member):
         try:
             message = ray.get(self.owed[0])
             self.take_fetched(wait=True)  # an outcome's records may be on their way
-            self.finished = [one for one in self.finished if one.batch != _batch_of(message)]
+            self.finished = [
+                outcome for outcome in self.finished if outcome.batch != _batch_of(message)
+            ]
         except RayTaskError as error:  # our code raised it
             return ModelError(
                 "an actor", expected="an answer", found=describe_error(error.cause or error)
@@ -222,13 +224,13 @@ class Actor(Member):
     def _merge_finished(self) -> Outcome:
         """Remove and return the finished samples of one batch."""
         batch = self.finished[0].batch
-        chosen = [one for one in self.finished if one.batch == batch]
-        self.finished = [one for one in self.finished if one.batch != batch]
+        chosen = [outcome for outcome in self.finished if outcome.batch == batch]
+        self.finished = [outcome for outcome in self.finished if outcome.batch != batch]
         return replace(
             chosen[0],
-            samples=tuple(sample for one in chosen for sample in one.samples),
-            failed=sum(one.failed for one in chosen),
-            crashed=sum(one.crashed for one in chosen),
+            samples=tuple(sample for outcome in chosen for sample in outcome.samples),
+            failed=sum(outcome.failed for outcome in chosen),
+            crashed=sum(outcome.crashed for outcome in chosen),
         )
 
     def is_overdue(self) -> bool:
@@ -274,9 +276,9 @@ class Actor(Member):
             self.take_fetched(wait=True)
         with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
             self.journal.append(ray.get(self.ending, timeout=max(0.0, self.until - monotonic())))
-        for one in self.owed:
+        for reference in self.owed:
             with suppress(Exception):  # a batch that was dropped
-                message = ray.get(one, timeout=min(1.0, max(0.0, self.until - monotonic())))
+                message = ray.get(reference, timeout=min(1.0, max(0.0, self.until - monotonic())))
                 if isinstance(message, tuple):
                     self.journal.append(message[1])
 
@@ -338,20 +340,22 @@ class Actors(Pool):
         import ray
         from ray.exceptions import RayError
 
-        actors = [one for one in busy if isinstance(one, Actor)]
-        if overdue := [one for one in actors if one.is_overdue()]:
+        actors = [actor for actor in busy if isinstance(actor, Actor)]
+        if overdue := [actor for actor in actors if actor.is_overdue()]:
             return list(overdue)  # to `receive`, which says so
-        for one in actors:
+        for actor in actors:
             with suppress(RayError):  # it is lost: `receive` hears of that
-                one.take_fetched()
-                one.begin_fetch()
-        members = {one.owed[0]: one for one in actors}
+                actor.take_fetched()
+                actor.begin_fetch()
+        members = {actor.owed[0]: actor for actor in actors}
         if not members:
             return []
-        finished: list[Member] = [one for one in actors if one.finished]
+        finished: list[Member] = [actor for actor in actors if actor.finished]
         ray.wait(list(members), num_returns=1, timeout=0 if finished else seconds)
         heard, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
-        return finished + [members[one] for one in heard if members[one] not in finished]
+        return finished + [
+            members[reference] for reference in heard if members[reference] not in finished
+        ]
 
     def close(self) -> None:
         """End the actors, all together, and the cluster if it was begun for them."""
@@ -380,12 +384,12 @@ def _equal_share(count: int, note: Callable[[str], None]) -> float:
     if not there:
         return 0.0
     sharing = math.ceil(count / max(1, int(there)))
-    each = math.floor(1e4 / sharing) / 1e4  # as finely as Ray counts, which would round up
+    share = math.floor(1e4 / sharing) / 1e4  # as finely as Ray counts, which would round up
     note(
-        f"{count} worker(s) ask Ray for {each:.3g} GPU each, of {there:g} in the cluster: "
+        f"{count} worker(s) ask Ray for {share:.3g} GPU each, of {there:g} in the cluster: "
         "--worker-gpus 0 computes on the CPU"
     )
-    return each
+    return share
 
 
 def _resources() -> str:

@@ -264,18 +264,21 @@ def _units_with_predictions(
     """Yield each unit, and the predictions for its samples."""
     if matched is not None:
         for unit in units(samples()):
-            yield unit, [_prediction(one, matched.rows.get(one.id), submission) for one in unit]
+            yield (
+                unit,
+                [_prediction(sample, matched.rows.get(sample.id), submission) for sample in unit],
+            )
         return
     if submission.run is not None:
         for unit in units(samples()):
-            yield unit, [_read_again(one, submission.run, submission.reader) for one in unit]
+            yield unit, [_read_again(sample, submission.run, submission.reader) for sample in unit]
         return
     assert submission.tree is not None, "nothing was matched: it is a folder"
     requested, scored = tee(samples())
-    made = submission.tree(submission.path, requested, allow_extra=submission.allow_extra)
+    predictions = submission.tree(submission.path, requested, allow_extra=submission.allow_extra)
     for unit in units(scored):
-        yield unit, list(islice(made, len(unit)))
-    deque(made, maxlen=0)  # to its end, where it looks for what is of no sample
+        yield unit, list(islice(predictions, len(unit)))
+    deque(predictions, maxlen=0)  # to its end, where it looks for what is of no sample
 
 
 def _read_again(sample: Sample, run: Run, reader: RecordedReader | None) -> Prediction:
@@ -284,8 +287,8 @@ def _read_again(sample: Sample, run: Run, reader: RecordedReader | None) -> Pred
     if not recorded.responses or reader is None:
         return recorded
     read = reader.read(sample.query, recorded.responses, recorded.calls)
-    cut = {one.form for one in recorded.parsed if one.cut}
-    parsed = tuple(replace(one, cut=one.form in cut) for one in read.parsed)
+    cut = {entry.form for entry in recorded.parsed if entry.cut}
+    parsed = tuple(replace(entry, cut=entry.form in cut) for entry in read.parsed)
     return replace(read, calls=recorded.calls, parsed=parsed, usage=recorded.usage)
 
 
@@ -343,7 +346,10 @@ def _manifest(
         device=device_of(() if submission.reader is None else submission.reader.devices),
         data_root=submission.data_root,
     )
-    return {**manifest, "deviations": [asdict(one) for one in submission.deviations(task)]}
+    return {
+        **manifest,
+        "deviations": [asdict(deviation) for deviation in submission.deviations(task)],
+    }
 
 
 def _content(path: Path) -> str:
@@ -352,7 +358,7 @@ def _content(path: Path) -> str:
         return content_hash(path).hex()
     whole = hashlib.blake2b(digest_size=16)
     inside = files(path) if (path / MANIFEST).is_file() else path.rglob("*")
-    for file in sorted(one for one in inside if one.is_file()):
+    for file in sorted(file for file in inside if file.is_file()):
         whole.update(f"{file.relative_to(path)}\0{content_hash(file).hex()}\n".encode())
     return whole.hexdigest()
 
@@ -439,8 +445,8 @@ def _selection(task: Task, run: Run) -> Selection:
         selection = Selection(subset, frozenset(unit.unit for unit in run.units()))
     else:
         selection = select(task, subset)
-    found = survey(task, selection, allow_missing=True)
-    if found.fingerprint != run.manifest["data"]["fingerprint"]:
+    surveyed = survey(task, selection, allow_missing=True)
+    if surveyed.fingerprint != run.manifest["data"]["fingerprint"]:
         raise DataError(
             f"{task.name} at the data root given",
             expected="the data that the run was made on",

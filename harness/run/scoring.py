@@ -37,8 +37,8 @@ class Scorer:
             self._next = next(self._stream, None)
         count = 0
         while self._next is not None:
-            found = [lookup(sample.query.id) for sample in self._next]
-            predictions = [prediction for prediction in found if prediction is not None]
+            stored = [lookup(sample.query.id) for sample in self._next]
+            predictions = [prediction for prediction in stored if prediction is not None]
             if len(predictions) < len(self._next):
                 break
             self.add(self._next, predictions)
@@ -72,8 +72,10 @@ class Scorer:
         with plugin_errors(f"the metrics of {task.name}"):
             ceiling = task.protocol.ceiling.value_over(self.samples)
             bounds = intervals(task.protocol.metrics, done, seed=manifest["seed"])
-            made = summarise(task, manifest, done, counted.failures, counted.usage, bounds, ceiling)
-            return {**made, "ledger": counted.ledger.to_json(task, done, manifest["model"])}
+            summary = summarise(
+                task, manifest, done, counted.failures, counted.usage, bounds, ceiling
+            )
+            return {**summary, "ledger": counted.ledger.to_json(task, done, manifest["model"])}
 
 
 @dataclass(slots=True)
@@ -84,11 +86,11 @@ class Tally:
     usage: Counter[str] = field(default_factory=Counter)
     ledger: Ledger = field(default_factory=Ledger)
 
-    def add(self, one: "Tally", place: int = 0, score: UnitScore | None = None) -> None:
+    def add(self, unit: "Tally", place: int = 0, score: UnitScore | None = None) -> None:
         """Add a unit; for `place` and `score` see `Ledger.add`."""
-        self.failures.update(one.failures)
-        self.usage.update(one.usage)
-        self.ledger.add(one.ledger, place, score)
+        self.failures.update(unit.failures)
+        self.usage.update(unit.usage)
+        self.ledger.add(unit.ledger, place, score)
 
 
 def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:
@@ -149,7 +151,7 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
 
     Raises:
         DataError: its samples disagree in group or have no ground truth, or the scorer raises or
-            returns what is no number.
+            returns something else than numbers.
     """
     if any(sample.target is None for sample in unit):
         raise DataError(

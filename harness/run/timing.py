@@ -43,9 +43,9 @@ class PeakMemory(NamedTuple):
     gpu: int = 0
     """Bytes of tensors, as torch counts them, on the fullest of the GPUs that it uses."""
 
-    def merge(self, other: "PeakMemory") -> "PeakMemory":
+    def merge(self, peak: "PeakMemory") -> "PeakMemory":
         """Return the higher one of each peak."""
-        return PeakMemory(max(self.memory, other.memory), max(self.gpu, other.gpu))
+        return PeakMemory(max(self.memory, peak.memory), max(self.gpu, peak.gpu))
 
 
 @dataclass(slots=True)
@@ -84,43 +84,43 @@ class Stage:
         self.seconds += perf_counter() - start
         return self
 
-    def add(self, other: "Stage") -> None:
+    def add(self, stage: "Stage") -> None:
         """Add the cost of another batch."""
-        self.seconds += other.seconds
-        if other.wait_seconds is not None:
-            self.wait_seconds = (self.wait_seconds or 0.0) + other.wait_seconds
-        self.samples = max(self.samples, other.samples)
-        self.pixels = max(self.pixels, other.pixels)
-        self.gpu_peak = max(self.gpu_peak, other.gpu_peak)
-        self.crashed += other.crashed
-        self.halvings += other.halvings
-        for rank, seconds in other.processes.items():
+        self.seconds += stage.seconds
+        if stage.wait_seconds is not None:
+            self.wait_seconds = (self.wait_seconds or 0.0) + stage.wait_seconds
+        self.samples = max(self.samples, stage.samples)
+        self.pixels = max(self.pixels, stage.pixels)
+        self.gpu_peak = max(self.gpu_peak, stage.gpu_peak)
+        self.crashed += stage.crashed
+        self.halvings += stage.halvings
+        for rank, seconds in stage.processes.items():
             self.processes[rank] = self.processes.get(rank, 0.0) + seconds
-        for part, seconds in other.parts.items():
+        for part, seconds in stage.parts.items():
             self.parts[part] = self.parts.get(part, 0.0) + seconds
-        for process, peak in other.peaks.items():
+        for process, peak in stage.peaks.items():
             self.peaks[process] = peak.merge(self.peaks.get(process, PeakMemory()))
 
 
 def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
     """Return plain data of stages, for `timing.json`."""
     plain: dict[str, dict[str, object]] = {}
-    for name, one in stages.items():
+    for name, stage in stages.items():
         plain[name] = {
-            "seconds": round(one.seconds, 3),
-            "samples_at_once": one.samples,
-            "pixel_bytes_at_once": one.pixels,
+            "seconds": round(stage.seconds, 3),
+            "samples_at_once": stage.samples,
+            "pixel_bytes_at_once": stage.pixels,
         }
-        if one.wait_seconds is not None:
-            plain[name]["wait_seconds"] = round(one.wait_seconds, 3)
-        if one.gpu_peak:
-            plain[name]["gpu_peak_bytes"] = one.gpu_peak
-        if one.processes:
-            by_rank = sorted(one.processes.items())
+        if stage.wait_seconds is not None:
+            plain[name]["wait_seconds"] = round(stage.wait_seconds, 3)
+        if stage.gpu_peak:
+            plain[name]["gpu_peak_bytes"] = stage.gpu_peak
+        if stage.processes:
+            by_rank = sorted(stage.processes.items())
             plain[name]["seconds_by_process"] = {str(rank): round(s, 3) for rank, s in by_rank}
-        if one.parts:
+        if stage.parts:
             plain[name]["seconds_by_part"] = {
-                part: round(seconds, 3) for part, seconds in sorted(one.parts.items())
+                part: round(seconds, 3) for part, seconds in sorted(stage.parts.items())
             }
     return plain
 
@@ -129,12 +129,12 @@ def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
     """Return the same stages, as those of one process of a launch."""
     return {
         name: replace(
-            one,
-            processes={rank: one.seconds},
+            stage,
+            processes={rank: stage.seconds},
             # Processes of two machines may have the same number.
-            peaks={f"{rank}.{process}": peak for process, peak in one.peaks.items()},
+            peaks={f"{rank}.{process}": peak for process, peak in stage.peaks.items()},
         )
-        for name, one in stages.items()
+        for name, stage in stages.items()
     }
 
 
@@ -142,21 +142,21 @@ def sum_stages(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
     """Return the cost of the stages over many batches together."""
     whole: dict[str, Stage] = {}
     for stages in every:
-        for name, one in stages.items():
-            whole.setdefault(name, Stage()).add(one)
+        for name, stage in stages.items():
+            whole.setdefault(name, Stage()).add(stage)
     return whole
 
 
 def process_peaks(stages: Mapping[str, Stage]) -> dict[str, list[int]]:
     """Return peaks of all processes that stages ran in, in bytes, highest first; empty: unknown."""
     together = Stage()
-    for one in stages.values():
-        together.add(one)
+    for stage in stages.values():
+        together.add(stage)
     both = {
         "process_peak_bytes": [peak.memory for peak in together.peaks.values()],
         "process_gpu_peak_bytes": [peak.gpu for peak in together.peaks.values()],
     }
-    return {name: sorted(found, reverse=True) for name, found in both.items() if any(found)}
+    return {name: sorted(peaks, reverse=True) for name, peaks in both.items() if any(peaks)}
 
 
 @dataclass(slots=True)
@@ -192,8 +192,8 @@ class StageMemory:
         """Begin work that has the GPU to itself: until the next call, `gpu_peak` is its peak."""
         self._gpu = max(self._gpu, gpu_peak())
         if (cuda := _cuda()) is not None:
-            for one in range(cuda.device_count()):
-                cuda.reset_peak_memory_stats(one)
+            for device in range(cuda.device_count()):
+                cuda.reset_peak_memory_stats(device)
 
     def of_process(self) -> dict[str, PeakMemory]:
         """Return the peaks of this process, by `pid@host`."""
@@ -222,7 +222,7 @@ def gpu_peak() -> int:
     cuda = _cuda()
     if cuda is None:
         return 0
-    return max(int(cuda.max_memory_allocated(one)) for one in range(cuda.device_count()))
+    return max(int(cuda.max_memory_allocated(device)) for device in range(cuda.device_count()))
 
 
 def _cuda() -> ModuleType | None:
@@ -285,7 +285,7 @@ def add_attempt(
     shares = sorted(folder.glob(SHARE.format("*", "*"))) if finished else []
     attempts = _attempts(path)
     for share in shares:  # one that is copied again counts once
-        attempts += [one for one in _attempts(share) if one not in attempts]
+        attempts += [attempt for attempt in _attempts(share) if attempt not in attempts]
     attempts.append(
         from_plain(
             Attempt,
@@ -317,13 +317,14 @@ def add_attempt(
 
 
 def _shares_text(attempts: Iterable[Attempt]) -> str | None:
-    told = [
-        f"share {one['shard'][0]} of {one['shard'][1]}: {counted(one['samples'], 'sample')} in "
-        f"{one['wall_seconds']:.1f} s, commit {(one.get('commit') or '?')[:12]}"
-        for one in attempts
-        if "shard" in one
+    shares = [
+        f"share {attempt['shard'][0]} of {attempt['shard'][1]}: "
+        f"{counted(attempt['samples'], 'sample')} in "
+        f"{attempt['wall_seconds']:.1f} s, commit {(attempt.get('commit') or '?')[:12]}"
+        for attempt in attempts
+        if "shard" in attempt
     ]
-    return "; ".join(told) or None
+    return "; ".join(shares) or None
 
 
 def _attempts(path: Path) -> list[Attempt]:
@@ -334,7 +335,7 @@ def _attempts(path: Path) -> list[Attempt]:
     """
     with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
         return [
-            from_plain(Attempt, {name: one[name] for name in KEPT if name in one})
-            for one in read_json(path)["attempts"]
+            from_plain(Attempt, {name: entry[name] for name in KEPT if name in entry})
+            for entry in read_json(path)["attempts"]
         ]
     return []

@@ -119,7 +119,7 @@ def train(
     options = replace(options, resume=options.resume or (out / MANIFEST).is_file())
     _refuse_used(out, resume=options.resume or not main)
     readable = [_drop_unreadable(task, options.progress) for task in tasks]
-    tasks, faults = [task for task, _ in readable], [found for _, found in readable]
+    tasks, faults = [task for task, _ in readable], [counts for _, counts in readable]
     listed = [
         [TrainedSample.of_sample(task, sample) for sample in samples_of(task)] for task in tasks
     ]
@@ -194,8 +194,8 @@ def manifest_of(
         "finetune": settings.get("finetune"),
         "model": None if worker is None else {"spec": str(model), **_describe_model(worker)},
         "tasks": [
-            {**_task(task, spec, rows, options.progress), "faults": found}
-            for task, spec, rows, found in zip(tasks, specs, listed, faults, strict=True)
+            {**_task(task, spec, rows, options.progress), "faults": counts}
+            for task, spec, rows, counts in zip(tasks, specs, listed, faults, strict=True)
         ],
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
@@ -234,8 +234,8 @@ def _describe_model(worker: WorkerInfo) -> dict[str, Any]:
 def _task(
     task: Task, spec: str, rows: Sequence[TrainedSample], progress: TrainingProgress
 ) -> dict[str, object]:
-    found = survey(task, Selection(None, None))
-    if converted := conversion_text(found.conversions):
+    surveyed = survey(task, Selection(None, None))
+    if converted := conversion_text(surveyed.conversions):
         progress.note(f"{task.name}: {converted}")
     ids = hashlib.blake2b("\n".join(row.id for row in rows).encode(), digest_size=16).hexdigest()
     return {
@@ -244,11 +244,11 @@ def _task(
         "version": task.version,
         "split": task.split,
         "arguments": dict(task.arguments),
-        "fingerprint": found.fingerprint,
-        "images": found.images,
-        "n_total": found.n_total,
+        "fingerprint": surveyed.fingerprint,
+        "images": surveyed.images,
+        "n_total": surveyed.n_total,
         "ids": ids,
-        **({"conversions": dict(found.conversions)} if found.conversions else {}),
+        **({"conversions": dict(surveyed.conversions)} if surveyed.conversions else {}),
     }
 
 
@@ -271,7 +271,7 @@ def _drop_unreadable(task: Task, progress: TrainingProgress) -> tuple[Task, dict
     )
 
     def samples() -> Iterator[Sample]:
-        return (one for one in samples_of(task) if not lost_image(one.query))
+        return (sample for sample in samples_of(task) if not lost_image(sample.query))
 
     counted = {"found": len(problems), "left_out": len(lost)}
     return (replace(task, samples=samples) if lost else task), counted
@@ -282,16 +282,16 @@ def _with_hashes(
 ) -> list[list[TrainedSample]]:
     """Return the rows with the hashes of their images, each of which is decoded for that."""
     total, done = sum(map(len, listed)), 0
-    made: list[list[TrainedSample]] = []
+    hashed: list[list[TrainedSample]] = []
     progress.start("looking at images", total, 0)
     for task, rows in zip(tasks, listed, strict=True):
-        made.append([])
+        hashed.append([])
         for row in with_images(rows, task):
-            made[-1].append(row)
+            hashed[-1].append(row)
             done += 1
             progress.step(done, {})
     progress.end()
-    return made
+    return hashed
 
 
 def _refuse_used(out: Path, *, resume: bool) -> None:
@@ -323,11 +323,11 @@ def _start_or_resume(
 ) -> tuple[dict[str, object], bool]:
     """Return the manifest to go on with, and True if the training is finished."""
     path = out / MANIFEST
-    if not main:  # a manifest with a result is no work of the process that writes just now
+    if not main:  # a manifest with a result is not from the process that writes now
         if not path.exists():
             return manifest, False
         there, own = Training.open(out).manifest, json.loads(json.dumps(manifest))
-        before, now = (one["method"]["settings"] for one in (there, own))
+        before, now = (recorded["method"]["settings"] for recorded in (there, own))
         same = all(before.get(name) == now.get(name) for name in LARGER_TOTALS)
         return manifest, "result" in there and same  # with larger totals the first process goes on
     if not path.exists():
@@ -372,10 +372,12 @@ def _allowed_changes(
     Raises:
         ResumeMismatch: something else was changed; only that is named.
     """
-    (before, after) = (json.loads(json.dumps(repeatable(one))) for one in (old, new))
-    settings = [one["method"].pop("settings") for one in (before, after)]
-    for one in (before, after):
-        one["method"].pop("spec")  # the settings, as typed
+    (before, after) = (
+        json.loads(json.dumps(repeatable(configuration))) for configuration in (old, new)
+    )
+    settings = [configuration["method"].pop("settings") for configuration in (before, after)]
+    for configuration in (before, after):
+        configuration["method"].pop("spec")  # the settings, as typed
     names = sorted(settings[0].keys() | settings[1].keys())
     pairs = {name: (settings[0].get(name), settings[1].get(name)) for name in names}
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

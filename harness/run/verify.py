@@ -138,9 +138,9 @@ def _verdict(
 ) -> CeilingCheck:
     protocol = task.protocol
     done = [score_unit(task, unit, list(map(predict, unit))) for unit in units(samples_of(task))]
-    found = values(task, done)
-    value = found[protocol.headline]
-    corpora = {one.name for one in protocol.metrics if one.corpus} - {protocol.headline}
+    scores = values(task, done)
+    value = scores[protocol.headline]
+    corpora = {metric.name for metric in protocol.metrics if metric.corpus} - {protocol.headline}
     near = protocol.ceiling.tolerance or 1e-6  # BLEU adds 1e-9 to every count
     reached = value is not None and abs(value - ceiling) <= protocol.ceiling.tolerance
     worst = {} if reached else dict(_lowest_units(task, done))
@@ -158,7 +158,7 @@ def _verdict(
         reasons=tuple(_reasons(task, worst, predict)),
         others={
             name: number
-            for name, number in found.items()
+            for name, number in scores.items()
             if name in corpora and (number is None or abs(number - 1) > near)
         },
     )
@@ -192,7 +192,7 @@ def _reason(task: Task, sample: Sample, prediction: Prediction) -> str:
     written = " and ".join(repr(storable(text, LONGEST)) for text in prediction.responses)
     of = f"{sample.id}: of {written}, " if written else f"{sample.id}: "
     if prediction.failure is not None and not written:
-        return f"{of}the truth is no answer to the question: {prediction.failure.message}"
+        return f"{of}the ground truth does not answer the question: {prediction.failure.message}"
     if prediction.failure is not None and failure_of(task, sample, prediction) is not None:
         return f"{of}the model reads nothing: {prediction.failure.message}"
     assert sample.target is not None, "verify refuses tasks without ground truth"
@@ -257,7 +257,8 @@ class PerfectNetwork:
         """Return one response for each request: its text, and a track for each object."""
         prediction = zip(requests, self.texts, strict=True)
         return [
-            MaskResponse(text=text, masks=self._tracks(one.media[0])) for one, text in prediction
+            MaskResponse(text=text, masks=self._tracks(request.media[0]))
+            for request, text in prediction
         ]
 
     def _tracks(self, media: Media) -> list[Track]:
@@ -266,7 +267,7 @@ class PerfectNetwork:
             return []
         if answer.masks is None:
             return [_filled_track(answer.box_track or (None,) * len(media), media.size)]
-        return [_track(one) for one in answer.instances or (answer.masks,)]
+        return [_track(masks) for masks in answer.instances or (answer.masks,)]
 
 
 def _track(masks: Sequence[Rle]) -> Track:
@@ -320,15 +321,15 @@ class Oracle(Segmenter, Propagator):
         """
         best: list[BoolArray] = []
         for objects in self._ground_truths(image):
-            found = self._find_masks(prompts, objects, image)
-            if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
-                best = found
+            masks = self._find_masks(prompts, objects, image)
+            if not best or sum(map(np.any, masks)) > sum(map(np.any, best)):
+                best = masks
         return best
 
     def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
         """Return all objects together, as one, if the phrase is the question's text."""
-        found = self.segment(image, [ObjectPrompt(phrase=phrase)])
-        return [Instance(mask, 1.0) for mask in found if mask.any()]
+        masks = self.segment(image, [ObjectPrompt(phrase=phrase)])
+        return [Instance(mask, 1.0) for mask in masks if mask.any()]
 
     def _find_masks(
         self,
@@ -339,15 +340,15 @@ class Oracle(Segmenter, Propagator):
         masks = [part for _, part in objects]
         nothing = np.zeros(image.shape[:2], dtype=np.bool_)
         everything = np.logical_or.reduce([nothing, *masks])
-        named = _prompted_part([one for one in prompts if _is_placed(one)], objects, image)
-        found = []
+        named = _prompted_part([prompt for prompt in prompts if _is_placed(prompt)], objects, image)
+        parts = []
         for prompt in prompts:
             if _is_placed(prompt):
                 chosen = next(named)
-                found.append(nothing if chosen is None else masks[chosen])
+                parts.append(nothing if chosen is None else masks[chosen])
             else:
-                found.append(everything if self._is_requested(prompt.phrase) else nothing)
-        return found
+                parts.append(everything if self._is_requested(prompt.phrase) else nothing)
+        return parts
 
     def _is_requested(self, phrase: str) -> bool:
         return bool(phrase.strip()) and phrase.strip().casefold() == self.text.strip().casefold()
@@ -437,13 +438,13 @@ def _off(point: Point, part: BoolArray) -> float:
     return float(np.hypot(rows - point.y, columns - point.x).min())
 
 
-def _distance(one: Box, other: Box) -> float:
-    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+def _distance(first: Box, second: Box) -> float:
+    return max(abs(a - b) for a, b in zip(first, second, strict=True))
 
 
-def _close(one: Box, other: Box, reach: tuple[float, float]) -> bool:
+def _close(first: Box, second: Box, reach: tuple[float, float]) -> bool:
     steps = (*reach, *reach)
-    return all(abs(a - b) <= step for a, b, step in zip(one, other, steps, strict=True))
+    return all(abs(a - b) <= step for a, b, step in zip(first, second, steps, strict=True))
 
 
 def _hits(point: Point, part: BoolArray, reach: tuple[float, float]) -> bool:

@@ -174,7 +174,7 @@ class Pool(ABC):
             yield from self._run(batches)
         finally:
             # A replacement that loads has nothing to finish, and would be waited for.
-            for member in [one for one in self._members if not one.greeted]:
+            for member in [member for member in self._members if not member.greeted]:
                 self._members.remove(member)
                 _discard(member)
         self.close()
@@ -268,7 +268,7 @@ class Pool(ABC):
             ids = [q.id for q in held.queries if q.id in journalled and q.id not in held.kept]
             batch = self._without(held, ids)
             if ids:  # it died between the journal and the message
-                untold = {one: journalled[one] for one in ids}
+                untold = {sample_id: journalled[sample_id] for sample_id in ids}
                 yield journalled_outcome(batch.index, untold, whole=False)
             if all(q.id in batch.kept for q in batch.queries):
                 continue
@@ -324,7 +324,7 @@ class Pool(ABC):
                 if query.id not in batch.kept
             ]
             journal.append([begin(batch), *records(batch, predictions)])
-        ids = tuple(one.query_id for one in predictions)
+        ids = tuple(prediction.query_id for prediction in predictions)
         # Counted like crashes of the model, so that one which never survives ends the run.
         return Outcome(batch.index, ids, failed=len(ids), crashed=len(ids))
 
@@ -349,17 +349,17 @@ class Pool(ABC):
                 _discard(member)
 
 
-def _model_mismatch(what: str, first: WorkerInfo, other: WorkerInfo) -> ModelError:
+def _model_mismatch(what: str, first: WorkerInfo, second: WorkerInfo) -> ModelError:
     """Return the error for workers with two greetings, which cannot work on one run."""
-    if first.device != other.device:
+    if first.device != second.device:
         return ModelError(
             what,
             expected=f"the same device in every worker, here {first.device}",
-            found=other.device,
+            found=second.device,
             fix="Responses may differ between kinds of devices: let all workers use one kind.",
         )
-    one, another = asdict(first), asdict(other)
-    differing = ", ".join(name for name in one if one[name] != another[name])
+    wanted, given = asdict(first), asdict(second)
+    differing = ", ".join(name for name in wanted if wanted[name] != given[name])
     return ModelError(
         what,
         expected="the same model in every worker",
@@ -381,13 +381,13 @@ def with_decoded_media(batch: Batch) -> Batch:
 
     An image that cannot be decoded becomes a lost one, which has the error.
     """
-    made: dict[int, Media] = {}  # queries of one video share it, also on the way
+    decoded: dict[int, Media] = {}  # queries of one video share it, also on the way
     queries = []
     for query in batch.queries:
         for media in query.media:
-            if id(media) not in made:
-                made[id(media)] = _decode(media)
-        queries.append(replace(query, media=tuple(made[id(media)] for media in query.media)))
+            if id(media) not in decoded:
+                decoded[id(media)] = _decode(media)
+        queries.append(replace(query, media=tuple(decoded[id(media)] for media in query.media)))
     return replace(batch, queries=tuple(queries))
 
 

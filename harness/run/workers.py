@@ -45,8 +45,8 @@ def worker_info(model: Model) -> WorkerInfo:
     """Return the greeting of a model.
 
     Raises:
-        ModelError: the model raises, or its description is no plain data, or its batch size is no
-            whole number ≥ 1.
+        ModelError: the model raises, or its description is not plain data, or its batch size is
+            not a whole number ≥ 1.
     """
     with plugins.plugin_errors(f"model {type(model).__name__}", ModelError):
         plugins.check_contract("models", f"model {type(model).__name__}", model)
@@ -77,7 +77,7 @@ def forms_of(model: Model) -> frozenset[AnswerForm] | None:
     """Return the forms of answer that a model declares; None if it declares none.
 
     Raises:
-        ModelError: its `forms` raises, or is no set of forms.
+        ModelError: its `forms` raises, or is not a set of forms.
     """
     with plugins.plugin_errors(f"forms of model {type(model).__name__}", ModelError):
         forms = model.forms
@@ -125,11 +125,11 @@ class LocalWorker:
             going: set[Future[Outcome]] = set()
 
             def finish() -> Outcome:
-                one = news.get()
-                if isinstance(one, Outcome):
-                    return one
-                going.discard(one)
-                return one.result()
+                item = news.get()
+                if isinstance(item, Outcome):
+                    return item
+                going.discard(item)
+                return item.result()
 
             try:
                 for batch in _one_ahead(batches, predictor.prefetch):

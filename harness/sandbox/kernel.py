@@ -72,8 +72,8 @@ def no_new_privileges() -> None:
 
 def landlock_version() -> int:
     """Return the version of the kernel's Landlock; 0 where it has none."""
-    found: int = LIBC.syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
-    return max(found, 0)
+    version: int = LIBC.syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    return max(version, 0)
 
 
 def landlock_ruleset(readable: Iterable[str]) -> int:
@@ -156,9 +156,9 @@ def seccomp(
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     given = _Program(len(program), code)
     number = architecture.numbers["seccomp"]
-    found: int = LIBC.syscall(number, SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(given))
-    _check(found, "seccomp")
-    return found
+    result: int = LIBC.syscall(number, SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(given))
+    _check(result, "seccomp")
+    return result
 
 
 def refuse_call(listener: int) -> int:

@@ -97,9 +97,9 @@ def self_test(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
             "foreign": sorted(set(os.environ) - set(environment) - HARMLESS),
         }
         done = run(PROBES, data, SECONDS)
-    found = done.value if isinstance(done.value, dict) else {}
-    if found.pop("ran", None) != token:
+    outcomes = done.value if isinstance(done.value, dict) else {}
+    if outcomes.pop("ran", None) != token:
         raise Leaks(f"the self-test did not run to its end: {done.error}")
-    if through := [name for name, outcome in found.items() if outcome == "SUCCEEDED"]:
+    if through := [name for name, outcome in outcomes.items() if outcome == "SUCCEEDED"]:
         raise Leaks(f"the self-test's {', '.join(through)} succeeded")
-    return found
+    return outcomes

@@ -37,7 +37,7 @@ class Architecture:
 
     def name(self, number: int) -> str:
         """Return the name of a system call, or `syscall N` for one that the table lacks."""
-        names = (name for name, one in self.numbers.items() if one == number)
+        names = (name for name, known in self.numbers.items() if known == number)
         return next(names, f"syscall {number}")
 
 

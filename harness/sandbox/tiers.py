@@ -89,9 +89,9 @@ def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
 
 def _packages() -> Iterator[str]:
     """Yield the folders of the packages that code may import."""
-    found = (importlib.util.find_spec(name) for name in ("numpy", "cv2"))
+    specs = (importlib.util.find_spec(name) for name in ("numpy", "cv2"))
     yield from dict.fromkeys(
-        str(Path(one.origin).parents[1]) for one in found if one and one.origin
+        str(Path(spec.origin).parents[1]) for spec in specs if spec and spec.origin
     )
 
 

@@ -220,8 +220,8 @@ class _Watched:
         self.open = set(held)
         self.poll = select.poll()
         self.poll.register(INPUT, 0)  # tells only that the harness is gone
-        for one in (*held, control.fileno()):
-            self.poll.register(one, select.POLLIN)
+        for handle in (*held, control.fileno()):
+            self.poll.register(handle, select.POLLIN)
 
     def until_end(self, seconds: float) -> Ended:
         """Watch until the child has ended, or end it; return the reason.

@@ -54,7 +54,7 @@ def clustered_mean(
     Raises:
         DataError: lengths differ, a number is not finite, or fewer than two groups have a weight.
 
-    Copies of a sample within its group are no further evidence:
+    Copies of a sample within its group do not add evidence:
 
     >>> alone = clustered_mean([0.0, 1.0, 1.0], ["a", "b", "c"])
     >>> copied = clustered_mean([0.0, 0.0, 1.0, 1.0, 1.0, 1.0], ["a", "a", "b", "b", "c", "c"])
@@ -74,14 +74,14 @@ def clustered_mean(
     row = {group: index for index, group in enumerate(dict.fromkeys(groups))}
     sums = np.zeros((len(row), 2))
     np.add.at(sums, [row[group] for group in groups], np.stack([above * below, below], axis=1))
-    found = estimate(sums[:, 0], sums[:, 1])
-    if found is None:
+    mean = estimate(sums[:, 0], sums[:, 1])
+    if mean is None:
         raise DataError(
             "a clustered interval",
             expected="at least two groups that count",
             found=str(np.count_nonzero(sums[:, 1])),
         )
-    return found
+    return mean
 
 
 def estimates(
@@ -96,14 +96,14 @@ def estimates(
         UsageError: `level` is not between 0 and 1.
     """
     sums = group_sums(metrics, units)
-    found: dict[str, Estimate | None] = {metric.name: None for metric in metrics}
+    by_metric: dict[str, Estimate | None] = {metric.name: None for metric in metrics}
     for metric in metrics:
         if metric.name in sums.columns:
             column = sums.columns.index(metric.name)
-            found[metric.name] = estimate(
+            by_metric[metric.name] = estimate(
                 sums.above[:, column], sums.below[:, column], epsilon=metric.epsilon, level=level
             )
-    return found
+    return by_metric
 
 
 def estimate(

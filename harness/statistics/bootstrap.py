@@ -64,11 +64,11 @@ def intervals(
     check_level(level)
     sums = group_sums(metrics, units)
     drawn = resample_metrics(metrics, sums, resamples=resamples, seed=seed)
-    found = {name: percentiles(values, level) for name, values in drawn.items()}
-    found |= _shares(metrics, units, sums, found, level)
+    by_metric = {name: percentiles(values, level) for name, values in drawn.items()}
+    by_metric |= _shares(metrics, units, sums, by_metric, level)
     if of_corpora(metrics):
-        found |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
-    return {metric.name: found.get(metric.name) for metric in metrics}
+        by_metric |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
+    return {metric.name: by_metric.get(metric.name) for metric in metrics}
 
 
 def resample_metrics(
@@ -88,14 +88,14 @@ def _shares(
     metrics: Sequence[Metric],
     units: Sequence[UnitScore],
     sums: GroupSums,
-    found: Mapping[str, tuple[float, float] | None],
+    bootstrapped: Mapping[str, tuple[float, float] | None],
     level: float,
 ) -> dict[str, tuple[float, float] | None]:
     """The intervals of metrics that are shares, or at one end of the range in every resample."""
-    made: dict[str, tuple[float, float] | None] = {}
+    exact_intervals: dict[str, tuple[float, float] | None] = {}
     counted = counted_groups(metrics, sums)
     for metric in metrics:
-        ends = found.get(metric.name)
+        ends = bootstrapped.get(metric.name)
         if ends is None or metric.better != "higher":
             continue
         sizes = float(counted[metric.name])
@@ -104,15 +104,15 @@ def _shares(
             above, below = sums.above[:, column], sums.below[:, column]
             weights = shares.weights_of_shares(units, metric.name)
             if weights is not None and not metric.epsilon:
-                made[metric.name] = shares.of_answers(weights, above, below, level=level)
+                exact_intervals[metric.name] = shares.of_answers(weights, above, below, level=level)
                 continue
             sizes = shares.effective(below)
         end = round(ends[0], 9)  # an epsilon in the denominator keeps a ratio from being 1
         if abs(ends[1] - ends[0]) < SAME and end in (0, 1):
-            made[metric.name] = shares.exact(
+            exact_intervals[metric.name] = shares.exact(
                 end, size=sizes, groups=counted[metric.name], level=level
             )
-    return made
+    return exact_intervals
 
 
 def weighted_metrics(

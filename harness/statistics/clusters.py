@@ -145,21 +145,21 @@ def numbers(
         Values by metric, NaN in rows where nothing counts. Corpus metrics that were not given,
         and what is derived from them, are left out.
     """
-    found: dict[str, FloatArray] = dict(corpora or {})
+    values: dict[str, FloatArray] = dict(corpora or {})
     place = {name: index for index, name in enumerate(columns)}
     with np.errstate(all="ignore"):
         for metric in metrics:
             if metric.derived is not None:
-                if all(name in found for name in metric.inputs):
-                    value: object = metric.derived(*(found[name] for name in metric.inputs))
-                    found[metric.name] = np.broadcast_to(
+                if all(name in values for name in metric.inputs):
+                    value: object = metric.derived(*(values[name] for name in metric.inputs))
+                    values[metric.name] = np.broadcast_to(
                         np.asarray(value, dtype=np.float64), (len(above),)
                     )
             elif metric.name in place:
                 column = place[metric.name]
                 divisor = np.where(below[:, column] == 0, np.nan, below[:, column])
-                found[metric.name] = above[:, column] / (divisor + metric.epsilon)
-    return found
+                values[metric.name] = above[:, column] / (divisor + metric.epsilon)
+    return values
 
 
 def counted_groups(
@@ -170,16 +170,16 @@ def counted_groups(
 
     `corpora` gives the same of corpus metrics; those that it lacks are left out.
     """
-    found = dict(corpora or {})
+    counted = dict(corpora or {})
     for column, name in enumerate(sums.columns):
-        found[name] = int(np.count_nonzero(sums.below[:, column]))
+        counted[name] = int(np.count_nonzero(sums.below[:, column]))
     for metric in metrics:
-        if metric.derived is not None and all(name in found for name in metric.inputs):
-            counts = [found[name] for name in metric.inputs]
+        if metric.derived is not None and all(name in counted for name in metric.inputs):
+            counts = [counted[name] for name in metric.inputs]
             if metric.is_partial:
                 counts = [count for count in counts if count] or [0]
-            found[metric.name] = min(counts)
-    return found
+            counted[metric.name] = min(counts)
+    return counted
 
 
 def dependencies_of(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
@@ -197,8 +197,8 @@ def dependencies_of(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
 
 def of_corpora(metrics: Sequence[Metric]) -> tuple[str, ...]:
     """List the corpus metrics and the metrics derived from them, by name."""
-    found: list[str] = []
+    names: list[str] = []
     for metric in metrics:
-        if metric.corpus is not None or any(name in found for name in metric.inputs):
-            found.append(metric.name)
-    return tuple(found)
+        if metric.corpus is not None or any(name in names for name in metric.inputs):
+            names.append(metric.name)
+    return tuple(names)

@@ -49,7 +49,7 @@ class RightAnswers:
     def of(cls, a: Sequence[UnitScore], b: Sequence[UnitScore], name: str) -> "RightAnswers | None":
         """Count them, in either order of the runs.
 
-        None if the metric is no share of answers that count once each, or a group has many.
+        None if the metric is not a share of answers that count once each, or a group has many.
         """
         counts: list[Counter[str]] = []
         for units in (a, b):
@@ -154,8 +154,8 @@ def _differences(pairs: Pairs, lost: float) -> tuple[FloatArray, FloatArray]:
     """Return how probable a difference of 0, 1, … answers is, and one of 1, … to be a loss."""
     limit = max(map(max, pairs))
     chances = np.zeros(2 * limit + 1)  # of -limit … limit
-    for (right, other), weight in pairs.items():
-        chances[limit + right - np.arange(other + 1)] += weight * _kept(other, lost)
+    for (first, second), weight in pairs.items():
+        chances[limit + first - np.arange(second + 1)] += weight * _kept(second, lost)
     gains, losses = chances[limit - 1 :: -1][:limit], chances[limit + 1 :]
     both = gains + losses
     sizes = np.concatenate([[chances[limit]], both])
@@ -186,10 +186,10 @@ def _moments(pairs: Pairs, lost: float) -> FloatArray:
     """The first four moments of a group's right answers less those that the losing run keeps."""
     total = np.zeros(4)
     kept = {right: _kept(right, lost) for _, right in pairs}
-    for (right, other), weight in pairs.items():
-        difference = right - np.arange(other + 1.0)
+    for (first, second), weight in pairs.items():
+        difference = first - np.arange(second + 1.0)
         powers = difference ** np.arange(1, 5)[:, None]
-        total += weight * (powers @ kept[other])
+        total += weight * (powers @ kept[second])
     return total
 
 

@@ -85,13 +85,13 @@ def intervals(
     if not names or not units:
         return dict.fromkeys(names)
     used = tuple(dict.fromkeys(part for name in names for part in dependencies_of(metrics, name)))
-    made = replicates(used, units, blocks=blocks, seed=seed)
-    found: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
+    replicated = replicates(used, units, blocks=blocks, seed=seed)
+    ends: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
     for name in names:
-        if (error := made.error(name)) is not None:
-            reach = half_width(level, degrees=made.degrees(name)) * error
-            found[name] = made.whole[name] - reach, made.whole[name] + reach
-    return found
+        if (error := replicated.error(name)) is not None:
+            reach = half_width(level, degrees=replicated.degrees(name)) * error
+            ends[name] = replicated.whole[name] - reach, replicated.whole[name] + reach
+    return ends
 
 
 def replicates(
@@ -205,9 +205,9 @@ def _over_blocks(
     assert metric.corpus is not None
     if over := getattr(metric.corpus, "over", None):
         return np.asarray(over(blocks, kept), dtype=np.float64)
-    found = np.full(len(kept), np.nan)
+    values = np.full(len(kept), np.nan)
     for row, marks in enumerate(kept):
         chosen = [item for items, mark in zip(blocks, marks, strict=True) if mark for item in items]
         if chosen:
-            found[row] = metric.corpus(chosen)
-    return found
+            values[row] = metric.corpus(chosen)
+    return values

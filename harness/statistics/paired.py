@@ -96,7 +96,9 @@ class Comparison:
         if self.answers is not None:
             return self.answers.detectable(level=level, power=POWER)
         degrees = self.n_groups - 1
-        strict, usual = (errors_to_show(level=one, degrees=degrees) for one in (level, self.level))
+        strict, usual = (
+            errors_to_show(level=confidence, degrees=degrees) for confidence in (level, self.level)
+        )
         return self.detectable * strict / usual
 
     @property
@@ -293,7 +295,7 @@ def _left_out(
     if (difference := plain.difference) is None:
         return plain
     first, second = (replicates(used, units, blocks=blocks, seed=seed) for units in (a, b))
-    degrees = min(made.degrees(plain.metric) for made in (first, second))
+    degrees = min(run.degrees(plain.metric) for run in (first, second))
     error = jackknife_error(
         difference,
         second.without[plain.metric] - first.without[plain.metric],

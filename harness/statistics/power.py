@@ -51,8 +51,8 @@ def errors_to_show(*, degrees: float, level: float = 0.95, power: float = POWER)
     critical, beyond = half_width(level, degrees=degrees), quantile(power)
     log_mean = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
     mean = math.sqrt(2 / degrees) * math.exp(log_mean)
-    found = critical + beyond
+    errors = critical + beyond
     for _ in range(STEPS):
-        spread = math.sqrt(1 + (found**2 + critical**2) * (1 - mean**2))
-        found = critical + beyond * spread / mean
-    return found
+        spread = math.sqrt(1 + (errors**2 + critical**2) * (1 - mean**2))
+        errors = critical + beyond * spread / mean
+    return errors

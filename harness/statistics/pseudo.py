@@ -1,6 +1,6 @@
 """Pseudo-values: one number a group whose mean is the run's number, for analyses of groups.
 
-A ratio or a corpus metric is no mean over groups; these stand-ins move it as the groups do.
+A ratio or a corpus metric is not a mean over groups; these stand-ins move it as the groups do.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ def pseudo_values(
         value = above.sum() / (below.sum() + epsilon)
         moved: FloatArray = value + len(above) * influence(above, below, epsilon=epsilon)
         return moved
-    made = replicates(used, units, blocks=BLOCKS)
-    if made.error(name) is None:
+    replicated = replicates(used, units, blocks=BLOCKS)
+    if replicated.error(name) is None:
         return None
-    inverse = made.sizes.sum() / made.sizes
-    pseudo: FloatArray = inverse * made.whole[name] - (inverse - 1) * made.without[name]
-    pseudo += made.whole[name] - pseudo.mean()
+    inverse = replicated.sizes.sum() / replicated.sizes
+    pseudo: FloatArray = inverse * replicated.whole[name] - (inverse - 1) * replicated.without[name]
+    pseudo += replicated.whole[name] - pseudo.mean()
     return pseudo

@@ -49,9 +49,9 @@ def _draws(groups: int, resamples: int, seed: int) -> Iterator[FloatArray]:
         drawn = random.integers(groups, size=(rows, groups))
         drawn += np.arange(0, rows * groups, groups)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=rows * groups)
-        made = counts.reshape(rows, groups).astype(np.float64)
-        made.flags.writeable = False
-        yield made
+        table = counts.reshape(rows, groups).astype(np.float64)
+        table.flags.writeable = False
+        yield table
 
 
 def swaps(groups: int, *, count: int, seed: int) -> Iterator[FloatArray]:

@@ -60,10 +60,10 @@ def decide(
         "worse": -x / largest,
         "not worse": (x + margin * n) / (largest * (1 + margin)),
     }
-    found = [
+    decisions = [
         (int(np.argmax(shown)) + 1, decision)
         for decision, numbers in against.items()
         if (shown := wealth(numbers) >= 1 / (1 - level)).any()
     ]
-    groups, decision = min(found, default=(len(totals), None))
+    groups, decision = min(decisions, default=(len(totals), None))
     return decision, groups

@@ -43,9 +43,11 @@ def exact(share: float, *, size: float, groups: int, level: float) -> tuple[floa
 
 def weights_of_shares(units: Sequence[UnitScore], name: str) -> FloatArray | None:
     """Return the answers' weights, if all of a metric's are right (1) or wrong (0); else None."""
-    scores = [one for unit in units if (one := unit.scores.get(name)) is not None]
-    if all(isinstance(one, Mean) and one.value in (0, 1) and one.weight >= 0 for one in scores):
-        return np.array([one.weight for one in scores if isinstance(one, Mean)])
+    scores = [score for unit in units if (score := unit.scores.get(name)) is not None]
+    if all(
+        isinstance(score, Mean) and score.value in (0, 1) and score.weight >= 0 for score in scores
+    ):
+        return np.array([score.weight for score in scores if isinstance(score, Mean)])
     return None
 
 
@@ -63,15 +65,15 @@ def of_answers(
         above, below: The weights of right answers and of all answers, one sum a group.
         level: How often intervals like this hold the ground truth.
     """
-    found = estimate(above, below, level=level)
-    if found is None:
+    clustered = estimate(above, below, level=level)
+    if clustered is None:
         return None
-    share, limit = min(max(found.value, 0.0), 1.0), effective(weights)
+    share, limit = min(max(clustered.value, 0.0), 1.0), effective(weights)
     if share in (0, 1):
         size = effective(below)
     else:
-        size = min(limit, share * (1 - share) / found.error**2) if found.error else limit
-    return exact(share, size=size, groups=found.n_groups, level=level)
+        size = min(limit, share * (1 - share) / clustered.error**2) if clustered.error else limit
+    return exact(share, size=size, groups=clustered.n_groups, level=level)
 
 
 def effective(weights: FloatArray) -> float:

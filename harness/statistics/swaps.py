@@ -45,8 +45,8 @@ class Swaps:
         sizes = np.sort(np.where(np.isfinite(sizes), sizes, np.inf))[::-1]
         # So many swaps may be as extreme; a product like 0.05 * 20 must not be rounded down.
         beyond = int((1 - level) * len(sizes) + 1e-9)
-        found = float(sizes[beyond])
-        return found if np.isfinite(found) else float(max(sizes[np.isfinite(sizes)]))
+        size = float(sizes[beyond])
+        return size if np.isfinite(size) else float(max(sizes[np.isfinite(sizes)]))
 
     def interval(self, level: float, *, error: float, groups: int) -> tuple[float, float]:
         """The interval of the same test: it holds 0 exactly where p is above `1 - level`.
@@ -56,9 +56,9 @@ class Swaps:
         c / √(S - c²), and what is as extreme around the difference seen, whose own variance is
         S - seen², reaches `c * √((S - seen²) / (S - c²))` to either side. For other metrics S is
         that of their standard error; which side of 0 an end lies on does not depend on it.
-        Where so few groups differ that no difference can be shown, the interval is no wider than
-        that of a t test, and holds 0. Where all groups differ by the same, which says nothing of
-        how much they vary, it reaches c to either side.
+        Where so few groups differ that no difference can be shown, the interval is at most as
+        wide as that of a t test, and holds 0. Where all groups differ by the same, which says
+        nothing of how much they vary, it reaches c to either side.
 
         `error` is the difference's standard error, `groups` the number of groups.
         """
@@ -84,11 +84,11 @@ def swap_test(
     k = int(np.count_nonzero((a.table != b.table).any(axis=1)))
     difference = swap_differences(metrics, a, b, name=name)
     if k < 63 and 2**k <= count:
-        found = [difference(all_swaps(k))]
+        differences = [difference(all_swaps(k))]
     else:
         drawn = swaps(k, count=count, seed=seed)
-        found = [difference(np.zeros((1, k))), *(difference(block) for block in drawn)]
-    return Swaps(float(found[0][0]), np.concatenate(found))
+        differences = [difference(np.zeros((1, k))), *(difference(block) for block in drawn)]
+    return Swaps(float(differences[0][0]), np.concatenate(differences))
 
 
 def swap_differences(

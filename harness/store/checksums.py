@@ -39,7 +39,9 @@ def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) 
     if (before := _read(folder)) is not None:
         later = {name: before["files"].get(name) for name in LATER}
         hashes |= {
-            name: one for name, one in later.items() if one and one == _current_hash(folder / name)
+            name: digest
+            for name, digest in later.items()
+            if digest and digest == _current_hash(folder / name)
         }
     write_json(
         folder / CHECKSUMS,
@@ -60,12 +62,12 @@ def write_later(folder: Path, name: str, content: bytes) -> None:
 
 
 def journal_of(folder: Path) -> dict[str, str]:
-    """The hash of each file of the journal; empty files, which a writer leaves, are none."""
-    found = {}
+    """Return the hash of each file of the journal but for empty ones, which a writer leaves."""
+    hashes = {}
     for path in files(folder):
         if path.stat().st_size:
-            found[path.name] = content_hash(path).hex()
-    return found
+            hashes[path.name] = content_hash(path).hex()
+    return hashes
 
 
 def changed_files(folder: Path) -> dict[str, str]:
@@ -86,9 +88,9 @@ def changed_files(folder: Path) -> dict[str, str]:
             kept |= journal
             now |= dict.fromkeys(journal) | journal_of(folder)
     return {
-        name: "missing" if one is None else "changed" if name in kept else "added"
-        for name, one in now.items()
-        if one != kept.get(name)
+        name: "missing" if digest is None else "changed" if name in kept else "added"
+        for name, digest in now.items()
+        if digest != kept.get(name)
     }
 
 

@@ -56,9 +56,9 @@ class Writer:
         Raises:
             StoreError: the disk is full; the lines before stay valid.
         """
-        texts = {name: text for one in records for name, text in one.get("texts", {}).items()}
+        texts = {name: text for record in records for name, text in record.get("texts", {}).items()}
         new = [{"text": name, "is": texts[name]} for name in texts if name not in self._texts]
-        bare = [{key: one[key] for key in one if key != "texts"} for one in records]
+        bare = [{key: record[key] for key in record if key != "texts"} for record in records]
         data = b"".join(map(line, [*new, *bare]))
         with writing(self.path):
             while data:
@@ -272,8 +272,8 @@ class Journal:
 
 def files(folder: Path) -> Iterator[Path]:
     """The journal's files, oldest attempt first."""
-    found = [path for path in folder.iterdir() if NAME.match(path.name)]
-    yield from sorted(found, key=number)
+    paths = [path for path in folder.iterdir() if NAME.match(path.name)]
+    yield from sorted(paths, key=number)
 
 
 def number(path: Path) -> tuple[int, int]:
@@ -290,8 +290,8 @@ def with_references(
 
     Args:
         record: A journal's record of a sample, with the texts of its requests whole.
-        question: The sample's own, which is no part of a template, in whatever case.
-        options: Its choices; a line that ends with one is no part of a template either.
+        question: The sample's own, which is not part of a template, in whatever case.
+        options: Its choices; a line that ends with one is not part of a template either.
     """
     texts: dict[str, str] = {}
     for request, name in _texts(record):

@@ -46,7 +46,7 @@ class DiskCache:
         return frame if fits else None
 
     def store(self, name: str, frame: Frame) -> None:
-        """Keep a frame. A disk that is full or cannot be written to is no error: it is a cache."""
+        """Keep a frame. A disk that is full or read-only is not an error: it is a cache."""
         path = self._path(name)
         part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
         try:
@@ -67,15 +67,15 @@ class DiskCache:
 
     def _bound(self) -> None:
         """Remove the frames that were used longest ago, if there is too much."""
-        found = []
+        frames = []
         for path in self.folder.glob("*/*"):
             with suppress(OSError):  # another process has removed it
                 status = path.stat()
-                found.append((status.st_mtime_ns, status.st_size, path))
-        held = sum(size for _, size, _ in found)
+                frames.append((status.st_mtime_ns, status.st_size, path))
+        held = sum(size for _, size, _ in frames)
         if held <= self.max_bytes:
             return
-        for _, size, path in sorted(found):
+        for _, size, path in sorted(frames):
             if held <= KEPT * self.max_bytes:
                 return
             with suppress(OSError):

@@ -80,8 +80,8 @@ def index_of(path: Path) -> Index:
     """
     fix = "`harness list tasks NAME` prints the source of a benchmark's data."
     with reading(path, MediaError, f"video {path}", "a file", OSError, fix=fix):
-        found = path.stat()
-    return _index(path, found.st_size, found.st_mtime_ns)
+        status = path.stat()
+    return _index(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
@@ -148,7 +148,7 @@ def open_file(path: Path | Tables) -> "InputContainer":
 
 
 def stream_of(container: "InputContainer") -> "VideoStream":
-    """The first video stream that is no cover of a sound file."""
+    """Return the first video stream that is not the cover of a sound file."""
     av = library()
     for stream in container.streams.video:
         if not stream.disposition & av.stream.Disposition.attached_pic:

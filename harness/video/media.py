@@ -139,8 +139,8 @@ class _Digest:
     _shown: "array[int] | None"
 
     def __call__(self) -> str:
-        found = self._path.stat()
-        whole = _hash(self._path, found.st_size, found.st_mtime_ns)
+        status = self._path.stat()
+        whole = _hash(self._path, status.st_size, status.st_mtime_ns)
         if self._shown is None:
             return whole
         named = f"{whole} {self._shown.tolist()}"

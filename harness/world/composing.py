@@ -65,11 +65,11 @@ def resting(
 ) -> tuple[Thing, ...] | None:
     """Return things at rest, separated by `place_at_rest`; None where there was no space."""
     paths: list[tuple[Combination, Path]] = []
-    for each in combinations:
-        path = place_at_rest(draws, empty, each, paths, crowded=crowded)
+    for attributes in combinations:
+        path = place_at_rest(draws, empty, attributes, paths, crowded=crowded)
         if path is None:
             return None
-        paths.append((each, path))
+        paths.append((attributes, path))
     return with_depths(draws, paths)
 
 
@@ -77,6 +77,6 @@ def with_depths(draws: Draws, paths: Sequence[tuple[Combination, Path]]) -> tupl
     """Things on their paths, in a drawn order from the viewer."""
     depths = draws.shuffle(range(len(paths)))
     return tuple(
-        Thing(**each._asdict(), **path._asdict(), depth=depth)
-        for (each, path), depth in zip(paths, depths, strict=True)
+        Thing(**attributes._asdict(), **path._asdict(), depth=depth)
+        for (attributes, path), depth in zip(paths, depths, strict=True)
     )

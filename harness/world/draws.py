@@ -52,8 +52,8 @@ class Draws:
         """The items in another order (Fisher-Yates)."""
         order = list(items)
         for last in range(len(order) - 1, 0, -1):
-            other = self.integer_below(last + 1)
-            order[last], order[other] = order[other], order[last]
+            drawn = self.integer_below(last + 1)
+            order[last], order[drawn] = order[drawn], order[last]
         return order
 
     def array(self, shape: tuple[int, ...], *, below: int) -> NDArray[np.int64]:

@@ -128,7 +128,7 @@ def _still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 
 def _video(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     combinations = mix_combinations(draws, empty.split, draws.integer_between(3, 5))
-    paths = [(each, draw_path(draws, empty, each)) for each in combinations]
+    paths = [(attributes, draw_path(draws, empty, attributes)) for attributes in combinations]
     return with_depths(draws, paths)
 
 

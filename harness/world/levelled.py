@@ -40,14 +40,14 @@ def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
         draws, empty.split, draws.integer_between(*STILL_THINGS[empty.level])
     )
     placed: list[tuple[Combination, Path]] = []
-    for each in combinations:
+    for combination in combinations:
         if crowded and len(placed) == 1:
-            path = _overlapping_path(draws, empty, each, placed[0])
+            path = _overlapping_path(draws, empty, combination, placed[0])
         else:
-            path = place_at_rest(draws, empty, each, placed, crowded=crowded)
+            path = place_at_rest(draws, empty, combination, placed, crowded=crowded)
         if path is None:
             return None
-        placed.append((each, path))
+        placed.append((combination, path))
     things = with_depths(draws, placed)
     named = len(names(replace(empty, things=things)))
     return things if named >= min(MIN_NAMED, len(things)) else None
@@ -68,7 +68,9 @@ def moving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     """Draw things that move, leave, come or stand still; no two share a name."""
     combinations = mix_combinations(draws, empty.split, VIDEO_THINGS[empty.level])
     return _with_named_things(
-        draws, empty, [(each, draw_path(draws, empty, each)) for each in combinations]
+        draws,
+        empty,
+        [(combination, draw_path(draws, empty, combination)) for combination in combinations],
     )
 
 
@@ -76,16 +78,16 @@ def arriving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     """Draw two or three things that enter at different times, and perhaps one that is there."""
     combinations = mix_combinations(draws, empty.split, VIDEO_THINGS[empty.level])
     paths: list[tuple[Combination, Path]] = []
-    for each, frame in zip(combinations, _times(draws, empty), strict=False):
-        path = _entering_path(draws, empty, each, frame)
+    for combination, frame in zip(combinations, _times(draws, empty), strict=False):
+        path = _entering_path(draws, empty, combination, frame)
         if path is None:
             return None
-        paths.append((each, path))
-    for each in combinations[len(paths) :]:
-        path = _visible_path(draws, empty, each)
+        paths.append((combination, path))
+    for combination in combinations[len(paths) :]:
+        path = _visible_path(draws, empty, combination)
         if path is None:
             return None
-        paths.append((each, path))
+        paths.append((combination, path))
     return _with_named_things(draws, empty, draws.shuffle(paths))
 
 
@@ -105,16 +107,16 @@ def _times(draws: Draws, empty: Scene) -> list[int]:
 
 
 def _overlapping_path(
-    draws: Draws, empty: Scene, combination: Combination, other: tuple[Combination, Path]
+    draws: Draws, empty: Scene, combination: Combination, neighbour: tuple[Combination, Path]
 ) -> Path | None:
     """Draw a place where a thing overlaps another by a quarter to a half of their extents."""
     reach = reach_of(empty, combination)
-    both = [own + its for own, its in zip(reach, reach_of(empty, other[0]), strict=True)]
+    both = [own + its for own, its in zip(reach, reach_of(empty, neighbour[0]), strict=True)]
     for _ in range(TRIES):
         axis = draws.integer_below(2)
         moved = [draws.integer_between(-side // 5, side // 5) for side in both]
         moved[axis] = draws.sign() * both[axis] * draws.integer_between(50, 75) // 100
-        x, y = other[1].x + moved[0], other[1].y + moved[1]
+        x, y = neighbour[1].x + moved[0], neighbour[1].y + moved[1]
         if all(
             end + BORDER <= at < side - end - BORDER
             for at, end, side in zip((x, y), reach, (empty.width, empty.height), strict=True)
@@ -141,8 +143,10 @@ def _entering_path(draws: Draws, empty: Scene, combination: Combination, frame: 
     start, step = along - frame * speed, speed
     if draws.chance(1, 2):
         start, step = side - 1 - start, -speed
-    other = sides[1 - axis]
-    across = draws.integer_between(reach[1 - axis] + BORDER, other - reach[1 - axis] - BORDER - 1)
+    cross_side = sides[1 - axis]
+    across = draws.integer_between(
+        reach[1 - axis] + BORDER, cross_side - reach[1 - axis] - BORDER - 1
+    )
     return Path(start, across, step, 0) if axis == 0 else Path(across, start, 0, step)
 
 

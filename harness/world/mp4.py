@@ -40,7 +40,7 @@ def encode_mp4(frames: Sequence[Frame], *, times: Sequence[float]) -> bytes:
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = Fraction(1, CLOCK)
         # One thread: the bytes do not depend on the number of cores. x264's look ahead reads memory
-        # beside its pictures where their sides are no multiples of 16: nor may they depend on that.
+        # beside its pictures if their sides are not multiples of 16: nor may they depend on that.
         stream.options = {
             **{"crf": QUALITY, "preset": "fast", "threads": "1"},
             "x264-params": "rc-lookahead=0:mbtree=0",

@@ -42,14 +42,16 @@ def place_at_rest(
     Where it is crowded, half of the tries let a thing reach a quarter into its neighbour's room.
     """
     sideways, upwards = reach_of(empty, combination)
-    others = [(path, reach_of(empty, other)) for other, path in placed]
+    others = [(path, reach_of(empty, neighbour)) for neighbour, path in placed]
     for _ in range(TRIES):
         path = Path(
             draws.integer_between(sideways + BORDER, empty.width - sideways - BORDER - 1),
             draws.integer_between(upwards + BORDER, empty.height - upwards - BORDER - 1),
         )
         near = crowded and draws.chance(1, 2)
-        if all(_are_apart((path, (sideways, upwards)), other, near=near) for other in others):
+        if all(
+            _are_apart((path, (sideways, upwards)), neighbour, near=near) for neighbour in others
+        ):
             return path
     return None
 
@@ -104,11 +106,11 @@ def reach_of(empty: Scene, combination: Combination) -> tuple[int, int]:
 
 
 def _are_apart(
-    one: tuple[Path, tuple[int, int]], other: tuple[Path, tuple[int, int]], *, near: bool
+    first: tuple[Path, tuple[int, int]], second: tuple[Path, tuple[int, int]], *, near: bool
 ) -> bool:
     """Return True if two things' rectangles keep a gap (if near, overlap by a quarter at most)."""
     quarters, gap = (3, 0) if near else (4, GAP)
-    (path, reach), (its_path, its_reach) = one, other
+    (path, reach), (its_path, its_reach) = first, second
     return (
         4 * abs(path.x - its_path.x) > quarters * (reach[0] + its_reach[0]) + 4 * gap
         or 4 * abs(path.y - its_path.y) > quarters * (reach[1] + its_reach[1]) + 4 * gap

@@ -61,7 +61,11 @@ KINDS_OF_QA: Mapping[str, Generators] = MappingProxyType(
 
 def every_qa(scene: Scene) -> list[QA]:
     """All unambiguous questions that the scene allows, in a fixed order."""
-    return [each for generator in KINDS_OF_QA[scene.family].values() for each in generator(scene)]
+    return [
+        question
+        for generator in KINDS_OF_QA[scene.family].values()
+        for question in generator(scene)
+    ]
 
 
 def ask_qa(
@@ -96,10 +100,12 @@ def ask_qa(
         for kind in draws.shuffle([kind for kind in generators if kinds is None or kind in kinds]):
             if kind not in all_of:
                 all_of[kind] = list(generators[kind](scene))
-            left = [each for each in all_of[kind] if each.text not in chosen]
+            left = [question for question in all_of[kind] if question.text not in chosen]
             if left:
-                answer = draws.choice(list(dict.fromkeys(each.answer for each in left)))
-                question = draws.choice([each for each in left if each.answer == answer])
+                answer = draws.choice(list(dict.fromkeys(question.answer for question in left)))
+                question = draws.choice(
+                    [question for question in left if question.answer == answer]
+                )
                 chosen[question.text] = question
                 break
         else:

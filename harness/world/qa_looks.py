@@ -34,11 +34,11 @@ def sizes(scene: Scene) -> Iterator[QA]:
     ranks = _ranks(scene)
     for pair in combinations(called(scene), 2):
         for sign, comparative, _ in SIZE_ADJECTIVES:
-            found = _extreme_thing(scene, ranks, pair, sign)
-            if found is not None:
+            answer = _extreme_thing(scene, ranks, pair, sign)
+            if answer is not None:
                 first, second = in_random_order(scene, comparative, pair)
                 text = f"Which is {comparative}, the {first[1]} or the {second[1]}?"
-                yield pick(scene, "size", text, answer=found, group=pair, named=(first, second))
+                yield pick(scene, "size", text, answer=answer, group=pair, named=(first, second))
 
 
 def largest(scene: Scene) -> Iterator[QA]:
@@ -46,10 +46,10 @@ def largest(scene: Scene) -> Iterator[QA]:
     ranks = _ranks(scene)
     for group in groups(called(scene)):
         for sign, _, superlative in SIZE_ADJECTIVES:
-            found = _extreme_thing(scene, ranks, group, sign)
-            if found is not None:
+            answer = _extreme_thing(scene, ranks, group, sign)
+            if answer is not None:
                 text = f"Which of these is the {superlative}?"
-                yield pick(scene, "largest", text, answer=found, group=group)
+                yield pick(scene, "largest", text, answer=answer, group=group)
 
 
 def colours(scene: Scene) -> Iterator[QA]:
@@ -162,8 +162,8 @@ def _extreme_thing(
     """
     whole = whole_areas(scene)
 
-    def beats(one: int, other: int) -> bool:
-        big, small = (one, other) if sign > 0 else (other, one)
+    def beats(first: int, second: int) -> bool:
+        big, small = (first, second) if sign > 0 else (second, first)
         return bool(
             ranks[big][0] > ranks[small][0]
             and 4 * whole[big] >= 5 * whole[small]
@@ -171,7 +171,7 @@ def _extreme_thing(
         )
 
     for index, words in group:
-        if all(beats(index, other) for other, _ in group if other != index):
+        if all(beats(index, rival) for rival, _ in group if rival != index):
             return words
     return None
 
@@ -185,8 +185,8 @@ def _wrong_options(
     return sorted(wrong, key=lambda option: option not in near)[: OPTIONS - 1]
 
 
-def _are_confusable(one: Shape, other: Shape) -> bool:
-    return other in ALSO_CALLED.get(one, ()) or one in ALSO_CALLED.get(other, ())
+def _are_confusable(first: Shape, second: Shape) -> bool:
+    return second in ALSO_CALLED.get(first, ()) or first in ALSO_CALLED.get(second, ())
 
 
 def _countable_groups(scene: Scene) -> Iterator[tuple[str, tuple[Named, ...]]]:

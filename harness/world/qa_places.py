@@ -21,25 +21,25 @@ MIN_OVERLAP = 24  # pixels that both cover
 
 def relations(scene: Scene) -> Iterator[QA]:
     """`Is the red circle to the left or to the right of the blue square?`; also above or below."""
-    for one, other in permutations(called(scene), 2):
+    for subject, reference in permutations(called(scene), 2):
         for axis in (0, 1):
-            if side := side_of(scene, one[0], other[0], axis):
-                yield side_question(scene, "relation", one, other, axis, side)
+            if side := side_of(scene, subject[0], reference[0], axis):
+                yield side_question(scene, "relation", subject, reference, axis, side)
 
 
 def corners(scene: Scene) -> Iterator[QA]:
     """`Where is the red circle, seen from the blue square?`, where both axes are clear."""
-    for one, other in permutations(called(scene), 2):
-        across, down = (side_of(scene, one[0], other[0], axis) for axis in (0, 1))
+    for subject, reference in permutations(called(scene), 2):
+        across, down = (side_of(scene, subject[0], reference[0], axis) for axis in (0, 1))
         if across and down:
             right = CORNERS[(across > 0) + 2 * (down > 0)]
             yield choice(
                 scene,
                 "relation4",
-                f"Where is the {one[1]}, seen from the {other[1]}?",
+                f"Where is the {subject[1]}, seen from the {reference[1]}?",
                 answer=right,
                 others=CORNERS,
-                named=(one, other),
+                named=(subject, reference),
             )
 
 
@@ -59,10 +59,10 @@ def nearest(scene: Scene) -> Iterator[QA]:
     things = called(scene)
     for anchor in things:
         for group in groups([thing for thing in things if thing != anchor]):
-            found = _nearest_thing(scene, anchor, group)
-            if found is not None:
+            answer = _nearest_thing(scene, anchor, group)
+            if answer is not None:
                 text = f"Which of these is nearest to the {anchor[1]}?"
-                yield pick(scene, "nearest", text, answer=found, group=group, named=[anchor])
+                yield pick(scene, "nearest", text, answer=answer, group=group, named=[anchor])
 
 
 def depths(scene: Scene) -> Iterator[QA]:
@@ -80,30 +80,39 @@ def depths(scene: Scene) -> Iterator[QA]:
 
 def distances(scene: Scene) -> Iterator[QA]:
     """`How far apart are the centres of …?`, sideways or upwards, in percent of the image."""
-    for one, other in combinations(called(scene), 2):
-        first, second = scene.things[one[0]], scene.things[other[0]]
-        across, down = (abs(a - b) for a, b in zip(first.centre(0), second.centre(0), strict=True))
-        start = f"How far apart are the centres of the {one[1]} and the {other[1]}"
+    for first, second in combinations(called(scene), 2):
+        first_thing, second_thing = scene.things[first[0]], scene.things[second[0]]
+        across, down = (
+            abs(a - b) for a, b in zip(first_thing.centre(0), second_thing.centre(0), strict=True)
+        )
+        start = f"How far apart are the centres of the {first[1]} and the {second[1]}"
         text = f"{start} from left to right, in percent of the picture's width?"
-        yield from percent("distance", text, across, scene.width, one, other)
-        if first.shape not in LOPSIDED and second.shape not in LOPSIDED:
+        yield from percent("distance", text, across, scene.width, first, second)
+        if first_thing.shape not in LOPSIDED and second_thing.shape not in LOPSIDED:
             text = f"{start} from top to bottom, in percent of the picture's height?"
-            yield from percent("distance", text, down, scene.height, one, other)
+            yield from percent("distance", text, down, scene.height, first, second)
 
 
-def side_of(scene: Scene, one: int, other: int, axis: int, *, frame: int = 0) -> int:
+def side_of(scene: Scene, first: int, second: int, axis: int, *, frame: int = 0) -> int:
     """-1 where one lies clearly left of (or above) the other, 1 beyond it, 0 where it is unclear.
 
     Clearly is an eighth of the image's side between the centres.
     """
-    first, second = (scene.things[index].centre(frame)[axis] for index in (one, other))
-    if abs(first - second) < scene.unit // 8:
+    here, there = (scene.things[index].centre(frame)[axis] for index in (first, second))
+    if abs(here - there) < scene.unit // 8:
         return 0
-    return 1 if first > second else -1
+    return 1 if here > there else -1
 
 
 def side_question(
-    scene: Scene, kind: str, one: Named, other: Named, axis: int, side: int, *, start: str = ""
+    scene: Scene,
+    kind: str,
+    subject: Named,
+    reference: Named,
+    axis: int,
+    side: int,
+    *,
+    start: str = "",
 ) -> QA:
     """`Is A to the left or to the right of B?`, after such a start as `At the end, `."""
     between = ("to the left or to the right of", "above or below")[axis]
@@ -113,10 +122,10 @@ def side_question(
     return choice(
         scene,
         kind,
-        f"{start}{verb} the {one[1]} {between} the {other[1]}?",
+        f"{start}{verb} the {subject[1]} {between} the {reference[1]}?",
         answer=right,
         others=[wrong],
-        named=(one, other),
+        named=(subject, reference),
     )
 
 

@@ -106,16 +106,16 @@ def departures(scene: Scene) -> Iterator[QA]:
             staying.append((index, words))
     leaving = [named for named in called(scene) if named[0] in times]
     if staying and leaving:  # or else "no" would be right far more often than "yes"
-        for one in called(scene):
-            if one in leaving or one in staying:
-                answer, other = ("yes", "no") if one in leaving else ("no", "yes")
+        for named in called(scene):
+            if named in leaving or named in staying:
+                answer, wrong = ("yes", "no") if named in leaving else ("no", "yes")
                 yield choice(
                     scene,
                     "leaves",
-                    f"Does the {one[1]} leave the picture?",
+                    f"Does the {named[1]} leave the picture?",
                     answer=answer,
-                    others=[other],
-                    named=[one],
+                    others=[wrong],
+                    named=[named],
                 )
     yield from _first_of_two(scene, ("leaves", "leaves", "leaves"), leaving, times)
 
@@ -139,16 +139,16 @@ def _first_of_two(
 def end_relations(scene: Scene) -> Iterator[QA]:
     """`At the end of the video, is A to the left or to the right of B?`: one of them moves."""
     last = scene.frames - 1
-    there = [one for one in called(scene) if is_inside(scene, scene.things[one[0]], last)]
-    for one, other in permutations(there, 2):
-        if scene.things[one[0]].is_moving or scene.things[other[0]].is_moving:
+    there = [named for named in called(scene) if is_inside(scene, scene.things[named[0]], last)]
+    for subject, reference in permutations(there, 2):
+        if scene.things[subject[0]].is_moving or scene.things[reference[0]].is_moving:
             for axis in (0, 1):
-                if side := side_of(scene, one[0], other[0], axis, frame=last):
+                if side := side_of(scene, subject[0], reference[0], axis, frame=last):
                     yield side_question(
                         scene,
                         "end_relation",
-                        one,
-                        other,
+                        subject,
+                        reference,
                         axis,
                         side,
                         start="At the end of the video, ",

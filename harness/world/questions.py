@@ -97,9 +97,13 @@ def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Quest
         for kind in draws.shuffle(KINDS[scene.family]):
             options = [question for question in kind(scene) if question.text not in taken]
             if scene.family == "referring":
-                options = [one for one in options if not strict or ask_kind(one) == wanted]
+                options = [
+                    question for question in options if not strict or ask_kind(question) == wanted
+                ]
             else:
-                options = [one for one in options if (one.is_sentence == sentence) == strict]
+                options = [
+                    question for question in options if (question.is_sentence == sentence) == strict
+                ]
             if options:
                 return draws.choice(options)
     return None

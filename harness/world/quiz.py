@@ -91,7 +91,7 @@ def choice(
         named: The things that the text names, in its order.
         shown: The things that options name, by the option.
     """
-    wrong = tuple(other for other in others if other != answer)
+    wrong = tuple(option for option in others if option != answer)
     draws = Draws(scene.seed, scene.id, "options", kind, text, answer, *wrong)
     options = tuple(draws.shuffle((answer, *wrong)))
     spoken = dict(named)

@@ -30,7 +30,7 @@ def _of_colour(colour: Colour, *tails: str) -> Riddle:
 
 def _of_shape(shapes: tuple[Shape, ...], *tails: tuple[str, str]) -> Riddle:
     return Riddle(
-        tuple(f"Which shape {one}?" for one, _ in tails),
+        tuple(f"Which shape {singular}?" for singular, _ in tails),
         tuple(f"Which shapes {many}?" for _, many in tails),
         shapes=shapes,
     )
@@ -157,7 +157,7 @@ def extremes(scene: Scene) -> Iterator[Question]:
         order = sorted(range(len(areas)), key=lambda index: sign * areas[index])
         first, second = order[:2]
         big, small = sorted((areas[first], areas[second]), reverse=True)
-        alone = all(sign * sizes[first] < sign * sizes[other] for other in order[1:])
+        alone = all(sign * sizes[first] < sign * sizes[index] for index in order[1:])
         if alone and 4 * big >= 5 * small:
             texts = (
                 f"Which object takes up the {adverb} room?",

@@ -90,11 +90,11 @@ def names(scene: Scene) -> dict[int, Noun]:
     """Return the shortest noun of shape, or of shape and colour, for each thing that it singles
     out.
     """
-    found: dict[int, Noun] = {}
+    by_thing: dict[int, Noun] = {}
     for noun, members in nouns(scene):
         if len(members) == 1 and noun.shape and not noun.size:
-            found.setdefault(members[0], noun)  # shape alone comes before shape with colour
-    return found
+            by_thing.setdefault(members[0], noun)  # shape alone comes before shape with colour
+    return by_thing
 
 
 def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> int | None:
@@ -112,8 +112,8 @@ def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> in
 
     first, *others = sorted(members, key=centre, reverse=True)
     clear = all(
-        centre(first) - centre(other) >= scene.unit // 10 and edge(first) - edge(other) >= 4
-        for other in others
+        centre(first) - centre(member) >= scene.unit // 10 and edge(first) - edge(member) >= 4
+        for member in others
     )
     return first if clear else None
 

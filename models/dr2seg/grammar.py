@@ -121,7 +121,7 @@ def valid_boxes(value: object) -> tuple[tuple[Item, ...], tuple[str, ...]]:
     """Return the valid boxes of an answer, and a note of how many others were left out (C.3).
 
     Raises:
-        ParseError: the answer is no list; or it holds objects, and none has a valid box.
+        ParseError: the answer is not a list; or it holds objects, and none has a valid box.
     """
     if not isinstance(value, list):
         raise ParseError("answer", expected="a list of objects", found=type(value).__name__)

@@ -1,4 +1,4 @@
-"""From a resolved answer to the form that a question is scored in. Only scoring needs the form."""
+"""Answers in the form that a question is scored in, from resolved answers."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ FORMS = WORDS.forms | {
 """Forms that an answer can be read as."""
 
 
-def answer_for(query: Query, form: AnswerForm, found: ResolvedAnswer) -> Answer:
+def answer_for(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer:
     """Return an answer in one form: masks, boxes in original pixels, or what a text says.
 
     A segmentation also gives boxes, those around its masks; boxes give no masks.
@@ -30,35 +30,37 @@ def answer_for(query: Query, form: AnswerForm, found: ResolvedAnswer) -> Answer:
     Raises:
         ParseError: the response's task is another one.
     """
-    if form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and found.masks is not None:
-        boxes = tuple(filter(None, (extent(track[0]) for track in found.tracks)))
-        whole = len(query.media[0]) == 1 and len(boxes) == len(found.tracks)
-        return Answer(masks=found.masks.rles, boxes=boxes if whole else None, no_target=found.empty)
+    if form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and answer.masks is not None:
+        boxes = tuple(filter(None, (extent(track[0]) for track in answer.tracks)))
+        whole = len(query.media[0]) == 1 and len(boxes) == len(answer.tracks)
+        return Answer(
+            masks=answer.masks.rles, boxes=boxes if whole else None, no_target=answer.empty
+        )
     if form in (AnswerForm.BOXES, AnswerForm.BOX_TRACK):
-        return _boxes(query, form, found)
-    if found.text is not None and form is AnswerForm.COUNT:
-        count = stated_number(found.text)
+        return _boxes(query, form, answer)
+    if answer.text is not None and form is AnswerForm.COUNT:
+        count = stated_number(answer.text)
         if not count.is_integer() or count < 0:
-            raise ParseError("count", expected="a whole number", found=found.text[:60])
+            raise ParseError("count", expected="a whole number", found=answer.text[:60])
         return Answer(count=int(count))
-    if found.text is not None and form in WORDS.forms:
-        return WORDS.read(query, form, found.text)
-    raise ParseError("task", expected=f"one that is answered with {form}", found=str(found.task))
+    if answer.text is not None and form in WORDS.forms:
+        return WORDS.read(query, form, answer.text)
+    raise ParseError("task", expected=f"one that is answered with {form}", found=str(answer.task))
 
 
-def _boxes(query: Query, form: AnswerForm, found: ResolvedAnswer) -> Answer:
+def _boxes(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer:
     length = len(query.media[0])
     tracks: Sequence[Sequence[Box | None]]
-    if found.masks is not None:
-        tracks = [tuple(map(extent, track)) for track in found.tracks]
-    elif found.instances is not None:
-        tracks = instance_tracks(found.instances, length)
+    if answer.masks is not None:
+        tracks = [tuple(map(extent, track)) for track in answer.tracks]
+    elif answer.instances is not None:
+        tracks = instance_tracks(answer.instances, length)
     else:
-        raise ParseError("task", expected="grounding", found=str(found.task))
+        raise ParseError("task", expected="grounding", found=str(answer.task))
     if form is AnswerForm.BOXES:
         boxes = tuple(filter(None, (track[0] for track in tracks)))
-        return Answer(boxes=boxes, no_target=found.empty)
-    return Answer(box_track=joint_boxes(tracks, length), no_target=found.empty)
+        return Answer(boxes=boxes, no_target=answer.empty)
+    return Answer(box_track=joint_boxes(tracks, length), no_target=answer.empty)
 
 
 def instance_tracks(instances: Sequence[Instance], length: int) -> list[tuple[Box, ...]]:
@@ -68,15 +70,15 @@ def instance_tracks(instances: Sequence[Instance], length: int) -> list[tuple[Bo
     the last it stays. In an image each entry is an instance.
     """
     if length == 1:
-        return [(one.box,) for one in instances if one.box is not None]
+        return [(instance.box,) for instance in instances if instance.box is not None]
     places: dict[tuple[str, int], dict[int, Box]] = {}
-    for one in instances:
-        if one.box is None:
+    for instance in instances:
+        if instance.box is None:
             continue
         copy = 0  # a second box of the same name and frame is another instance
-        while one.frame in places.get((one.name, copy), {}):
+        while instance.frame in places.get((instance.name, copy), {}):
             copy += 1
-        places.setdefault((one.name, copy), {})[one.frame] = one.box
+        places.setdefault((instance.name, copy), {})[instance.frame] = instance.box
     return [tuple(box_at(known, index) for index in range(length)) for known in places.values()]
 
 

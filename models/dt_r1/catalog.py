@@ -123,7 +123,7 @@ class Catalog(dict[str, NodeKind]):
         self, kinds: Mapping[str, NodeKind], aliases: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         super().__init__(kinds)
-        known = {_plain(other): name for other, name in aliases.items() if name in kinds}
+        known = {_plain(alias): name for alias, name in aliases.items() if name in kinds}
         self._known = {**known, **{_plain(name): name for name in kinds}}
 
     def canonical(self, name: str) -> str | None:
@@ -163,21 +163,21 @@ def assignment(nodes: Spec) -> dict[str, Spec]:
             expected=f"{' or '.join(PRESETS)}, with changes such as local(SAM2=pocket_sam)",
             found=nodes.name,
         )
-    made = {role: parse(node) for role, node in PRESETS[nodes.name].items()}
+    assigned = {role: parse(node) for role, node in PRESETS[nodes.name].items()}
     for role, node in nodes.arguments.items():
         if role not in ROLES:
             raise UsageError(
                 f"nodes={nodes}", expected=f"roles among {', '.join(ROLES)}", found=role
             )
         if node is None:
-            made.pop(role, None)
+            assigned.pop(role, None)
         elif isinstance(node, (Spec, str)):
-            made[role] = node if isinstance(node, Spec) else Spec(node)
+            assigned[role] = node if isinstance(node, Spec) else Spec(node)
         else:
             raise UsageError(
                 f"{role}={node}", expected="the name of a node, or none", found=str(node)
             )
-    return {role: made[role] for role in ROLES if role in made}
+    return {role: assigned[role] for role in ROLES if role in assigned}
 
 
 def catalog(nodes: Spec = Spec("local")) -> Catalog:  # noqa: B008 - a Spec does not change
@@ -206,14 +206,14 @@ def node_class(name: str) -> type[Node]:
         ModelError: the annotation is not a class that derives from `harness.node.Node`.
     """
     function = plugins.load("nodes", name)
-    found = typing.get_type_hints(function).get("return")
-    if not (isinstance(found, type) and issubclass(found, Node)):
+    returned = typing.get_type_hints(function).get("return")
+    if not (isinstance(returned, type) and issubclass(returned, Node)):
         raise ModelError(
             f"node {name!r}",
             expected="a function annotated to return a class that derives from harness.node.Node",
-            found=repr(found),
+            found=repr(returned),
         )
-    return found
+    return returned
 
 
 def without_process(spec: Spec) -> Spec:

@@ -40,7 +40,7 @@ class CodeResult:
     masks: Mapping[str, Track] = field(default_factory=dict)
     """Masks that it saved, by path."""
     infrastructure: str | None = None
-    """Reason why the sandbox could not run it, which is no fault of the code; None: it could."""
+    """Reason why the sandbox could not run it, where the code is not at fault; None: it could."""
 
 
 @cache
@@ -51,7 +51,7 @@ def prelude_text() -> str:
 
 def data_for(twin: Twin, media: Media) -> dict[str, Any]:
     """Return what code is given: the twin, and its masks in the frames that it describes."""
-    frames = [int(one["frame"]) for one in twin.data.get("frames", [])] or [0]
+    frames = [int(entry["frame"]) for entry in twin.data.get("frames", [])] or [0]
     width, height = media.size
     return {
         "dt": dict(twin.data),
@@ -106,11 +106,11 @@ def _last_line(error: str | None) -> str | None:
 
 
 def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str | None]:
-    """Return the masks among emitted values, and what is wrong with the first that is none.
+    """Return the masks among emitted values, and the fault of the first value that is not a mask.
 
     In frames of a video that were not given, a mask is that of the nearest frame that was.
     """
-    made: dict[str, Track] = {}
+    tracks: dict[str, Track] = {}
     width, height = media.size
     saved = [value for value in values if isinstance(value, dict) and "mask" in value]
     if len(saved) > MAX_INSTANCES:  # more than an answer may name
@@ -131,8 +131,8 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
             return {}, f"ValueError: mask {name!r} is of frames 0 to {len(media) - 1}"
         frames = {frame: _canonical(rle) for frame, rle in given_frames.items()}
         nearest = (known[nearest_place(known, index)] for index in range(len(media)))
-        made[f"{MADE}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
-    return made, None
+        tracks[f"{MADE}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
+    return tracks, None
 
 
 def _canonical(rle: Rle) -> Rle:

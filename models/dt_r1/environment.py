@@ -171,7 +171,7 @@ class TwinEpisode:
         self.spans: list[Span] = []
         self.plan: Plan | None = None
         self.plan_error: str | None = None
-        """Reason why the plan is none; None: it is one, or there was none yet."""
+        """Reason why the plan was refused; None: it was not, or there is no plan yet."""
         self.twin: Twin | None = None
         self.results: list[CodeResult] = []
         self.made: dict[str, Track] = {}
@@ -206,7 +206,7 @@ class TwinEpisode:
         The tag is empty where the stop string closes no block of its own.
         """
         ends = {stop: written.rfind(stop) for stop in STOPS}
-        stop = max(ends, key=lambda one: ends[one])
+        stop = max(ends, key=ends.__getitem__)
         # What stands behind it in the same token, such as the "<" of "><", ends nothing.
         if ends[stop] < 0 or TAG.search(written, ends[stop] + len(stop)) is not None:
             return None
@@ -293,8 +293,12 @@ class TwinEpisode:
             "plan": None if self.plan is None else {k: list(v) for k, v in self.plan.nodes.items()},
             "plan_error": self.plan_error,
             "blocks": [
-                {"error": one.error, "refused": one.refused, "unavailable": one.infrastructure}
-                for one in self.results
+                {
+                    "error": result.error,
+                    "refused": result.refused,
+                    "unavailable": result.infrastructure,
+                }
+                for result in self.results
             ],
             "task": None if task is None else str(task),
             "answer": None if self.answer is None else _plain(self.answer),
@@ -304,21 +308,23 @@ class TwinEpisode:
 
 
 def resolve_answer(
-    layout: Layout, twin: Twin | None, made: Mapping[str, Track], media: Media
+    layout: Layout, twin: Twin | None, saved: Mapping[str, Track], media: Media
 ) -> ResolvedAnswer:
     """Return what the last task and answer of a response say.
 
     A mask is looked up by the path that the twin printed, or that code saved it under. Any other
-    text is no mask, and is never opened as a path.
+    text is not a mask, and is never opened as a path.
 
     Raises:
         ParseError: there is no task or answer, or the answer is not one of the task's kind.
     """
     task, text = read_task(layout.last(TASK)), layout.last(ANSWER)
     if task is None:
-        found = layout.last(TASK)
+        written = layout.last(TASK)
         raise ParseError(
-            "task", expected=", ".join(Task), found="none" if found is None else repr(found[:60])
+            "task",
+            expected=", ".join(Task),
+            found="none" if written is None else repr(written[:60]),
         )
     if not text:
         raise ParseError("response", expected="<answer>…</answer>", found="none")
@@ -326,19 +332,19 @@ def resolve_answer(
         return ResolvedAnswer(task, text=text)
     instances = read_instances(task, text)
     if task is Task.GROUNDING:
-        late = [one.frame for one in instances if one.frame >= len(media)]
+        late = [instance.frame for instance in instances if instance.frame >= len(media)]
         if late:
             expected = f"a frame from 0 to {len(media) - 1}"
             raise ParseError("answer", expected=expected, found=str(late[0]))
         return ResolvedAnswer(task, instances=instances, empty=not instances)
     width, height = media.size
-    known = {**({} if twin is None else twin.masks), **made}
+    known = {**({} if twin is None else twin.masks), **saved}
     tracks = []
-    for one in instances:
-        if one.mask not in known:
-            found = repr(str(one.mask)[:60])
-            raise ParseError("mask", expected="a path that the twin has", found=found)
-        tracks.append(known[one.mask])
+    for instance in instances:
+        if instance.mask not in known:
+            path = repr(str(instance.mask)[:60])
+            raise ParseError("mask", expected="a path that the twin has", found=path)
+        tracks.append(known[instance.mask])
     union = tracks[0].union(*tracks[1:]) if tracks else Track(len(media), height, width)
     return ResolvedAnswer(task, masks=union, tracks=tuple(tracks), empty=not instances)
 
@@ -348,8 +354,8 @@ def _plain(answer: ResolvedAnswer) -> dict[str, Any]:
         return {"masks": [rle.to_json() for rle in answer.masks.rles], "empty": answer.empty}
     if answer.instances is not None:
         boxes = [
-            {"name": one.name, "bbox": list(one.box or ()), "frame": one.frame}
-            for one in answer.instances
+            {"name": instance.name, "bbox": list(instance.box or ()), "frame": instance.frame}
+            for instance in answer.instances
         ]
         return {"boxes": boxes, "empty": answer.empty}
     return {"text": answer.text}

@@ -117,7 +117,7 @@ class TwinBuilder:
         of the twin; what depends on it is left out.
 
         Raises:
-            MediaError: a frame cannot be decoded, which is no node's fault.
+            MediaError: a frame cannot be decoded, which is not a node's fault.
         """
         indices = tuple(dict.fromkeys(self.frames.choose(media.times())))
         for index in indices:
@@ -158,32 +158,32 @@ class _Run:
         """The output of each node of the plan, in the plan's order, or its fault."""
         sorter = TopologicalSorter(self.plan.nodes)
         sorter.prepare()
-        made: dict[str, Output | NodeFault] = {}
+        outputs: dict[str, Output | NodeFault] = {}
         keys: dict[str, str] = {}
         while sorter.is_active():
             for name in sorter.get_ready():
-                self._start(name, made, keys)
+                self._start(name, outputs, keys)
             name, key, output = self._done.get()
             if isinstance(output, BaseException):
                 raise output
-            made[name], keys[name] = output, key
+            outputs[name], keys[name] = output, key
             sorter.done(name)
-        return {name: made[name] for name in self.plan.nodes}
+        return {name: outputs[name] for name in self.plan.nodes}
 
     def _start(
-        self, name: str, made: Mapping[str, Output | NodeFault], keys: Mapping[str, str]
+        self, name: str, outputs: Mapping[str, Output | NodeFault], keys: Mapping[str, str]
     ) -> None:
         needed = self.plan.nodes[name]
         inputs: list[Output] = []
         for before in needed:
-            given = made[before]
+            given = outputs[before]
             if isinstance(given, NodeFault):
                 fault = NodeFault(f"it needs {before}, which failed", given.infrastructure)
                 self._done.put((name, "", fault))
                 return
             inputs.append(given)
         threading.Thread(
-            target=self._run, args=(name, inputs, [keys[one] for one in needed]), daemon=True
+            target=self._run, args=(name, inputs, [keys[before] for before in needed]), daemon=True
         ).start()
 
     def _run(self, name: str, inputs: Sequence[Output], keys: Sequence[str]) -> None:
@@ -243,8 +243,8 @@ class _Worker:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Plain data that decides an output: the node's settings, and its code."""
-        made = node_class(without_process(self.spec).name)
-        code = code_hash(Path(inspect.getfile(made)))
+        node_type = node_class(without_process(self.spec).name)
+        code = code_hash(Path(inspect.getfile(node_type)))
         return {"version": __version__, "code": code, **self.node.describe()}
 
     def run(self, job: _Job) -> Output | NodeFault:
@@ -309,7 +309,7 @@ def code_hash(module: Path) -> str:
     """
     files = [module]
     if (module.parent / "__init__.py").exists():
-        files = sorted(one for one in module.parent.iterdir() if one.suffix in (".py", ".txt"))
+        files = sorted(path for path in module.parent.iterdir() if path.suffix in (".py", ".txt"))
     files.append(Path(tracks.__file__))
     whole = hashlib.blake2b(digest_size=8)
     for file in files:

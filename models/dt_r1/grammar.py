@@ -46,7 +46,7 @@ MAX_INSTANCES = 256
 
 
 class Task(StrEnum):
-    """Kind of task that a response says its question is."""
+    """Kind of task that a response takes its question for."""
 
     SEGMENTATION = "segmentation"
     GROUNDING = "grounding"
@@ -122,10 +122,10 @@ def read_layout(spans: Sequence[Span]) -> Layout:
             blocks += _blocks(span.text[:MAX_TEXT], faults)
             said += _blocks(after_thought(span.text), [])
     letters = "".join(
-        LETTERS[one.tag] if one.injected == (one.tag in INJECTED) else "!" for one in blocks
+        LETTERS[block.tag] if block.injected == (block.tag in INJECTED) else "!" for block in blocks
     )
     if not faults and ORDER.fullmatch(letters) is None:
-        faults.append(f"the order {', '.join(one.tag for one in blocks[:12]) or 'of no tags'}")
+        faults.append(f"the order {', '.join(block.tag for block in blocks[:12]) or 'of no tags'}")
     return Layout(tuple(blocks), faults[0] if faults else "", tuple(said))
 
 
@@ -187,7 +187,7 @@ def read_instances(task: Task, text: str) -> tuple[Instance, ...]:
         raise ParseError(
             "answer", expected='{"instances": [...]}, at most 256 of them', found=text[:60]
         )
-    return tuple(_instance(task, one, number) for number, one in enumerate(entries, start=1))
+    return tuple(_instance(task, entry, number) for number, entry in enumerate(entries, start=1))
 
 
 def _instance(task: Task, entry: Any, number: int) -> Instance:
@@ -208,7 +208,7 @@ def _instance(task: Task, entry: Any, number: int) -> Instance:
 
 def reasoning_of(layout: Layout) -> str:
     """Return the text of every `<think>`, one after the other."""
-    return "\n".join(one.text for one in layout.blocks if one.tag == THINK)
+    return "\n".join(block.text for block in layout.blocks if block.tag == THINK)
 
 
 def harmless(text: str) -> str:

@@ -269,8 +269,8 @@ class DTR1(ConversingModel[TwinResult]):
         """Return the function that reads the result."""
 
         def read() -> Prediction:
-            made = result.chat.with_usage(self._read(query, result.episode, result.texts))
-            return with_cuts(made, [result.cut])
+            prediction = result.chat.with_usage(self._read(query, result.episode, result.texts))
+            return with_cuts(prediction, [result.cut])
 
         return read
 
@@ -339,7 +339,7 @@ class DTR1(ConversingModel[TwinResult]):
             except ParseError as error:
                 parsed.append(Parsed(form=form, error=storable(str(error), 2000)))
         if failure is None and not answers:
-            failure = Failure(FailureKind.PARSE, "; ".join(one.error for one in parsed))
+            failure = Failure(FailureKind.PARSE, "; ".join(entry.error for entry in parsed))
         layout = episode.layout
         count = self.chat.count_tokens
         return Prediction(
@@ -368,15 +368,20 @@ def question(query: Query) -> str:
     """Return a query's text, with its options by letter where it has some."""
     if not query.options:
         return query.text
-    listed = (f"{one}. {text}" for one, text in zip(ascii_uppercase, query.options, strict=False))
+    listed = (
+        f"{letter}. {text}" for letter, text in zip(ascii_uppercase, query.options, strict=False)
+    )
     return "\n".join([query.text, *listed, "Answer with the letter of the right option."])
 
 
 def _objects(episode: TwinEpisode) -> tuple[ParsedObject, ...]:
-    found = episode.answer
-    if found is None or found.instances is None:
+    answer = episode.answer
+    if answer is None or answer.instances is None:
         return ()
-    return tuple(ParsedObject(box=one.box, phrase=storable(one.name)) for one in found.instances)
+    return tuple(
+        ParsedObject(box=instance.box, phrase=storable(instance.name))
+        for instance in answer.instances
+    )
 
 
 def _notes(episode: TwinEpisode, fault: str) -> Iterator[str]:
@@ -385,8 +390,11 @@ def _notes(episode: TwinEpisode, fault: str) -> Iterator[str]:
     if episode.plan_error is not None:
         yield f"plan: {storable(episode.plan_error, 200)}"
     if episode.twin is not None:
-        yield from (f"node {name}: {one.reason}"[:200] for name, one in episode.twin.faults.items())
-    failed = sum(one.error is not None for one in episode.results)
+        yield from (
+            f"node {name}: {node_fault.reason}"[:200]
+            for name, node_fault in episode.twin.faults.items()
+        )
+    failed = sum(result.error is not None for result in episode.results)
     if episode.results:
         yield f"blocks of code: {len(episode.results)}, failed: {failed}"
 

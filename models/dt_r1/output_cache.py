@@ -67,39 +67,39 @@ class OutputCache:
                     self._held.move_to_end(key)
                     self.counts["memory"] += 1
                     return self._held[key][0]
-                other = self._under_way.get(key)
-                if other is None:
+                pending = self._under_way.get(key)
+                if pending is None:
                     mine = self._under_way[key] = Future()
                     break
-            given = other.result()
+            given = pending.result()
             if given is not None:  # given to all that wait, also if it is too large to hold
                 with self._lock:
                     self.counts["memory"] += 1
                 return given
-        made: Output | NodeFault | None = None
+        output: Output | NodeFault | None = None
         try:
-            made = self._stored(key)
-            if made is None:
-                made = compute()
+            output = self._stored(key)
+            if output is None:
+                output = compute()
                 with self._lock:
-                    self.counts["failed" if isinstance(made, NodeFault) else "computed"] += 1
-                if not isinstance(made, NodeFault):
-                    self._store(key, made)
-            self._hold(key, made)
-            return made
+                    self.counts["failed" if isinstance(output, NodeFault) else "computed"] += 1
+                if not isinstance(output, NodeFault):
+                    self._store(key, output)
+            self._hold(key, output)
+            return output
         finally:
             with self._lock:
                 del self._under_way[key]
-            mine.set_result(made)
+            mine.set_result(output)
 
-    def _hold(self, key: str, made: Output | NodeFault) -> None:
-        if isinstance(made, NodeFault) and made.infrastructure:
+    def _hold(self, key: str, output: Output | NodeFault) -> None:
+        if isinstance(output, NodeFault) and output.infrastructure:
             return
-        size = 200 if isinstance(made, NodeFault) else held_bytes(made)
+        size = 200 if isinstance(output, NodeFault) else held_bytes(output)
         if size > self.max_bytes:
             return
         with self._lock:
-            self._held[key] = made, size
+            self._held[key] = output, size
             self._bytes += size
             while self._bytes > self.max_bytes:
                 _, (_, dropped) = self._held.popitem(last=False)
@@ -140,7 +140,7 @@ def built_ahead(twins: Path) -> OutputCache:
     """Return the outputs of a folder that `harness twin build` filled; what it lacks is added.
 
     Raises:
-        UsageError: it is no such folder.
+        UsageError: `twin build` did not make this folder.
     """
     if not (twins / OUTPUTS).is_dir():
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What a question names: the phrases that nodes with `by_question` look for.
+"""Phrases of a question that name things: nodes with `by_question` look for them.
 
 They are the candidate key phrases of RAKE (Rose et al. 2010): runs of words between punctuation and
 the words of `stop_words.txt`. They depend on the question's text alone, so that equal questions

@@ -17,7 +17,7 @@ LISTED = 6  # names of a cycle in an error
 
 
 class PlanError(ParseError):
-    """A plan is no JSON object, has a cycle, or names nodes that are not there or do not fit."""
+    """A plan is not a JSON object, has a cycle, or names nodes that are not there or do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ def _canonical(plan: Mapping[str, list[str]], catalog: Catalog) -> dict[str, tup
                 found=f"it twice, as {_shown(written[known])} and {_shown(name)}",
             )
         names[name], written[known] = known, name
-    made: dict[str, tuple[str, ...]] = {}
+    renamed: dict[str, tuple[str, ...]] = {}
     for name, needed in plan.items():
-        found: dict[str, None] = {}
+        dependencies: dict[str, None] = {}
         for before in needed:
             known = catalog.canonical(before)
             if known is None or known not in written:
@@ -119,9 +119,9 @@ def _canonical(plan: Mapping[str, list[str]], catalog: Catalog) -> dict[str, tup
                     found=f"{_shown(before)}, which is not one of its keys",
                     fix=f'Add "{known}": [] to the plan.' if known else _nearest(before, catalog),
                 )
-            found[known] = None
-        made[names[name]] = tuple(found)
-    return made
+            dependencies[known] = None
+        renamed[names[name]] = tuple(dependencies)
+    return renamed
 
 
 def _check_types(
@@ -130,7 +130,7 @@ def _check_types(
     kind: NodeKind = catalog[name]
     for before in needed:
         if catalog[before].produces not in kind.inputs:
-            usable = ", ".join(sorted(one.value for one in kind.inputs))
+            usable = ", ".join(sorted(type_.value for type_ in kind.inputs))
             raise PlanError(
                 f"node {name}",
                 expected=f"dependencies that give {usable}",
@@ -138,7 +138,9 @@ def _check_types(
             )
     given = {catalog[before].produces for before in needed}
     for lacking in sorted(kind.requires - given):
-        makers = [one for one in catalog if catalog[one].produces == lacking and one != name]
+        makers = [
+            maker for maker in catalog if catalog[maker].produces == lacking and maker != name
+        ]
         raise PlanError(
             f"node {name}",
             expected=f"a dependency with the output {lacking}",

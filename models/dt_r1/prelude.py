@@ -17,7 +17,7 @@ def namespace(data: Mapping[str, Any], emit: Callable[[Any], object]) -> dict[st
     """Return `dt`, `load_mask` and `save_mask` for the JSON that the sandbox was given."""
     dt, tables = data["dt"], data["masks"]
     height, width = data["size"]
-    shown = [int(one["frame"]) for one in dt.get("frames", [])] or [0]
+    shown = [int(entry["frame"]) for entry in dt.get("frames", [])] or [0]
 
     def load_mask(path: str, frame: int | None = None) -> Mask:
         """Mask of an instance in a frame of the twin; the first one that shows it by default."""
@@ -25,7 +25,7 @@ def namespace(data: Mapping[str, Any], emit: Callable[[Any], object]) -> dict[st
             raise KeyError(f"no mask {path!r} in the digital twin")
         known = tables[path]
         if frame is None:
-            frame = next((one for one in shown if len(known[str(one)]) > 1), shown[0])
+            frame = next((index for index in shown if len(known[str(index)]) > 1), shown[0])
         if str(frame) not in known:
             raise KeyError(f"frame {frame} is not in the digital twin, which has {shown}")
         runs = known[str(frame)]
@@ -36,8 +36,8 @@ def namespace(data: Mapping[str, Any], emit: Callable[[Any], object]) -> dict[st
         """Keep a mask, or a mask by frame, under a path that an answer may name."""
         several = mask if isinstance(mask, Mapping) else {shown[0]: mask}
         frames = {}
-        for frame, one in several.items():
-            array = np.asarray(one)
+        for frame, frame_mask in several.items():
+            array = np.asarray(frame_mask)
             if array.shape != (height, width):
                 raise ValueError(f"a mask is {height} × {width}, not {array.shape}")
             frames[str(int(frame))] = _runs(array != 0)

@@ -53,7 +53,7 @@ def _fewer_instances(
     short: Json, of: tuple[int, int], count_tokens: Callable[[str], int], limit: int
 ) -> Json:
     """Keep the largest instances, as many as fit, in the order in which they were."""
-    by_size = sorted(short["instances"], key=lambda one: -_size(one["frames"]))
+    by_size = sorted(short["instances"], key=lambda instance: -_size(instance["frames"]))
     low, high = 0, len(by_size)
     while low < high:
         middle = (low + high + 1) // 2
@@ -65,7 +65,7 @@ def _fewer_instances(
 
 
 def _with(short: Json, instances: Sequence[Json]) -> Json:
-    return {**short, "instances": sorted(instances, key=lambda one: int(one["id"]))}
+    return {**short, "instances": sorted(instances, key=lambda instance: int(instance["id"]))}
 
 
 def _noted(short: Json, of: tuple[int, int]) -> str:

@@ -48,7 +48,7 @@ class Twin:
     data: Mapping[str, Any]
     """`video`, `frames` and `instances`, and `errors` where nodes failed: plain JSON."""
     masks: Mapping[str, Track]
-    """Masks in every frame of the medium, by the path in `data`, which is no file's."""
+    """Masks in every frame of the medium, by the path in `data`, which is not a file's."""
     plan: Plan
     nodes: Mapping[str, str]
     """SPEC of the node behind each name of the plan."""
@@ -95,8 +95,8 @@ def assemble(
         nodes: SPEC behind each name.
     """
     given = [output for output in outputs.values() if not isinstance(output, NodeFault)]
-    faults = {name: one for name, one in outputs.items() if isinstance(one, NodeFault)}
-    depth = next((one for one in reversed(given) if isinstance(one, DepthMaps)), None)
+    faults = {name: output for name, output in outputs.items() if isinstance(output, NodeFault)}
+    depth = next((output for output in reversed(given) if isinstance(output, DepthMaps)), None)
     parts = _Parts(media, tuple(indices), given)
     masks: dict[str, Track] = {}
     features: dict[str, Floats] = {}
@@ -130,30 +130,34 @@ class _Parts:
     def video(self, depth: DepthMaps | None) -> Json:
         """The first level: size and length, facts, and a description."""
         width, height = self.media.size
-        made: Json = {"type": "video" if self.media.is_video else "image"}
-        made |= {"width": width, "height": height}
+        video: Json = {"type": "video" if self.media.is_video else "image"}
+        video |= {"width": width, "height": height}
         if self.media.is_video:
             times = self.media.times()
-            made |= {"frames": len(self.media), "seconds": _short(times[-1], 6)}
+            video |= {"frames": len(self.media), "seconds": _short(times[-1], 6)}
         for facts in self._all(FrameFacts):
-            made |= facts.video
-        words = [one.video for one in self._all(Semantics) if one.video]
+            video |= facts.video
+        words = [semantics.video for semantics in self._all(Semantics) if semantics.video]
         if words:
-            made["description"] = " ".join(words)
+            video["description"] = " ".join(words)
         if depth is not None:
-            made["depth"] = depth.meaning
-        return made
+            video["depth"] = depth.meaning
+        return video
 
     def frames(self) -> tuple[list[Json], dict[str, Floats]]:
         """The second level, an entry a frame; and the vectors that it refers to."""
-        made: list[Json] = []
+        frames: list[Json] = []
         vectors: dict[str, Floats] = {}
         times = self.media.times()
         for index in self.indices:
             entry: Json = {"frame": index, "time": _short(times[index], 6)}
             for facts in self._all(FrameFacts):
                 entry |= facts.frames.get(index, {})
-            words = [one.frames[index] for one in self._all(Semantics) if one.frames.get(index)]
+            words = [
+                semantics.frames[index]
+                for semantics in self._all(Semantics)
+                if semantics.frames.get(index)
+            ]
             if words:
                 entry["description"] = " ".join(words)
             read = [
@@ -168,47 +172,53 @@ class _Parts:
                 if index in features.frames:
                     entry["feature"] = f"features/frame_{index}"
                     vectors[entry["feature"]] = features.frames[index]
-            made.append(entry)
-        return made, vectors
+            frames.append(entry)
+        return frames, vectors
 
     def of_instance(self, number: int, instance: Instance) -> Json:
         """The third level: one object, with an entry a frame."""
-        made = self._named(number, instance.label, instance.key)
-        made["mask"] = f"masks/{number}"
+        entry = self._named(number, instance.label, instance.key)
+        entry["mask"] = f"masks/{number}"
         if instance.score is not None:
-            made["score"] = _short(instance.score, 3)
+            entry["score"] = _short(instance.score, 3)
         if self.media.is_video:
             seen = [index for index, rle in enumerate(instance.track.rles) if rle.area]
-            made["track"] = {"first": seen[0], "last": seen[-1]} if seen else None
+            entry["track"] = {"first": seen[0], "last": seen[-1]} if seen else None
         statistics = [
-            one.of[instance.key] for one in self._all(DepthStatistics) if instance.key in one.of
+            output.of[instance.key]
+            for output in self._all(DepthStatistics)
+            if instance.key in output.of
         ]
-        made["frames"] = []
+        entry["frames"] = []
         for index in self.indices:
-            entry = {"frame": index, **_geometry(instance.track[index])}
+            frame_entry = {"frame": index, **_geometry(instance.track[index])}
             if statistics:
                 moments = statistics[-1].get(index)
-                entry["depth"] = moments and {
+                frame_entry["depth"] = moments and {
                     "mean": _short(moments.mean, 4),
                     "std": _short(moments.std, 4),
                 }
-            made["frames"].append(entry)
-        return made
+            entry["frames"].append(frame_entry)
+        return entry
 
     def of_boxes(self, number: int, boxes: Sequence[Detection]) -> Json:
         """An object of which only boxes are known."""
-        best = max(boxes, key=lambda one: one.score)
-        made = self._named(number, best.label, "")
-        made |= {"mask": None, "score": _short(best.score, 3)}
+        best = max(boxes, key=lambda detection: detection.score)
+        entry = self._named(number, best.label, "")
+        entry |= {"mask": None, "score": _short(best.score, 3)}
         if self.media.is_video:
-            made["track"] = {"first": boxes[0].frame, "last": boxes[-1].frame}
-        made["frames"] = [{"frame": one.frame, "box": _whole(one.box)} for one in boxes]
-        return made
+            entry["track"] = {"first": boxes[0].frame, "last": boxes[-1].frame}
+        entry["frames"] = [
+            {"frame": detection.frame, "box": _whole(detection.box)} for detection in boxes
+        ]
+        return entry
 
     def vector(self, key: str) -> Floats | None:
         """The feature of an instance."""
-        found = [one.instances[key] for one in self._all(Features) if key in one.instances]
-        return found[-1] if found else None
+        vectors = [
+            features.instances[key] for features in self._all(Features) if key in features.instances
+        ]
+        return vectors[-1] if vectors else None
 
     def _named(self, number: int, label: str, key: str) -> Json:
         attributes: Json = {"name": label} if label else {}
@@ -218,17 +228,17 @@ class _Parts:
         return {**named, "id": number}
 
     def _all(self, kind: type[Any]) -> list[Any]:
-        return [one for one in self.given if isinstance(one, kind)]
+        return [output for output in self.given if isinstance(output, kind)]
 
 
 def _instances(plan: Plan, outputs: Mapping[str, Output | NodeFault]) -> list[Instance]:
     """Instances in the order in which nodes made them, with the masks of the last node."""
-    found: dict[str, Instance] = {}
+    instances: dict[str, Instance] = {}
     for name in plan.nodes:
         output = outputs[name]
         if isinstance(output, Instances):
-            found.update((instance.key, instance) for instance in output.found)
-    return list(found.values())
+            instances.update((instance.key, instance) for instance in output.found)
+    return list(instances.values())
 
 
 def _unused_boxes(plan: Plan, outputs: Mapping[str, Output | NodeFault]) -> list[Detection]:
@@ -239,26 +249,28 @@ def _unused_boxes(plan: Plan, outputs: Mapping[str, Output | NodeFault]) -> list
         if isinstance(outputs[name], Instances)
         for before in needed
     }
-    found: list[Detection] = []
+    detections: list[Detection] = []
     for name in plan.nodes:
         output = outputs[name]
         if isinstance(output, Detections) and name not in used:
-            found += output.found
-    return found
+            detections += output.found
+    return detections
 
 
-def _linked(found: Sequence[Detection]) -> list[list[Detection]]:
+def _linked(detections: Sequence[Detection]) -> list[list[Detection]]:
     """Boxes of one label, frame after frame, each the one that overlaps the last most."""
     rows: list[list[Detection]] = []
-    for one in sorted(found, key=lambda one: (one.frame, -one.score)):
+    for detection in sorted(detections, key=lambda detection: (detection.frame, -detection.score)):
         open_rows = [
-            row for row in rows if row[-1].frame < one.frame and row[-1].label == one.label
+            row
+            for row in rows
+            if row[-1].frame < detection.frame and row[-1].label == detection.label
         ]
-        best = max(open_rows, key=lambda row: box_overlap(row[-1].box, one.box), default=None)
-        if best is not None and box_overlap(best[-1].box, one.box) >= LINKED:
-            best.append(one)
+        best = max(open_rows, key=lambda row: box_overlap(row[-1].box, detection.box), default=None)
+        if best is not None and box_overlap(best[-1].box, detection.box) >= LINKED:
+            best.append(detection)
         else:
-            rows.append([one])
+            rows.append([detection])
     return rows
 
 

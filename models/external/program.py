@@ -55,9 +55,9 @@ class Program:
 
     def __post_init__(self) -> None:
         words = self._command()
-        found = [name for word in words for name in PLACE.findall(word)]
-        missing = {"input", "output"} - set(found)
-        if not words or missing or set(found) - set(PLACES):
+        places = [name for word in words for name in PLACE.findall(word)]
+        missing = {"input", "output"} - set(places)
+        if not words or missing or set(places) - set(PLACES):
             raise UsageError(
                 "external(command=…)",
                 expected="a command line with {input} and {output} (and {folder}, if it needs one)",

@@ -119,14 +119,14 @@ class JiT(DTR1):
         return (plan.removeprefix("<think></think>"), *turns)
 
     def _read(self, query: Query, episode: TwinEpisode, texts: Sequence[str]) -> Prediction:
-        found = episode.answer
-        if self.alpha is not None and found is not None and found.masks is not None:
-            masks, *each = (
-                smoothed(one, alpha=self.alpha, window=self.window)
-                for one in (found.masks, *found.tracks)
+        answer = episode.answer
+        if self.alpha is not None and answer is not None and answer.masks is not None:
+            masks, *tracks = (
+                smoothed(track, alpha=self.alpha, window=self.window)
+                for track in (answer.masks, *answer.tracks)
             )
             episode = copy(episode)  # a result may be read twice
-            episode.answer = replace(found, masks=masks, tracks=tuple(each))
+            episode.answer = replace(answer, masks=masks, tracks=tuple(tracks))
         return super()._read(query, episode, texts)
 
     def _check_chat(self) -> None:

@@ -13,7 +13,7 @@ def smoothed(track: Track, *, alpha: float, window: int = 0) -> Track:
         alpha: α in (0, 1]; 1 leaves the masks as they are.
         window: Frames that count, the current one included; 0: all before it.
     """
-    made = Track(len(track), track.height, track.width)
+    smooth = Track(len(track), track.height, track.width)
     reach = window or len(track)
     for index in range(len(track)):
         steps = range(min(reach, index + 1))
@@ -22,5 +22,5 @@ def smoothed(track: Track, *, alpha: float, window: int = 0) -> Track:
         for step, weight in zip(steps, weights, strict=True):
             if weight > 1e-3:
                 score += weight * track[index - step]
-        made[index] = score >= sum(weights) / 2
-    return made
+        smooth[index] = score >= sum(weights) / 2
+    return smooth

@@ -114,16 +114,16 @@ def grpo_loss(
         if ref_logp is None:
             raise ValueError("beta is not 0: log-probabilities of the reference are needed")
         loss = loss + beta * divergence(logp, ref_logp)
-    each = (loss * mask).sum(dim=1)
+    per_rollout = (loss * mask).sum(dim=1)
     match loss_type:
         case "grpo":
-            return (each / mask.sum(dim=1).clamp(min=1.0)).mean()
+            return (per_rollout / mask.sum(dim=1).clamp(min=1.0)).mean()
         case "bnpo":
-            return each.sum() / mask.sum().clamp(min=1.0)
+            return per_rollout.sum() / mask.sum().clamp(min=1.0)
         case "dapo" | "cispo":
             whole = torch.as_tensor(mask.sum() if tokens is None else tokens)
-            return each.sum() / whole.clamp(min=1.0)
+            return per_rollout.sum() / whole.clamp(min=1.0)
         case "dr_grpo":
-            return each.sum() / (len(mask) * (max_completion_length or mask.shape[1]))
+            return per_rollout.sum() / (len(mask) * (max_completion_length or mask.shape[1]))
         case _:
             assert_never(loss_type)

@@ -39,7 +39,9 @@ def freeze_vision(network: "PreTrainedModel") -> None:
     are trained (Qwen2.5-VL's `visual.merger`, Qwen3-VL's deep ones too).
     """
     frozen = [
-        one for name, one in network.named_parameters() if VISION in name and MERGER not in name
+        parameter
+        for name, parameter in network.named_parameters()
+        if VISION in name and MERGER not in name
     ]
     if not frozen:
         raise UsageError(
@@ -81,7 +83,9 @@ def decayed(network: "nn.Module", weight_decay: float) -> list[dict[str, Any]]:
         {"params": [], "weight_decay": 0.0},
         {"params": [], "weight_decay": weight_decay},
     ]
-    for one in network.parameters():
-        if one.requires_grad:  # of what ZeRO-3 has spread, the shape says nothing
-            groups[len(getattr(one, "ds_shape", one.shape)) >= 2]["params"].append(one)
+    for parameter in network.parameters():
+        if parameter.requires_grad:  # of what ZeRO-3 has spread, the shape says nothing
+            groups[len(getattr(parameter, "ds_shape", parameter.shape)) >= 2]["params"].append(
+                parameter
+            )
     return groups

@@ -61,6 +61,6 @@ class Squad(evaluate.Metric):
         matches, overlaps = 0.0, 0.0
         for prediction, texts in zip(predictions, references, strict=True):
             candidate, several = words(prediction), [words(text) for text in texts]
-            matches += any(candidate == one for one in several)
-            overlaps += max(f1(candidate, one) for one in several)
+            matches += any(candidate == reference for reference in several)
+            overlaps += max(f1(candidate, reference) for reference in several)
         return {"exact_match": matches / len(predictions), "f1": overlaps / len(predictions)}

@@ -43,7 +43,7 @@ class Child(Node):
         return () if self.gpu is None else (f"cuda:{self.gpu}",)
 
     def describe(self) -> Mapping[str, Any]:
-        """The description of the node itself, so that where it ran makes no difference."""
+        """Return the node's own description: a record does not depend on where the node ran."""
         with self._lock:
             if not self._described:
                 self._started()
@@ -51,7 +51,7 @@ class Child(Node):
 
     @property
     def by_question(self) -> bool:  # type: ignore[override]
-        """That of the node itself."""
+        """True if the node looks for what a question names."""
         return bool(self.describe().get("by_question"))
 
     def prepare(self) -> None:
@@ -71,7 +71,7 @@ class Child(Node):
         phrases: Sequence[str],
     ) -> Output:
         """Run the node; the process asks for the frames that it decodes."""
-        given = [write_output(one) for one in inputs]
+        given = [write_output(output) for output in inputs]
         head = {
             "do": "run",
             "id": media.id,
@@ -79,7 +79,7 @@ class Child(Node):
             "times": list(media.times()),
             "is_video": media.is_video,
             "indices": list(indices),
-            "inputs": [len(one) for one in given],
+            "inputs": [len(written) for written in given],
             "phrases": list(phrases),
         }
         with self._lock:
@@ -125,7 +125,7 @@ def child(*, node: Spec, gpu: int | None = None, memory: float | None = None) ->
         memory: GiB of addresses that it may use, for nodes on the CPU; None: as many as there are.
 
     Raises:
-        UsageError: the node is a process itself, or the memory is no number above 0.
+        UsageError: the node is a process itself, or the memory is not a number above 0.
     """
     if node.name == "child":
         raise UsageError("child(node=…)", expected="a node other than child", found="child")

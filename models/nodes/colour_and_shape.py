@@ -47,7 +47,7 @@ COLOURS: Mapping[str, tuple[int, int, int]] = {
     "dark grey": (70, 70, 72),
     "black": (24, 24, 28),
 }
-"""Red, green and blue of what a name means."""
+"""Red, green and blue of each colour's name."""
 
 PURE = 12.0  # CIELAB: an instance whose colour varies less is of one colour
 """Threshold of the spread of colour up to which a shape is looked for."""
@@ -109,7 +109,7 @@ class ColourAndShape(Node):
             index = _clearest(instance, indices)
             if index is not None:
                 named[instance.key] = look(media.frame(index), instance.track[index])
-        counts = Counter(str(one["name"]) for one in named.values())
+        counts = Counter(str(entry["name"]) for entry in named.values())
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
         frames = {index: _frame(instances, named, index) if named else "" for index in indices}
         return Semantics(summary, frames if len(indices) > 1 else {}, named)
@@ -132,7 +132,7 @@ def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
 
 
 def colour_name(lab: NDArray[Any]) -> str:
-    """The nearest named colour to one in CIELAB."""
+    """Return the name of the colour nearest to a CIELAB colour."""
     known = lab_of(np.array([list(COLOURS.values())], np.uint8))[0]
     return list(COLOURS)[int(np.linalg.norm(known - lab, axis=1).argmin())]
 
@@ -150,7 +150,10 @@ def shape_name(mask: BoolArray) -> str | None:
         return None
     piece = (pieces[top : top + height, left : left + width] == largest).astype(np.float32)
     shown = cv2.resize(piece, (SIDE, SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
-    fits = {name: max(mask_overlap(shown, one) for one in ones) for name, ones in _drawn().items()}
+    fits = {
+        name: max(mask_overlap(shown, outline) for outline in outlines)
+        for name, outlines in _drawn().items()
+    }
     best = max(fits, key=lambda name: fits[name])
     if fits[best] < FIT:
         return None
@@ -161,15 +164,15 @@ def shape_name(mask: BoolArray) -> str | None:
 @cache
 def _drawn() -> Mapping[str, tuple[BoolArray, ...]]:
     """The outlines as masks of SIDE × SIDE."""
-    made = {}
+    drawn = {}
     for name, polygons in OUTLINES.items():
         masks = []
         for polygon in polygons:
             mask = np.zeros((SIDE, SIDE), np.uint8)
             corners = np.rint(np.array(polygon) * (SIDE - 1)).astype(np.int32)
             masks.append(cv2.fillPoly(mask, [corners], 1) != 0)
-        made[name] = tuple(masks)
-    return made
+        drawn[name] = tuple(masks)
+    return drawn
 
 
 def place_name(mask: BoolArray) -> str:
@@ -199,8 +202,8 @@ def _frame(
     instances: Sequence[Instance], named: Mapping[str, Mapping[str, Plain]], index: int
 ) -> str:
     seen = [
-        f"{named[one.key]['name']} {place_name(one.track[index])}"
-        for one in instances
-        if one.key in named and one.track.rle(index).area
+        f"{named[instance.key]['name']} {place_name(instance.track[index])}"
+        for instance in instances
+        if instance.key in named and instance.track.rle(index).area
     ]
     return ", ".join(seen)

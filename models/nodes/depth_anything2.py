@@ -19,7 +19,7 @@ METRIC = "metres, larger is farther"
 
 @dataclass(frozen=True, kw_only=True)
 class DepthAnything2(CheckpointPart, Node):
-    """A depth a pixel of each described frame."""
+    """Depth of every pixel of each described frame."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DEPTH, summary="depth estimation")
 
@@ -39,8 +39,8 @@ class DepthAnything2(CheckpointPart, Node):
         inputs = processor(images=np.array(image), return_tensors="pt")
         with memory(), torch.inference_mode():
             output = network(inputs["pixel_values"].to(network.device, network.dtype))
-        (made,) = processor.post_process_depth_estimation(output, target_sizes=[image.shape[:2]])
-        return np.asarray(made["predicted_depth"].float().cpu().numpy(), dtype=np.float32)
+        (result,) = processor.post_process_depth_estimation(output, target_sizes=[image.shape[:2]])
+        return np.asarray(result["predicted_depth"].float().cpu().numpy(), dtype=np.float32)
 
 
 @with_options(Computing, without=("compiled",))
@@ -51,11 +51,11 @@ def depth_anything2(computing: Computing, *, checkpoint: str | None = None) -> D
         checkpoint: A folder, or a name such as depth-anything/Depth-Anything-V2-Large-hf. It must
             be given.
     """
-    found = find_weights(
+    checkpoint_files = find_weights(
         "depth_anything2",
         checkpoint,
         kind="depth_anything",
         example="depth-anything/Depth-Anything-V2-Large-hf",
         instead="occlusion_depth",
     )
-    return DepthAnything2(**found, dtype=computing.dtype, device=computing.device)
+    return DepthAnything2(**checkpoint_files, dtype=computing.dtype, device=computing.device)

@@ -38,18 +38,18 @@ class DepthStats(Node):
         self, media: Media, indices: Sequence[int], inputs: Sequence[Output]
     ) -> DepthStatistics:
         """Average the last depth maps of the inputs over the masks."""
-        depths = [one for one in inputs if isinstance(one, DepthMaps)]
+        depths = [output for output in inputs if isinstance(output, DepthMaps)]
         if not depths:
             raise ModelError("depth_stats", expected="depth maps among its inputs", found="none")
         maps = depths[-1].maps
         return DepthStatistics(
             {
-                one.key: {
-                    index: moments(maps[index], one.track[index])
+                instance.key: {
+                    index: moments(maps[index], instance.track[index])
                     for index in indices
                     if index in maps
                 }
-                for one in instances_of(inputs)
+                for instance in instances_of(inputs)
             },
             depths[-1].meaning,
         )

@@ -19,7 +19,7 @@ from harness.options import with_options
 
 @dataclass(frozen=True, kw_only=True)
 class DINOv2(CheckpointPart, Node):
-    """A vector of length 1 a described frame, and an instance where it is largest."""
+    """Unit vectors of each described frame, and of each instance where it is largest."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.FEATURES,
@@ -61,14 +61,14 @@ def dinov2(computing: Computing, *, checkpoint: str | None = None) -> DINOv2:
     Args:
         checkpoint: A folder, or a name such as facebook/dinov2-base. It must be given.
     """
-    found = find_weights(
+    checkpoint_files = find_weights(
         "dinov2",
         checkpoint,
         kind="dinov2",
         example="facebook/dinov2-base",
         instead="colour_features",
     )
-    return DINOv2(**found, dtype=computing.dtype, device=computing.device)
+    return DINOv2(**checkpoint_files, dtype=computing.dtype, device=computing.device)
 
 
 LONGEST = 518  # pixels; the side of the images that DINOv2 was trained on last

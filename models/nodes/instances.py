@@ -23,7 +23,7 @@ from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 AGAIN = 0.3
 """Least IoU of an object's mask with the one that was carried on from where it was seen last."""
 SAME = 0.5
-"""Share of a mask's pixels that known objects cover from which on it is none of its own."""
+"""Share of a mask's pixels, covered by a known object, above which it is not a new object."""
 
 
 class Seen(NamedTuple):
@@ -44,17 +44,17 @@ def carried(look: Look, propagator: Propagator, media: Media, indices: Sequence[
     An object is new where less than half of it is covered by those that are known; it has no mask
     in frames up to the last described one before, where it was not seen.
     """
-    found: list[Instance] = []
+    instances: list[Instance] = []
     before = -1
     for index in indices:
-        known = [one.track[index] for one in found]
-        new = [one for one in look(index) if one.mask.any() and not _covered(one.mask, known)]
+        known = [instance.track[index] for instance in instances]
+        new = [seen for seen in look(index) if seen.mask.any() and not _covered(seen.mask, known)]
         if new:
-            tracks = propagated(propagator, media, index, [one.mask for one in new])
-            for one, track in zip(new, tracks, strict=True):
-                found.append(Instance(_from(track, before + 1), one.label, one.score))
+            tracks = propagated(propagator, media, index, [seen.mask for seen in new])
+            for seen, track in zip(new, tracks, strict=True):
+                instances.append(Instance(_from(track, before + 1), seen.label, seen.score))
         before = index
-    return Instances(tuple(found))
+    return Instances(tuple(instances))
 
 
 def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[int]) -> Instances:
@@ -70,26 +70,26 @@ def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[
     before = -1
     for index, end in zip(indices, (*indices[1:], len(media)), strict=True):
         known = list(rows)
-        seen = [one for one in look(index) if one.mask.any()]
+        seen = [candidate for candidate in look(index) if candidate.mask.any()]
         overlaps = np.zeros((len(known), len(seen)))
-        for row, place in np.ndindex(overlaps.shape):
-            overlaps[row, place] = mask_overlap(known[row].mask, seen[place].mask)
+        for old, place in np.ndindex(overlaps.shape):
+            overlaps[old, place] = mask_overlap(known[old].mask, seen[place].mask)
         pairs = zip(*linear_sum_assignment(-overlaps), strict=True)
-        again = {place: known[row] for row, place in pairs if overlaps[row, place] >= AGAIN}
-        shown = [again.get(place) or _Row(one) for place, one in enumerate(seen)]
+        again = {place: known[old] for old, place in pairs if overlaps[old, place] >= AGAIN}
+        shown = [again.get(place) or _Row(candidate) for place, candidate in enumerate(seen)]
         new = [row for row in shown if row not in known]
         hidden = [row for row in known if row not in shown]
-        masks = [*(one.mask for one in seen), *(row.mask for row in hidden)]
+        masks = [*(candidate.mask for candidate in seen), *(row.mask for row in hidden)]
         last = min(end, len(media) - 1)
         ahead = propagated(propagator, media.part(index, last + 1), 0, masks)
-        for one, track in zip([*shown, *hidden], ahead, strict=True):
-            one.mask = track[last - index]
-            if one in shown:
-                one.rles |= dict(enumerate(track.rles[: end - index], start=index))
+        for row, track in zip([*shown, *hidden], ahead, strict=True):
+            row.mask = track[last - index]
+            if row in shown:
+                row.rles |= dict(enumerate(track.rles[: end - index], start=index))
         part = media.part(before + 1, index + 1)
-        back = propagated(propagator, part, index - before - 1, [one.seen.mask for one in new])
-        for one, track in zip(new, back, strict=True):
-            one.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
+        back = propagated(propagator, part, index - before - 1, [row.seen.mask for row in new])
+        for row, track in zip(new, back, strict=True):
+            row.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
         rows += new
         before = index
     nothing = Rle.empty(media.size[1], media.size[0])
@@ -124,14 +124,14 @@ def prompted(
     boxes = detections_of(inputs)
 
     def look(index: int) -> list[Seen]:
-        here = [one for one in boxes if one.frame == index]
+        here = [detection for detection in boxes if detection.frame == index]
         if not here:
             return []
-        prompts = [ObjectPrompt(box=one.box) for one in here]
+        prompts = [ObjectPrompt(box=detection.box) for detection in here]
         masks = segmenter.segment(media.frame(index), prompts)
         return [
-            Seen(mask.astype(np.bool_), one.label, one.score)
-            for mask, one in zip(masks, here, strict=True)
+            Seen(mask.astype(np.bool_), detection.label, detection.score)
+            for mask, detection in zip(masks, here, strict=True)
         ]
 
     return carried(look, propagator, media, indices)
@@ -152,29 +152,28 @@ def features_of(
 
     `vector` describes a mask (height × width, not empty) in a frame.
     """
-    places = [(one, clearest_frame(one, indices)) for one in instances_of(inputs)]
+    places = [(instance, clearest_frame(instance, indices)) for instance in instances_of(inputs)]
     whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
     return Features(
         {
-            one.key: vector(index, one.track[index])
-            for one, index in places
-            if one.track.rle(index).area
+            instance.key: vector(index, instance.track[index])
+            for instance, index in places
+            if instance.track.rle(index).area
         },
         {index: vector(index, whole) for index in indices},
     )
 
 
-def mask_overlap(one: BoolArray, other: BoolArray) -> float:
+def mask_overlap(first: BoolArray, second: BoolArray) -> float:
     """Intersection over union; 0 where both are empty."""
-    union = int((one | other).sum())
-    return int((one & other).sum()) / union if union else 0.0
+    union = int((first | second).sum())
+    return int((first & second).sum()) / union if union else 0.0
 
 
 def _covered(mask: BoolArray, known: Sequence[BoolArray]) -> bool:
     size = int(mask.sum())
     return any(
-        int((mask & other).sum()) > SAME * size or mask_overlap(mask, other) > SAME
-        for other in known
+        int((mask & old).sum()) > SAME * size or mask_overlap(mask, old) > SAME for old in known
     )
 
 

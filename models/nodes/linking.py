@@ -1,7 +1,7 @@
-"""Instances of a video from the masks of every frame: the most alike of two frames are one.
+"""Instances of a video from the masks of every frame: the most similar masks of two frames are one.
 
-Masks are alike in colour, place and size. Who is not seen for some frames is looked for where its
-last motion would have brought it.
+Masks are similar in colour, place and size. An object that was not seen for some frames is looked
+for where its last motion would have brought it.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ class _Row:
     colour: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     area: float = 0.0
 
-    def add(self, index: int, one: "_Mask") -> None:
-        self.rles[index] = one.rle
-        self.places.append((index, one.place))
-        self.colour, self.area = one.colour, one.area
+    def add(self, index: int, mask: "_Mask") -> None:
+        self.rles[index] = mask.rle
+        self.places.append((index, mask.place))
+        self.colour, self.area = mask.colour, mask.area
 
     def expected(self, index: int) -> NDArray[np.float64]:
         """The place in a frame, from the motion between the last two."""
@@ -62,19 +62,19 @@ def linked(media: Media, masks: Sequence[Sequence[BoolArray]]) -> list[Track]:
     width, height = media.size
     diagonal = float(np.hypot(width, height))
     rows: list[_Row] = []
-    for index, found in enumerate(masks):
-        now = [_measured(media.frame(index), mask) for mask in found]
+    for index, frame_masks in enumerate(masks):
+        now = [_measured(media.frame(index), mask) for mask in frame_masks]
         taken: set[int] = set()
         if rows and now:
-            cost = np.array([[_cost(row, one, index, diagonal) for one in now] for row in rows])
-            for row, one in zip(*linear_sum_assignment(cost), strict=True):
-                if cost[row, one] < IMPOSSIBLE:
-                    rows[row].add(index, now[one])
-                    taken.add(int(one))
-        for place, one in enumerate(now):
+            cost = np.array([[_cost(row, mask, index, diagonal) for mask in now] for row in rows])
+            for row, column in zip(*linear_sum_assignment(cost), strict=True):
+                if cost[row, column] < IMPOSSIBLE:
+                    rows[row].add(index, now[column])
+                    taken.add(int(column))
+        for place, mask in enumerate(now):
             if place not in taken:
                 rows.append(_Row())
-                rows[-1].add(index, one)
+                rows[-1].add(index, mask)
     nothing = Rle.empty(height, width)
     return [
         Track.from_rles([row.rles.get(index, nothing) for index in range(len(media))])
@@ -88,11 +88,11 @@ def _measured(image: Frame, mask: BoolArray) -> _Mask:
     return _Mask(Rle.from_array(mask), place, colour_of(image, mask)[0], float(rows.size))
 
 
-def _cost(row: _Row, one: _Mask, index: int, diagonal: float) -> float:
-    colour = float(np.linalg.norm(row.colour - one.colour)) / COLOUR
-    away = float(np.linalg.norm(row.expected(index) - one.place)) / (REACH * diagonal)
-    last = float(np.linalg.norm(row.places[-1][1] - one.place)) / (REACH * diagonal)
+def _cost(row: _Row, mask: _Mask, index: int, diagonal: float) -> float:
+    colour = float(np.linalg.norm(row.colour - mask.colour)) / COLOUR
+    away = float(np.linalg.norm(row.expected(index) - mask.place)) / (REACH * diagonal)
+    last = float(np.linalg.norm(row.places[-1][1] - mask.place)) / (REACH * diagonal)
     away = min(away, last)
     if colour > 1 or away > 1:
         return IMPOSSIBLE
-    return colour + away + 0.5 * abs(float(np.log(one.area / row.area)))
+    return colour + away + 0.5 * abs(float(np.log(mask.area / row.area)))

@@ -21,7 +21,7 @@ from harness.node import DepthMaps, Floats, Kind, Node, NodeKind, Output
 
 MEANING = "relative order from occlusion, size and height, 0 to 1, larger is nearer"
 BITE = 0.06
-"""Least share of a region that lies in another's hull, or of that hull, from which on it covers."""
+"""Smallest share, of a region or of another's hull, at which the region covers the other one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,8 @@ def from_far(parts: Sequence[BoolArray]) -> list[int]:
     left, ordered = set(behind), []
     while left:
         # Free of what must be farther; where cues contradict each other, any may be taken.
-        free = [one for one in left if not behind[one] & left] or list(left)
-        farthest = min(free, key=lambda one: (cue[one], one))
+        free = [index for index in left if not behind[index] & left] or list(left)
+        farthest = min(free, key=lambda index: (cue[index], index))
         ordered.append(farthest)
         left.remove(farthest)
     return ordered

@@ -31,7 +31,7 @@ class OCR(Node):
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Words:
         """Read the described frames."""
-        found: list[Word] = []
+        words: list[Word] = []
         for index in indices:
             read = self.engine(np.ascontiguousarray(media.frame(index)[..., ::-1]))
             for corners, text, score in zip(
@@ -41,8 +41,8 @@ class OCR(Node):
                 if score >= self.threshold:
                     (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
                     box = Box(float(left), float(top), float(right), float(bottom))
-                    found.append(Word(index, box, str(text), float(score)))
-        return Words(tuple(found))
+                    words.append(Word(index, box, str(text), float(score)))
+        return Words(tuple(words))
 
     @loaded_once
     def engine(self) -> Any:

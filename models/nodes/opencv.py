@@ -62,10 +62,10 @@ def _facts(frame: Frame) -> dict[str, Plain]:
     }
 
 
-def _distance(one: Frame, other: Frame) -> float:
+def _distance(first: Frame, second: Frame) -> float:
     """Bhattacharyya distance of two images' colours, 8 levels a channel."""
     histograms = [
-        cv2.calcHist([image], [0, 1, 2], None, [8, 8, 8], [0, 256] * 3) for image in (one, other)
+        cv2.calcHist([image], [0, 1, 2], None, [8, 8, 8], [0, 256] * 3) for image in (first, second)
     ]
     return float(cv2.compareHist(histograms[0], histograms[1], cv2.HISTCMP_BHATTACHARYYA))
 

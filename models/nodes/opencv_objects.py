@@ -46,8 +46,8 @@ class OpenCVObjects(Node):
             masks = [
                 flat_regions(media.frame(index))[: self.max_objects] for index in range(len(media))
             ]
-            found = linked(media, masks)[: self.max_objects]
-            return Instances(tuple(map(Instance, found)))
+            tracks = linked(media, masks)[: self.max_objects]
+            return Instances(tuple(map(Instance, tracks)))
         return renewed(lambda index: self._salient(media, index), self.propagator, media, indices)
 
     def _is_drawing(self, media: Media, indices: Sequence[int]) -> bool:
@@ -57,9 +57,11 @@ class OpenCVObjects(Node):
         return is_drawing(frame, flat_regions(frame))
 
     def _salient(self, media: Media, index: int) -> list[Seen]:
-        found = salient_objects(salience_map(media, index).field, media.size)[: self.max_objects]
-        masks = self.segmenter.segment(media.frame(index), [one.prompt for one in found])
-        return [Seen(mask, score=one.score) for mask, one in zip(masks, found, strict=True)]
+        objects = salient_objects(salience_map(media, index).field, media.size)[: self.max_objects]
+        masks = self.segmenter.segment(media.frame(index), [object_.prompt for object_ in objects])
+        return [
+            Seen(mask, score=object_.score) for mask, object_ in zip(masks, objects, strict=True)
+        ]
 
 
 def opencv_objects(

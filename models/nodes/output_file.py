@@ -22,7 +22,7 @@ from harness.node import OUTPUTS, DepthMaps, Features, Instances, Output
 
 Array: TypeAlias = NDArray[np.generic]
 
-KINDS = {one.__name__: one for one in OUTPUTS.values()}
+KINDS = {kind.__name__: kind for kind in OUTPUTS.values()}
 
 
 def write_output(output: Output) -> bytes:
@@ -64,7 +64,7 @@ def held_bytes(output: Output) -> int:
         vectors = (*output.instances.values(), *output.frames.values())
         return 200 + sum(vector.nbytes + 100 for vector in vectors)
     if isinstance(output, Instances):
-        texts = (rle.counts for one in output.found for rle in one.track.rles)
+        texts = (rle.counts for instance in output.found for rle in instance.track.rles)
         return 200 + sum(len(text) + 60 for text in texts)
     return len(repr(output))
 
@@ -80,10 +80,10 @@ def _plain(value: Any, arrays: dict[str, Array]) -> object:
         counts = [[text, len(list(run))] for text, run in runs]
         return {"size": [value.height, value.width], "runs": counts}
     if is_dataclass(value):
-        return [_plain(getattr(value, one.name), arrays) for one in fields(value)]
+        return [_plain(getattr(value, field.name), arrays) for field in fields(value)]
     if isinstance(value, Mapping):
-        return [[key, _plain(one, arrays)] for key, one in value.items()]
-    return [_plain(one, arrays) for one in value] if isinstance(value, tuple) else value
+        return [[key, _plain(item, arrays)] for key, item in value.items()]
+    return [_plain(item, arrays) for item in value] if isinstance(value, tuple) else value
 
 
 def _value(kind: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
@@ -98,11 +98,11 @@ def _value(kind: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         both = zip(fields(kind), plain, strict=True)
-        return kind(*(_value(hints[one.name], part, arrays) for one, part in both))
+        return kind(*(_value(hints[field.name], part, arrays) for field, part in both))
     if origin is collections.abc.Mapping:
-        return {key: _value(inner[1], one, arrays) for key, one in plain}
+        return {key: _value(inner[1], item, arrays) for key, item in plain}
     if origin is tuple:
-        return tuple(_value(inner[0], one, arrays) for one in plain)
+        return tuple(_value(inner[0], item, arrays) for item in plain)
     if type(None) in inner:
         return None if plain is None else _value(inner[0], plain, arrays)
     return kind(*plain) if isinstance(plain, list) else plain

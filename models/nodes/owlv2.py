@@ -22,7 +22,7 @@ from harness.options import with_options
 from harness.types import Box
 
 DOUBLE = 0.5
-"""IoU above which of two boxes of one frame the worse is left out."""
+"""IoU above which the lower-scored of two boxes in a frame is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,11 @@ class OWLv2(CheckpointPart, Node):
         """Detect the phrases, and the settings' words, in each described frame."""
         words = list(dict.fromkeys([*phrases, *self.words.split("|")]))
         return Detections(
-            tuple(one for index in indices for one in self._boxes(media.frame(index), index, words))
+            tuple(
+                detection
+                for index in indices
+                for detection in self._boxes(media.frame(index), index, words)
+            )
         )
 
     def _boxes(self, image: Frame, index: int, words: Sequence[str]) -> list[Detection]:
@@ -74,19 +78,19 @@ class OWLv2(CheckpointPart, Node):
         height, width = image.shape[:2]
         # OWLv2 pads the image to a square at its right and bottom before it resizes it.
         side = max(height, width)
-        (made,) = processor.post_process_grounded_object_detection(
+        (result,) = processor.post_process_grounded_object_detection(
             output, threshold=self.threshold, target_sizes=[(side, side)]
         )
-        found: list[Detection] = []
-        order = made["scores"].argsort(descending=True).tolist()
+        detections: list[Detection] = []
+        order = result["scores"].argsort(descending=True).tolist()
         for place in order:
-            left, top, right, bottom = made["boxes"][place].float().tolist()
+            left, top, right, bottom = result["boxes"][place].float().tolist()
             box = Box(max(left, 0.0), max(top, 0.0), min(right, width), min(bottom, height))
-            doubles = any(box_overlap(box, other.box) > DOUBLE for other in found)
+            doubles = any(box_overlap(box, detection.box) > DOUBLE for detection in detections)
             if box.left < box.right and box.top < box.bottom and not doubles:
-                score = float(made["scores"][place])
-                found.append(Detection(index, box, words[int(made["labels"][place])], score))
-        return found[: self.max_boxes]
+                score = float(result["scores"][place])
+                detections.append(Detection(index, box, words[int(result["labels"][place])], score))
+        return detections[: self.max_boxes]
 
 
 @with_options(Computing, without=("compiled",))
@@ -119,7 +123,7 @@ def owlv2(
     kept = [word.strip() for word in words.split("|") if word.strip()]
     if not kept:
         raise UsageError("owlv2(words=…)", expected="words with | between", found=repr(words))
-    found = find_weights(
+    checkpoint_files = find_weights(
         "owlv2",
         checkpoint,
         kind="owlv2",
@@ -127,7 +131,7 @@ def owlv2(
         instead="salient_boxes",
     )
     return OWLv2(
-        **found,
+        **checkpoint_files,
         words="|".join(kept),
         by_question=by_question,
         threshold=threshold,

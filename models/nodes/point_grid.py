@@ -22,11 +22,11 @@ from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.types import Point
 
 SAME = 0.7
-"""IoU from which on two points have given one mask."""
+"""IoU from which on the masks of two points are the same mask."""
 SAME_PART = 0.5
-"""Share of the smaller of two masks in the other from which on they are parts of one object."""
+"""Share of the smaller of two masks inside the other at which they are parts of one object."""
 AGREED = 0.3
-"""Least share of the points inside a mask that give it."""
+"""Smallest share of the points inside a mask whose own masks agree with it."""
 MIN_SHARE = 0.001
 MAX_SHARE = 0.6
 BATCH = 64  # prompts at once
@@ -69,7 +69,7 @@ class PointGrid(Node):
         points = [Point(x * width, y * height) for y in steps for x in steps]
         votes: list[list[BoolArray]] = []
         for start in range(0, len(points), BATCH):
-            prompts = [ObjectPrompt(positive=(one,)) for one in points[start : start + BATCH]]
+            prompts = [ObjectPrompt(positive=(point,)) for point in points[start : start + BATCH]]
             masks = self.segmenter.segment(image, prompts)
             for mask, point in zip(masks, points[start:], strict=False):
                 holds = mask[int(point.y), int(point.x)]
@@ -84,14 +84,14 @@ class PointGrid(Node):
         votes.sort(key=lambda group: (-len(group), -int(group[0].sum())))
         if self.joins:
             return self._joined(image, votes)
-        found: list[Seen] = []
+        seen: list[Seen] = []
         for group in votes:
             mask = _agreed(group)
             inside = sum(bool(mask[int(point.y), int(point.x)]) for point in points)
             share = len(group) / max(inside, 1)
             if len(group) >= min(self.min_votes, inside) and share >= AGREED:
-                found.append(Seen(mask, score=round(min(share, 1.0), 3)))
-        return found[: self.max_masks]
+                seen.append(Seen(mask, score=round(min(share, 1.0), 3)))
+        return seen[: self.max_masks]
 
     def _one(self, known: BoolArray, mask: BoolArray) -> bool:
         """Return True if two masks are of one object."""
@@ -107,15 +107,15 @@ class PointGrid(Node):
             box = extent(np.logical_or.reduce(group))
             if box is not None:
                 prompts.append(ObjectPrompt(box=box))
-        found: list[Seen] = []
+        seen: list[Seen] = []
         for mask in self.segmenter.segment(image, prompts):
             fits = MIN_SHARE <= mask.mean() <= MAX_SHARE
-            if fits and all(mask_overlap(mask, other.mask) < SAME_PART for other in found):
-                found.append(Seen(mask))
-        return found[: self.max_masks]
+            if fits and all(mask_overlap(mask, kept.mask) < SAME_PART for kept in seen):
+                seen.append(Seen(mask))
+        return seen[: self.max_masks]
 
 
 def _agreed(masks: Sequence[BoolArray]) -> BoolArray:
     """The mask that overlaps the others most."""
     tried = masks[:8]
-    return max(tried, key=lambda one: sum(mask_overlap(one, other) for other in tried))
+    return max(tried, key=lambda first: sum(mask_overlap(first, second) for second in tried))

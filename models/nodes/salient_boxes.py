@@ -21,12 +21,12 @@ class SalientBoxes(Node):
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Detections:
         """Box the salient objects of each described frame."""
-        found = []
+        boxes = []
         for index in indices:
-            for one in salient_objects(salience_map(media, index).field, media.size):
-                assert one.prompt.box is not None, "a salient object has a box"
-                found.append(Detection(index, one.prompt.box, "object", one.score))
-        return Detections(tuple(found))
+            for object_ in salient_objects(salience_map(media, index).field, media.size):
+                assert object_.prompt.box is not None, "a salient object has a box"
+                boxes.append(Detection(index, object_.prompt.box, "object", object_.score))
+        return Detections(tuple(boxes))
 
 
 def salient_boxes() -> SalientBoxes:

@@ -81,7 +81,7 @@ class SemanticAnalysis(Node):
         inputs: Sequence[Output],
         phrases: Sequence[str],
     ) -> Semantics:
-        """Ask so, and for what the phrases name."""
+        """Ask as `run` does, and for what the phrases name."""
         requests = [
             self._request("frame", pixels_of(media.frame(index), f"{media.id}/{index}"), phrases)
             for index in indices
@@ -146,9 +146,9 @@ def semantic_analysis(
             "checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)). Without a download, there is the node "
             "colour_and_shape.",
         )
-    made: Chat = plugins.build("backends", backend)
+    chat: Chat = plugins.build("backends", backend)
     return SemanticAnalysis(
-        chat=made,
+        chat=chat,
         by_question=by_question,
         max_instances=max_instances,
         max_new_tokens=max_new_tokens,
@@ -194,5 +194,5 @@ def _line(text: str) -> str:
 def _named(text: str) -> dict[str, Plain]:
     """Name and description from `name: description`; a text without a colon is both."""
     name, colon, description = text.partition(":")
-    made: dict[str, Plain] = {"name": name.strip()[:60] or "object"}
-    return made | {"description": description.strip()} if colon else made
+    entry: dict[str, Plain] = {"name": name.strip()[:60] or "object"}
+    return entry | {"description": description.strip()} if colon else entry

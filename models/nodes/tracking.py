@@ -35,10 +35,12 @@ class Tracking(Node):
         for instance in instances:
             starts.setdefault(clearest_frame(instance, indices), []).append(instance)
         for start, group in starts.items():
-            tracks = propagated(self.propagator, media, start, [one.track[start] for one in group])
-            for one, track in zip(group, tracks, strict=True):
-                followed[one.key] = replace(one, track=track)
-        return Instances(tuple(followed[one.key] for one in instances))
+            tracks = propagated(
+                self.propagator, media, start, [instance.track[start] for instance in group]
+            )
+            for instance, track in zip(group, tracks, strict=True):
+                followed[instance.key] = replace(instance, track=track)
+        return Instances(tuple(followed[instance.key] for instance in instances))
 
 
 def tracking(*, propagator: Spec = FLOW) -> Tracking:

@@ -63,7 +63,9 @@ class U2NetP(Node):
         size = (image.shape[1], image.shape[0])
         field_ = cv2.resize(salience, size, interpolation=cv2.INTER_LINEAR)
         pieces = _pieces(field_ > SALIENT)
-        return [Seen(one, score=float(field_[one].mean())) for one in pieces[: self.max_objects]]
+        return [
+            Seen(piece, score=float(field_[piece].mean())) for piece in pieces[: self.max_objects]
+        ]
 
     def _salience(self, image: Frame) -> NDArray[np.float32]:
         """The network's map, SIDE × SIDE, from 0 to 1."""
@@ -127,6 +129,6 @@ def _pieces(mask: BoolArray) -> list[BoolArray]:
     """The connected pieces of a mask, the largest first, without specks."""
     count, labels, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
     areas = boxes[:, cv2.CC_STAT_AREA]
-    kept = [one for one in range(1, count) if areas[one] >= MIN_SHARE * mask.size]
-    kept.sort(key=lambda one: -int(areas[one]))
-    return [labels == one for one in kept]
+    kept = [label for label in range(1, count) if areas[label] >= MIN_SHARE * mask.size]
+    kept.sort(key=lambda label: -int(areas[label]))
+    return [labels == label for label in kept]

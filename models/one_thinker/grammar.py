@@ -79,14 +79,14 @@ def _points(value: Mapping[str, object], key: str) -> tuple[Point, ...]:
     several = value.get(key) or []
     if not isinstance(several, list):
         raise ParseError(key, expected="a list of points", found=type(several).__name__)
-    return tuple(Point(*finite_numbers(one, 2, key)) for one in several)
+    return tuple(Point(*finite_numbers(entry, 2, key)) for entry in several)
 
 
 def read_track(response: str) -> tuple[dict[float, Box], Interval | None]:
     """Read boxes by their seconds, and the span that they are in, where one is given.
 
     Raises:
-        ParseError: there is no box, or a key is no number.
+        ParseError: there is no box, or a key is not a number.
     """
     value = fields_of(response)
     boxes = value.get("boxes")
@@ -131,17 +131,17 @@ def official_templates(file: Path) -> Templates:
         UsageError: it is not there, or does not hold them.
     """
     try:
-        found = {
-            one.targets[0].id: ast.literal_eval(one.value)
-            for one in ast.parse(read_text(file)).body
-            if isinstance(one, ast.Assign)
-            and isinstance(one.targets[0], ast.Name)
-            and one.targets[0].id in ("QUESTION_TEMPLATE", "TYPE_TEMPLATE")
+        constants = {
+            statement.targets[0].id: ast.literal_eval(statement.value)
+            for statement in ast.parse(read_text(file)).body
+            if isinstance(statement, ast.Assign)
+            and isinstance(statement.targets[0], ast.Name)
+            and statement.targets[0].id in ("QUESTION_TEMPLATE", "TYPE_TEMPLATE")
         }
-        types = found["TYPE_TEMPLATE"]
+        types = constants["TYPE_TEMPLATE"]
         forms = {form: "{Prompt}" + types[problem] for form, problem in PROBLEMS.items()}
         ours = Wording().templates
-        return replace(ours, plain=str(found["QUESTION_TEMPLATE"]), form=forms)
+        return replace(ours, plain=str(constants["QUESTION_TEMPLATE"]), form=forms)
     except (OSError, ValueError, SyntaxError, KeyError, TypeError) as error:
         raise UsageError(
             f"one_thinker(prompts={file})",
@@ -167,10 +167,10 @@ class Places:
         """Read the box, and the first point of each kind."""
 
         def read(rest: str) -> Read:
-            found = read_prompt(rest)
-            first, second, *_ = (*found.positive, None, None)
-            negative = found.negative[0] if found.negative else None
-            return (Item(found.box, first, negative, second),), ()
+            prompt = read_prompt(rest)
+            first, second, *_ = (*prompt.positive, None, None)
+            negative = prompt.negative[0] if prompt.negative else None
+            return (Item(prompt.box, first, negative, second),), ()
 
         return read_response(response, read)
 

@@ -95,27 +95,27 @@ class OneThinker(PromptedModel):
             prompts = [Prompted(box=read_box(fields_of(response).get("boxes"), "boxes"))]
         else:
             prompts = [read_prompt(response)]
-        items = [item for one in prompts for item in _items(one)]
+        items = [item for prompt in prompts for item in _items(prompt)]
         refuse_other_scale(items, canvas)
         refuse_other_meaning(after_thought(response), canvas)
-        found, *more = (_in_image(one, canvas) for one in prompts)
+        first, *more = (_in_image(prompt, canvas) for prompt in prompts)
         outside = sum(map(canvas.count_outside, items))
-        parsed = Parsed(form=form, objects=(found,), outside=outside)
-        boxes = [one.box for one in (found, *more) if one.box is not None]
+        parsed = Parsed(form=form, objects=(first,), outside=outside)
+        boxes = [target.box for target in (first, *more) if target.box is not None]
         if form is FORM.BOXES:
             return lambda: Answer(boxes=tuple(boxes)), parsed, ()
         if form is FORM.BOX_TRACK:
-            placed = {one.time: box for one, box in zip(prompts, boxes, strict=True)}
+            placed = {prompt.time: box for prompt, box in zip(prompts, boxes, strict=True)}
             track = tuple(
                 box_at(placed, second) if span is None or span.start <= second <= span.end else None
                 for second in times
             )
             return lambda: Answer(box_track=track), parsed, ()
         start = min(range(len(media)), key=lambda index: abs(times[index] - prompts[0].time))
-        given = ObjectPrompt(box=found.box, positive=found.positive, negative=found.negative)
+        given = ObjectPrompt(box=first.box, positive=first.positive, negative=first.negative)
         masks = self.segmenter.segment(media.frame(start), [given])
-        each = [cache(partial(carried_masks, self.propagator, media, start, masks))]
-        answer = objects_answer(query, form, [Item(found.box)], each, nothing=False)
+        tracks = [cache(partial(carried_masks, self.propagator, media, start, masks))]
+        answer = objects_answer(query, form, [Item(first.box)], tracks, nothing=False)
         return answer, replace(parsed, frame=start if media.is_video else None), ()
 
     def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
@@ -137,13 +137,13 @@ class OneThinker(PromptedModel):
 
 
 def _items(prompt: Prompted) -> list[Item]:
-    points = [Item(point=one) for one in (*prompt.positive, *prompt.negative)]
+    points = [Item(point=point) for point in (*prompt.positive, *prompt.negative)]
     return points if prompt.box is None else [Item(prompt.box), *points]
 
 
 def _in_image(prompt: Prompted, canvas: Canvas) -> ParsedObject:
     def points(several: Sequence[Point]) -> tuple[Point, ...]:
-        return tuple(canvas.to_image(Item(point=one)).place for one in several)
+        return tuple(canvas.to_image(Item(point=point)).place for point in several)
 
     return ParsedObject(
         box=None if prompt.box is None else canvas.to_image(Item(prompt.box)).bounds,

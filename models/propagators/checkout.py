@@ -50,7 +50,7 @@ class Checkout(Walker):
     name: Kind
     repo: Path
     revision: str | None
-    """The checkout's commit; None if it is no git repository."""
+    """The checkout's commit; None if it is not a git repository."""
     changed: bool | None
     """True if tracked files of it were changed."""
     weights_file: Path
@@ -130,18 +130,18 @@ class Checkout(Walker):
 
 def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
     """Return the numbers of the masks that are not empty, in groups without overlap."""
-    found: list[tuple[list[int], BoolArray]] = []
+    groups: list[tuple[list[int], BoolArray]] = []
     for index, mask in enumerate(masks):
         if not mask.any():
             continue
-        for members, covered in found:
+        for members, covered in groups:
             if len(members) < MAX_OBJECTS and not (covered & mask).any():
                 members.append(index)
                 covered |= mask
                 break
         else:
-            found.append(([index], mask.copy()))
-    return [members for members, _ in found]
+            groups.append(([index], mask.copy()))
+    return [members for members, _ in groups]
 
 
 def find_checkout(

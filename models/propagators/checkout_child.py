@@ -89,18 +89,20 @@ def cutie_settings(repo: Path, variant: str, *, size: int) -> AttributeDict:
     plain = yaml.safe_load((folder / "eval_config.yaml").read_text("utf-8"))
     sizes = yaml.safe_load((folder / "model" / "base.yaml").read_text("utf-8"))
     if variant != "base":
-        other = yaml.safe_load((folder / "model" / f"{variant}.yaml").read_text("utf-8"))
-        sizes = merge_settings(sizes, {key: one for key, one in other.items() if key != "defaults"})
+        variant_sizes = yaml.safe_load((folder / "model" / f"{variant}.yaml").read_text("utf-8"))
+        sizes = merge_settings(
+            sizes, {key: value for key, value in variant_sizes.items() if key != "defaults"}
+        )
     whole = {**plain, "model": sizes}
     resolved = {key: references(value, whole) for key, value in whole.items()}
     chosen = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
     return AttributeDict({**resolved, **chosen})
 
 
-def merge_settings(plain: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+def merge_settings(plain: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
     """Nested settings with others on top."""
     merged = dict(plain)
-    for key, value in other.items():
+    for key, value in changes.items():
         old = plain.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
             value = merge_settings(old, value)
@@ -111,15 +113,15 @@ def merge_settings(plain: Mapping[str, object], other: Mapping[str, object]) -> 
 def references(value: object, whole: Mapping[str, object]) -> object:
     """Resolve `${a.b}` in settings; others of this form stay as they are."""
     if isinstance(value, dict):
-        return {key: references(one, whole) for key, one in value.items()}
+        return {key: references(item, whole) for key, item in value.items()}
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
         return value
-    found: object = whole
+    setting: object = whole
     for key in value[2:-1].split("."):
-        if not isinstance(found, dict) or key not in found:
+        if not isinstance(setting, dict) or key not in setting:
             return value
-        found = found[key]
-    return references(found, whole)
+        setting = setting[key]
+    return references(setting, whole)
 
 
 def without_downloads(name: str) -> None:
@@ -129,10 +131,12 @@ def without_downloads(name: str) -> None:
     """
     module = import_module(name)
     for kind in ("resnet18", "resnet50"):
-        made = getattr(module, kind)
+        constructor = getattr(module, kind)
 
-        def plain(pretrained: bool = False, made: Any = made, **given: object) -> "nn.Module":
-            network: nn.Module = made(pretrained=False, **given)
+        def plain(
+            pretrained: bool = False, constructor: Any = constructor, **given: object
+        ) -> "nn.Module":
+            network: nn.Module = constructor(pretrained=False, **given)
             return network
 
         setattr(module, kind, plain)

@@ -75,7 +75,9 @@ class XMemCore:
         small = shrunk_size(shape, self.size)
         with torch.inference_mode():
             image = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
-            mean, deviation = (torch.tensor(each).view(3, 1, 1) for each in (MEAN, DEVIATION))
+            mean, deviation = (
+                torch.tensor(channels).view(3, 1, 1) for channels in (MEAN, DEVIATION)
+            )
             image = ((image - mean) / deviation).to(self.device)[None]
             image = interpolate(image, small, mode="bilinear", align_corners=False)[0]
             masks = labels = None
@@ -83,9 +85,11 @@ class XMemCore:
                 given = torch.from_numpy(self.masks.astype(np.float32)).to(self.device)[None]
                 masks = interpolate(given, small, mode="nearest")[0]
                 labels, self.masks = list(range(1, len(given[0]) + 1)), None
-            found = self.walk.step(image, masks, labels, end=last)
-            found = interpolate(found[None].float(), shape, mode="bilinear", align_corners=False)
-            return np.asarray(found[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
+            probabilities = self.walk.step(image, masks, labels, end=last)
+            probabilities = interpolate(
+                probabilities[None].float(), shape, mode="bilinear", align_corners=False
+            )
+            return np.asarray(probabilities[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
 
 
 class CutieCore:
@@ -115,13 +119,13 @@ class CutieCore:
             image = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
             image = image.to(self.device)
             if self.labels is None:
-                found = self.walk.step(image, end=last)
+                probabilities = self.walk.step(image, end=last)
             else:
                 objects = list(range(1, int(self.labels.max()) + 1))
                 labels = torch.from_numpy(self.labels).long().to(self.device)
                 self.labels = None
-                found = self.walk.step(image, labels, objects=objects, end=last)
-            named = self.walk.output_prob_to_mask(found)
+                probabilities = self.walk.step(image, labels, objects=objects, end=last)
+            named = self.walk.output_prob_to_mask(probabilities)
             return np.asarray(named.to(torch.uint8).cpu().numpy())
 
 

@@ -80,8 +80,8 @@ def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
         for frame in (source, target)
     ]
     method = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-    found = method.calc(grey[0], grey[1], np.zeros((small[1], small[0], 2), np.float32))
-    grown = cv2.resize(found, (width, height), interpolation=cv2.INTER_LINEAR)
+    displacement = method.calc(grey[0], grey[1], np.zeros((small[1], small[0], 2), np.float32))
+    grown = cv2.resize(displacement, (width, height), interpolation=cv2.INTER_LINEAR)
     scales = np.array([width / small[0], height / small[1]], dtype=np.float32)
     return np.asarray(grown * scales, dtype=np.float32)
 
@@ -96,10 +96,10 @@ def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
     """Read an array of numbers at `places`, bilinear; OUTSIDE where they leave the image."""
     x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
     beyond = (OUTSIDE, OUTSIDE)
-    found = cv2.remap(
+    sampled = cv2.remap(
         values, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=beyond
     )
-    return found.astype(np.float32)
+    return sampled.astype(np.float32)
 
 
 def _warp_mask(mask: BoolArray, origin: Field) -> BoolArray:

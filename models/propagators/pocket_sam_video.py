@@ -18,5 +18,5 @@ def pocket_sam_video(computing: Computing, *, checkpoint: str | None = None) -> 
     Raises:
         ModelError: the checkpoint is not there, not whole, or has no memory.
     """
-    found = shipped.find_checkpoint(checkpoint, memory=True)
-    return Sam2Video(name="pocket_sam_video", **found, **asdict(computing))
+    checkpoint_files = shipped.find_checkpoint(checkpoint, memory=True)
+    return Sam2Video(name="pocket_sam_video", **checkpoint_files, **asdict(computing))

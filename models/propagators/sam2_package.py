@@ -46,12 +46,12 @@ class Sam2VideoPackage(Sam2Video):
     @cached_property
     def network(self) -> Any:
         """The SAM2VideoPredictor."""
-        made = package.build_network(
+        network = package.build_network(
             package.VIDEOS, self.folder, config=self.config, device=self.device
         )
         # Its bar would break ours.
         vars(import_module("sam2.sam2_video_predictor"))["tqdm"] = lambda steps, **_: steps
-        return made
+        return network
 
     def prepare(self) -> None:
         """Load the network.
@@ -125,5 +125,5 @@ class ResizedFrames:
 
         image = Image.fromarray(self.video.frame(index)).resize((self.side, self.side))
         numbers = torch.from_numpy(np.array(image) / 255.0).permute(2, 0, 1).float()
-        mean, deviation = (torch.tensor(each)[:, None, None] for each in (MEAN, DEVIATION))
+        mean, deviation = (torch.tensor(channels)[:, None, None] for channels in (MEAN, DEVIATION))
         return (numbers - mean) / deviation

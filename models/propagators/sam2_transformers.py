@@ -60,8 +60,8 @@ class Sam2Video(CheckpointPart, Walker):
             self._forget(session, step.frame_idx)
             if step.frame_idx != start:
                 logits = step.pred_masks.float()
-                (found,) = self.processor.post_process_masks([logits], original_sizes=[size])
-                yield step.frame_idx, list(found[:, 0].cpu().numpy())
+                (resized,) = self.processor.post_process_masks([logits], original_sizes=[size])
+                yield step.frame_idx, list(resized[:, 0].cpu().numpy())
 
     def _session(self, video: Media) -> "Sam2VideoInferenceSession":
         import transformers
@@ -104,5 +104,5 @@ class Frames:
 
     def __getitem__(self, index: int) -> "torch.Tensor":
         """3 × side × side, normalised."""
-        made = checkpoints.pixels(self.processor.image_processor, self.video.frame(index))
-        return made[0].to(self.dtype)
+        pixels = checkpoints.pixels(self.processor.image_processor, self.video.frame(index))
+        return pixels[0].to(self.dtype)

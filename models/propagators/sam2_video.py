@@ -28,10 +28,10 @@ def sam2_video(
             package has no such configuration.
     """
     if config is None:
-        found = checkpoints.published_checkpoint(
+        checkpoint_files = checkpoints.published_checkpoint(
             "sam2_video", checkpoint, memory=True, toy="pocket_sam_video"
         )
-        return Sam2Video(**found, **asdict(computing))
+        return Sam2Video(**checkpoint_files, **asdict(computing))
     if computing.compiled:
         raise UsageError(
             "sam2_video(compiled=true)",
@@ -41,5 +41,5 @@ def sam2_video(
     from harness.models.backends import sam2_package as package
     from harness.models.propagators.sam2_package import Sam2VideoPackage
 
-    found, name = package.find_checkpoint("sam2_video", checkpoint, config=config)
-    return Sam2VideoPackage(**found, **asdict(computing), config=name)
+    checkpoint_files, name = package.find_checkpoint("sam2_video", checkpoint, config=config)
+    return Sam2VideoPackage(**checkpoint_files, **asdict(computing), config=name)

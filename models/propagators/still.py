@@ -22,7 +22,7 @@ class Still(Propagator):
         """Repeat each mask of frame `start` in every frame of `video`.
 
         Raises:
-            ModelError: a mask has not the video's size, or `start` is no frame of it.
+            ModelError: a mask has not the video's size, or `start` is not a frame of it.
         """
         check_masks(video, start, masks)
         return [Track.of_one_mask(mask.astype(np.bool_), len(video)) for mask in masks]

@@ -22,7 +22,7 @@ class Walker(Propagator):
         """Propagate each mask of frame `start` to every frame of `video`.
 
         Raises:
-            ModelError: a mask has not the video's size, `start` is no frame of it, or a network
+            ModelError: a mask has not the video's size, `start` is not a frame of it, or a network
                 or process fails.
             OutOfMemory: a device is full.
         """
@@ -35,8 +35,8 @@ class Walker(Propagator):
             together = [given[place] for place in group]
             for order in (range(start, len(video)), range(start, -1, -1)):
                 if len(order) > 1:
-                    for frame, found in self._walk(video, order, together):
-                        for place, mask in zip(group, found, strict=True):
+                    for frame, frame_masks in self._walk(video, order, together):
+                        for place, mask in zip(group, frame_masks, strict=True):
                             tracks[place][frame] = mask
         return tracks
 

@@ -42,7 +42,7 @@ class Replay(Model):
     fingerprint: str
     batch_size: int
     written: Written | None = None
-    """What the file's numbers mean, if it is said; None: as documented, and checked."""
+    """Meaning of the file's numbers, where it is given; None: as documented, and checked."""
     checked: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     """The file, once its numbers were held against the first batch's images."""
 

@@ -26,19 +26,19 @@ class ByPhrase:
         Raises:
             UsageError: the segmenter does not find the objects of a phrase.
         """
-        return [self._find(one) for one in requests]
+        return [self._find(request) for request in requests]
 
     def _find(self, request: ChatRequest) -> MaskResponse:
         media = request.media[0]
         start = len(media) // 2
         instances = self.segmenter.find_instances(media.frame(start), request.text)
-        found = [one for one in instances if one.mask.any()]
-        masks = [one.mask for one in found]
+        visible = [instance for instance in instances if instance.mask.any()]
+        masks = [instance.mask for instance in visible]
         return MaskResponse(
             masks=[[mask] for mask in masks]
             if len(media) == 1
             else self.propagator.propagate(media, start, masks),
-            scores=tuple(one.score for one in found),
+            scores=tuple(instance.score for instance in visible),
             frames=1,
         )
 

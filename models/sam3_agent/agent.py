@@ -31,9 +31,9 @@ from harness.thoughts import after_thought
 from harness.types import Call, EarlierTurn, Query
 
 ROUNDS = 100
-"""Results of tools that are sent back, at most."""
+"""Largest number of results of tools that are sent back."""
 MESSAGES = 10
-"""Messages of one request, its system message included: a conversation with as many ends."""
+"""Messages, the system message included, at which a conversation ends."""
 OVERLAP = 0.3
 """Share of the smaller mask beyond which the less confident of two masks is dropped."""
 CLOSED = "</tool>"
@@ -43,7 +43,7 @@ PARAMETERS = {
     "select_masks_and_return": ["final_answer_masks"],
     "report_no_mask": None,
 }
-"""Tools, and the only parameters that they may have; None: any, which are not read."""
+"""Parameters that each tool may have; None: any, and they are not read."""
 
 
 @cache
@@ -93,7 +93,7 @@ def read_call(response: str, *, first: bool) -> ToolCall:
     if name == "segment_phrase" and isinstance(value, str):
         return ToolCall(name, phrase=storable(value))
     if name == "select_masks_and_return" and isinstance(value, list):
-        return ToolCall(name, masks=tuple(one for one in value if type(one) is int))
+        return ToolCall(name, masks=tuple(number for number in value if type(number) is int))
     raise ParseError(wanted[0], expected="a text, or a list of numbers", found=repr(value)[:60])
 
 
@@ -109,20 +109,20 @@ def read_verdict(response: str) -> bool:
     return "Accept" in verdict
 
 
-def without_overlaps(found: Sequence[Instance]) -> list[Instance]:
+def without_overlaps(instances: Sequence[Instance]) -> list[Instance]:
     """Return instances by falling confidence, without those that overlap a more confident one.
 
     Overlap is the intersection over the smaller mask; empty masks are left out.
     """
     kept: list[Instance] = []
-    for one in sorted(found, key=lambda instance: -instance.score):
-        area = int(one.mask.sum())
+    for instance in sorted(instances, key=lambda instance: -instance.score):
+        area = int(instance.mask.sum())
         shares = (
-            np.count_nonzero(one.mask & other.mask) / min(area, int(other.mask.sum()))
-            for other in kept
+            np.count_nonzero(instance.mask & stronger.mask) / min(area, int(stronger.mask.sum()))
+            for stronger in kept
         )
         if area and all(share <= OVERLAP for share in shares):
-            kept.append(one)
+            kept.append(instance)
     return kept
 
 
@@ -210,7 +210,9 @@ class Agent(ABC):
                 return
             if call.name == "select_masks_and_return":
                 run.chosen = [
-                    one for place, one in enumerate(run.available or (), 1) if place in call.masks
+                    instance
+                    for place, instance in enumerate(run.available or (), 1)
+                    if place in call.masks
                 ]
                 return
             if 2 + 2 * (len(results) + 1) >= MESSAGES:
@@ -250,18 +252,18 @@ class Agent(ABC):
                 text=say("ask", Query=run.query.text),
                 media=(
                     media,
-                    as_image(numbered(image, [one.mask])),
-                    as_image(from_near(image, one.mask, COLOURS[0])),
+                    as_image(numbered(image, [instance.mask])),
+                    as_image(from_near(image, instance.mask, COLOURS[0])),
                 ),
                 frames=((run.frame,), (0,), (0,)),
                 max_new_tokens=self.max_new_tokens,
             )
-            for place, one in enumerate(available, 1)
+            for place, instance in enumerate(available, 1)
         ]
         responses = yield from self._ask(run, requests)
         run.available = [
-            one
-            for one, response in zip(available, responses, strict=True)
+            instance
+            for instance, response in zip(available, responses, strict=True)
             if read_verdict(response)
         ]
         if not run.available:
@@ -272,7 +274,7 @@ class Agent(ABC):
     def _ask(self, run: AgentRun, requests: Sequence[ChatRequest]) -> Conversation[list[str]]:
         responses = yield requests
         run.said += zip(requests, responses, strict=True)
-        return [f"{one.text}{one.stopped}" for one in responses]
+        return [f"{response.text}{response.stopped}" for response in responses]
 
     def request(self, run: AgentRun, results: Sequence[_Result] = ()) -> ChatRequest:
         """Return the request of a round: query, warning, and what was said since the last phrase.
@@ -282,16 +284,16 @@ class Agent(ABC):
         asked = say("query", Query=run.query.text)
         if results and len(run.used) > 1:
             asked = f"{asked} {say('used', Used=run.used[:-1])}"
-        told = [(asked, True), *((one.text, one.image is not None) for one in results)]
-        shown = [one.image for one in results if one.image is not None]
+        prompts = [(asked, True), *((result.text, result.image is not None) for result in results)]
+        shown = [result.image for result in results if result.image is not None]
         return ChatRequest(
             key=run.query.id,
             system=self.system,
             earlier=tuple(
-                EarlierTurn(text=text, response=one.response, media=int(has_image))
-                for (text, has_image), one in zip(told, results, strict=False)
+                EarlierTurn(text=text, response=result.response, media=int(has_image))
+                for (text, has_image), result in zip(prompts, results, strict=False)
             ),
-            text=told[-1][0],
+            text=prompts[-1][0],
             media=(run.query.media[0], *shown),
             frames=((run.frame,), *((0,) for _ in shown)),
             stop=(CLOSED,),
@@ -301,4 +303,4 @@ class Agent(ABC):
 
 def _drawn(run: AgentRun) -> Media:
     image = run.query.media[0].frame(run.frame)
-    return as_image(numbered(image, [one.mask for one in run.available or ()]))
+    return as_image(numbered(image, [instance.mask for instance in run.available or ()]))

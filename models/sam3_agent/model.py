@@ -113,11 +113,11 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
         return (self.request(AgentRun(query)),)
 
     def _check(self, query: Query) -> None:
-        if other := [form for form in query.forms if form not in self.forms]:
+        if unknown := [form for form in query.forms if form not in self.forms]:
             raise UsageError(
-                f"{self.name}: a question for {other[0]}",
+                f"{self.name}: a question for {unknown[0]}",
                 expected=f"one of {', '.join(sorted(self.forms))}",
-                found=str(other[0]),
+                found=str(unknown[0]),
             )
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
@@ -173,29 +173,31 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
 
     def _prediction(self, run: AgentRun) -> Prediction:
         query, media, chosen = run.query, run.query.media[0], run.chosen
-        items = [Item(box=extent(one.mask), phrase=run.phrase) for one in chosen or ()]
+        items = [Item(box=extent(instance.mask), phrase=run.phrase) for instance in chosen or ()]
         parsed = Parsed(
             form=query.form,
-            objects=tuple(ParsedObject(box=one.box, phrase=storable(run.phrase)) for one in items),
+            objects=tuple(
+                ParsedObject(box=item.box, phrase=storable(run.phrase)) for item in items
+            ),
             frame=run.frame if media.is_video else None,
             error=storable(run.error, 2000),
         )
         texts = tuple(storable(response.text + response.stopped) for _, response in run.said)
         answer = None
         if chosen is not None:
-            masks = [one.mask for one in chosen]
-            each = [
-                cache(partial(carried_masks, self.propagator, media, run.frame, one))
-                for one in ([[mask] for mask in masks] if query.instances and masks else [masks])
+            masks = [instance.mask for instance in chosen]
+            tracks = [
+                cache(partial(carried_masks, self.propagator, media, run.frame, group))
+                for group in ([[mask] for mask in masks] if query.instances and masks else [masks])
             ]
             answer = combine_answers(
                 [
-                    objects_answer(query, form, items, each, nothing=not chosen)
+                    objects_answer(query, form, items, tracks, nothing=not chosen)
                     for form in query.forms
                 ]
             )
             if answer.boxes or answer.instances:
-                answer = replace(answer, box_scores=tuple(one.score for one in chosen))
+                answer = replace(answer, box_scores=tuple(instance.score for instance in chosen))
         count = self.chat.count_tokens
         return Prediction(
             query_id=query.id,

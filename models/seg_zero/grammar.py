@@ -92,13 +92,13 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
     """
 
     def read_json(rest: str) -> Read:
-        found = first_braces(rest)
-        if found is None:
+        braced = first_braces(rest)
+        if braced is None:
             raise ParseError(
                 "response", expected="{…}", found=repr(rest[:60]) if rest else "nothing"
             )
-        value, repairs = loads(found, strict=semantics == "strict")
-        more = first_braces(rest[rest.find(found) + len(found) :]) is not None
+        value, repairs = loads(braced, strict=semantics == "strict")
+        more = first_braces(rest[rest.find(braced) + len(braced) :]) is not None
         return (_item(value, semantics),), (*repairs, *several_answers(1 + more, "first"))
 
     return read_response(response, read_json)
@@ -109,9 +109,9 @@ def _item(value: object, semantics: Semantics) -> Item:
         raise ParseError("answer", expected="an object", found=type(value).__name__)
     key, places = _keys(value, semantics)
     if key is None or len(places) < 2:
-        found = ", ".join(map(str, value))[:60]
+        shown = ", ".join(map(str, value))[:60]
         wanted = "a box and two points" if semantics == "soft" else ", ".join(KEYS)
-        raise ParseError("answer", expected=wanted, found=found or "nothing")
+        raise ParseError("answer", expected=wanted, found=shown or "nothing")
     box = read_box(value[key], key)
     first, second = (Point(*finite_numbers(value[place], 2, place)) for place in places)
     return Item(box, first, second=second)

@@ -53,7 +53,7 @@ def rectangle(box: Box, size: tuple[int, int]) -> Rectangle | None:
     """The pixels whose centres lie in `box`, clipped to an image of (width, height).
 
     Swapped edges are put in order. None where no pixel is left: the box lies outside, is thinner
-    than the distance of two centres and between them, or has a coordinate that is no number.
+    than the distance of two centres and between them, or has a coordinate that is not a number.
 
     >>> rectangle(Box(-5, 2, 3.6, 99), (8, 8))
     Rectangle(left=0, top=2, right=4, bottom=8)

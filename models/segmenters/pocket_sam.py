@@ -21,5 +21,5 @@ def pocket_sam(
     Raises:
         ModelError: the checkpoint is not there, not whole, or not SAM 2.
     """
-    found = shipped.find_checkpoint(checkpoint, memory=False)
-    return Sam2(name="pocket_sam", **found, **asdict(computing), multimask=multimask)
+    checkpoint_files = shipped.find_checkpoint(checkpoint, memory=False)
+    return Sam2(name="pocket_sam", **checkpoint_files, **asdict(computing), multimask=multimask)

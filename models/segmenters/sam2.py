@@ -34,8 +34,10 @@ def sam2(
             package has no such configuration.
     """
     if config is None:
-        found = checkpoints.published_checkpoint("sam2", checkpoint, memory=False, toy="pocket_sam")
-        return Sam2(**found, **asdict(computing), multimask=multimask)
+        checkpoint_files = checkpoints.published_checkpoint(
+            "sam2", checkpoint, memory=False, toy="pocket_sam"
+        )
+        return Sam2(**checkpoint_files, **asdict(computing), multimask=multimask)
     if computing.compiled:
         raise UsageError(
             "sam2(compiled=true)",
@@ -45,5 +47,5 @@ def sam2(
     from harness.models.backends import sam2_package as package
     from harness.models.segmenters.sam2_package import Sam2Package
 
-    found, name = package.find_checkpoint("sam2", checkpoint, config=config)
-    return Sam2Package(**found, **asdict(computing), multimask=multimask, config=name)
+    checkpoint_files, name = package.find_checkpoint("sam2", checkpoint, config=config)
+    return Sam2Package(**checkpoint_files, **asdict(computing), multimask=multimask, config=name)

@@ -25,12 +25,12 @@ class Sam2Package(Sam2):
     @cached_property
     def network(self) -> Any:
         """The SAM2ImagePredictor."""
-        made = package.build_network(
+        network = package.build_network(
             package.IMAGES, self.folder, config=self.config, device=self.device
         )
-        predictor = import_module("sam2.sam2_image_predictor").SAM2ImagePredictor(made)
+        predictor = import_module("sam2.sam2_image_predictor").SAM2ImagePredictor(network)
         # It takes every network for one that sees 1024 × 1024 pixels.
-        predictor._bb_feat_sizes = [(made.image_size // step,) * 2 for step in STRIDES]
+        predictor._bb_feat_sizes = [(network.image_size // step,) * 2 for step in STRIDES]
         return predictor
 
     def prepare(self) -> None:

@@ -71,14 +71,14 @@ class Sam2(CheckpointPart, Segmenter):
         height, width = image.shape[:2]
         masks = [np.zeros((height, width), dtype=np.bool_) for _ in prompts]
         placed = [
-            one
+            located
             for row, prompt in enumerate(prompts)
-            if (one := placed_in((width, height), row, prompt)) is not None
+            if (located := placed_in((width, height), row, prompt)) is not None
         ]
         if placed:
             with memory():
                 view = self._view(image)
-                for _, alike in groupby(sorted(placed, key=lambda one: one.parts), _parts):
+                for _, alike in groupby(sorted(placed, key=lambda prompt: prompt.parts), _parts):
                     self._decode(view, list(alike), masks)
         return masks
 
@@ -91,8 +91,8 @@ class Sam2(CheckpointPart, Segmenter):
         import torch
 
         here = checkpoints.trained_here(self.folder)
-        made = checkpoints.pixels if here else checkpoints.float_pixels
-        pixels = made(self.processor.image_processor, image)
+        preprocess = checkpoints.pixels if here else checkpoints.float_pixels
+        pixels = preprocess(self.processor.image_processor, image)
         with torch.inference_mode():
             maps: list[Tensor] = self.network.get_image_embeddings(pixels.to(self.network.device))
             return maps
@@ -135,11 +135,14 @@ def inputs(prompts: Sequence[LocatedPrompt]) -> dict[str, object]:
     given: dict[str, object] = {}
     boxed, inside, beside = prompts[0].parts
     if inside + beside:
-        points = [[[float(x), float(y)] for x, y in one.positive + one.negative] for one in prompts]
+        points = [
+            [[float(x), float(y)] for x, y in prompt.positive + prompt.negative]
+            for prompt in prompts
+        ]
         given["input_points"] = [points]
         given["input_labels"] = [[[INSIDE] * inside + [BESIDE] * beside] * len(prompts)]
     if boxed:
-        given["input_boxes"] = [[list(one.box) for one in prompts if one.box is not None]]
+        given["input_boxes"] = [[list(prompt.box) for prompt in prompts if prompt.box is not None]]
     return given
 
 

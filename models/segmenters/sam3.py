@@ -84,8 +84,8 @@ class Sam3(CheckpointPart, Segmenter):
             output = self._run_network(image, phrase.strip(), None)
         masks = output["masks"].cpu().numpy().astype(np.bool_)
         both = zip(masks, output["scores"].float().cpu().tolist(), strict=True)
-        found = [Instance(mask, score) for mask, score in both]
-        return sorted(found, key=lambda one: -one.score)
+        instances = [Instance(mask, score) for mask, score in both]
+        return sorted(instances, key=lambda instance: -instance.score)
 
     def _mask(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
         height, width = image.shape[:2]
@@ -116,10 +116,10 @@ class Sam3(CheckpointPart, Segmenter):
         }
         with torch.inference_mode(), _uncompiled():
             output = network(vision_embeds=self._view(image), **named)
-            (found,) = self.processor.post_process_instance_segmentation(
+            (result,) = self.processor.post_process_instance_segmentation(
                 output, threshold=self.threshold, mask_threshold=0.5, target_sizes=[size]
             )
-        output_of: Mapping[str, Tensor] = found
+        output_of: Mapping[str, Tensor] = result
         return output_of
 
     def _phrase(self, phrase: str) -> dict[str, "Tensor"]:
@@ -169,7 +169,7 @@ def sam3(
 
     Raises:
         ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 3.
-        UsageError: the threshold is no confidence.
+        UsageError: the threshold is not a confidence.
     """
     if not 0 <= threshold <= 1:
         raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))

@@ -67,7 +67,7 @@ def _dictionary(text: str) -> dict[object, object] | None:
 
 
 def _from_dictionary(value: Mapping[object, object], wanted: Collection[str]) -> GridMap:
-    found: dict[str, list[Cell]] = {}
+    grid: dict[str, list[Cell]] = {}
     for key, places in value.items():
         name = str(key).lower().strip()
         match = NAME.fullmatch(name)
@@ -77,8 +77,8 @@ def _from_dictionary(value: Mapping[object, object], wanted: Collection[str]) ->
         listed = places if isinstance(places, list) else [places]
         cells = [cell for place in listed if (cell := _cell(place)) is not None]
         if cells:
-            found.setdefault(name, []).extend(cells)
-    return found
+            grid.setdefault(name, []).extend(cells)
+    return grid
 
 
 def _cell(value: object) -> Cell | None:
@@ -112,7 +112,7 @@ def _number(value: object) -> int | None:
 
 def _from_text(text: str, names: Sequence[str]) -> GridMap:
     """The numbers between each name and the next, two a cell."""
-    found: dict[str, list[Cell]] = {}
+    grid: dict[str, list[Cell]] = {}
     places = list(_occurrences(text, names))
     for place, (name, _, end) in enumerate(places):
         stop = places[place + 1][1] if place + 1 < len(places) else len(text)
@@ -120,8 +120,8 @@ def _from_text(text: str, names: Sequence[str]) -> GridMap:
         pairs = zip(numbers[0::2], numbers[1::2], strict=False)
         cells = [cell for pair in pairs if (cell := _cell(pair)) is not None]
         if cells:
-            found.setdefault(name, []).extend(cells)
-    return found
+            grid.setdefault(name, []).extend(cells)
+    return grid
 
 
 def _occurrences(text: str, names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
@@ -134,7 +134,7 @@ def _occurrences(text: str, names: Sequence[str]) -> Iterator[tuple[str, int, in
         )
     ]
     kept: list[tuple[int, int, str]] = []
-    for start, end, name in sorted(every, key=lambda one: one[:2]):
+    for start, end, name in sorted(every, key=lambda occurrence: occurrence[:2]):
         if kept and start < -kept[-1][1]:
             if -end <= -kept[-1][1]:
                 continue

@@ -31,7 +31,8 @@ Label: TypeAlias = Literal["consensus", "anti_consensus", "random", "none"]
 """Choice of the pseudo-label: the rollout that others agree with most, or least, any, or none."""
 
 DIGITS = 9
-"""Decimals by which sums of agreement are compared, so that their order of adding is no tie."""
+"""Decimals by which sums of agreement are compared, so that the order of adding breaks
+no tie."""
 
 
 class Candidate(NamedTuple):
@@ -77,7 +78,7 @@ class Group:
     @property
     def parsed(self) -> list[int]:
         """Indices of the responses that can be a label."""
-        return [place for place, one in enumerate(self.candidates) if one is not None]
+        return [place for place, candidate in enumerate(self.candidates) if candidate is not None]
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
@@ -85,11 +86,11 @@ class Group:
 
         A response that cannot be read scores 0 as either.
         """
-        found = np.zeros((len(self.texts), len(self.texts)))
+        scores = np.zeros((len(self.texts), len(self.texts)))
         for row in self.parsed:
             for column in self.parsed:
-                found[row, column] = self._score(row, column)
-        return found
+                scores[row, column] = self._score(row, column)
+        return scores
 
     @cached_property
     def consensus(self) -> NDArray[np.float64]:
@@ -141,11 +142,16 @@ class Group:
         that it is the same for all responses of a group. One that cannot be read is worth 0 by
         frequency.
         """
-        contents = [None if one is None else one.content for one in self.candidates]
+        contents = [
+            None if candidate is None else candidate.content for candidate in self.candidates
+        ]
         counts, size = Counter(contents), len(contents)
         shares = [count / size for count in counts.values()]
         entropy = -sum(share * math.log(share) for share in shares) / math.log(max(2, size))
-        return [(0.0 if one is None else counts[one] / size) - alpha * entropy for one in contents]
+        return [
+            (0.0 if content is None else counts[content] / size) - alpha * entropy
+            for content in contents
+        ]
 
     def _candidate(self, text: str) -> Candidate | None:
         frame, response = split_frame(text)
@@ -155,6 +161,6 @@ class Group:
         return None if objects is None else Candidate(objects, frame)
 
     def _score(self, row: int, column: int) -> float:
-        found, label = self.candidates[row], self.candidates[column]
-        assert found is not None and label is not None, "they are parsed"
-        return found.score(label, self.thresholds, self.semantics)
+        candidate, label = self.candidates[row], self.candidates[column]
+        assert candidate is not None and label is not None, "they are parsed"
+        return candidate.score(label, self.thresholds, self.semantics)

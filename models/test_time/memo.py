@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from harness.models.learning.rows import ScoredRows
 
 MIN_PROBABILITY = 1e-30
-"""Least probability of a token whose logarithm is taken."""
+"""Lower bound of a token's probability, before its logarithm is taken."""
 MAX_PROBABILITY = 1 - 1e-6
-"""Most probability of a number, so that any other has some."""
+"""Upper bound of a number's probability: all other numbers keep some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class View:
     request: ChatRequest
     response: ChatResponse
     numbers: tuple[tuple[int, int], ...] = ()
-    """(first, end) of the tokens of each number that views have otherwise."""
+    """(first, end) of the tokens of each number that differs between views."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +79,17 @@ class Memo(Method):
         for step in range(self.steps):
             (response,) = trial.draw(1, temperature=0.0, name=f"step{step}")
             seen = self.seen(trial, response, step)
-            requests, responses = [one.request for one in seen], [one.response for one in seen]
+            requests, responses = [view.request for view in seen], [view.response for view in seen]
             with torch.no_grad():
                 scored = trial.context.scored(responses, requests=requests)
-                mean = mean_of([one for rows in scored for one in likelihoods(rows, seen)])
+                mean = mean_of(
+                    [likelihood for rows in scored for likelihood in likelihoods(rows, seen)]
+                )
 
             def loss(
                 rows: "ScoredRows", mean: Likelihood = mean, seen: Sequence[View] = seen
             ) -> "Tensor":
-                apart = [divergence(one, mean) for one in likelihoods(rows, seen)]
+                apart = [divergence(likelihood, mean) for likelihood in likelihoods(rows, seen)]
                 return torch.stack(apart).sum() / self.views
 
             update = trial.context.step(loss, responses, requests=requests)
@@ -129,7 +131,7 @@ def moved(
     part: Part,
     canvas: tuple[int, int],
 ) -> View:
-    """Return a view with the response as it is right of a part, number by number as tokens."""
+    """Return a view with the response as it is correct for a part, number by number as tokens."""
     texts = pieces(response.text, part, canvas)
     tokens = [context.encode(text) for text in texts]
     ends = np.cumsum([0, *map(len, tokens)]).tolist()
@@ -142,7 +144,7 @@ def likelihoods(rows: "ScoredRows", seen: Sequence[View]) -> list[Likelihood]:
     import torch
 
     counts = [int(count) for count in rows.answer.sum(dim=1).tolist()]
-    found = []
+    per_view = []
     for row, own in enumerate(torch.split(rows.log_probs(), counts)):
         inside = rows.answer[row].bool()
         alike, numbers = inside.clone(), [own.new_zeros(0)]
@@ -150,26 +152,30 @@ def likelihoods(rows: "ScoredRows", seen: Sequence[View]) -> list[Likelihood]:
             if bool(inside[first:end].all()):
                 alike[first:end] = False
                 numbers.append(rows.logp[row, first:end].sum(dim=0, keepdim=True))
-        found.append(Likelihood(own[alike[inside]], torch.cat(numbers)))
-    return found
+        per_view.append(Likelihood(own[alike[inside]], torch.cat(numbers)))
+    return per_view
 
 
-def mean_of(found: Sequence[Likelihood]) -> Likelihood:
+def mean_of(per_view: Sequence[Likelihood]) -> Likelihood:
     """Return the mean of probabilities over views."""
     import torch
 
     def mean(logs: "list[Tensor]") -> "Tensor":
         return torch.stack(logs).exp().mean(dim=0).clamp(min=MIN_PROBABILITY).log()
 
-    return Likelihood(mean([one.tokens for one in found]), mean([one.numbers for one in found]))
+    return Likelihood(
+        mean([view.tokens for view in per_view]), mean([view.numbers for view in per_view])
+    )
 
 
-def divergence(one: Likelihood, mean: Likelihood) -> "Tensor":
+def divergence(view: Likelihood, mean: Likelihood) -> "Tensor":
     """Return the Kullback-Leibler divergence of a view from the mean, summed over the answer."""
     import torch
 
-    tokens = (one.tokens.exp() * (one.tokens - mean.tokens)).sum()
-    chance, expected = (two.numbers.exp().clamp(max=MAX_PROBABILITY) for two in (one, mean))
-    right = chance * (one.numbers - mean.numbers)
-    other = (1 - chance) * (torch.log1p(-chance) - torch.log1p(-expected))
-    return tokens + (right + other).sum()
+    tokens = (view.tokens.exp() * (view.tokens - mean.tokens)).sum()
+    chance, expected = (
+        likelihood.numbers.exp().clamp(max=MAX_PROBABILITY) for likelihood in (view, mean)
+    )
+    right = chance * (view.numbers - mean.numbers)
+    rest = (1 - chance) * (torch.log1p(-chance) - torch.log1p(-expected))
+    return tokens + (right + rest).sum()

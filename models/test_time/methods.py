@@ -51,14 +51,14 @@ class Trial:
     def draw(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
         """Return rollouts of the network as it is, and note them."""
         drawn = self.context.rollouts(number, temperature=temperature, name=name)
-        self.responses += [(f"@{name}#{place}", one) for place, one in enumerate(drawn)]
+        self.responses += [(f"@{name}#{place}", response) for place, response in enumerate(drawn)]
         return drawn
 
     def group(
         self, responses: Sequence[ChatResponse], thresholds: Thresholds, semantics: Semantics
     ) -> Group:
         """Return responses to be compared with each other."""
-        texts = tuple(one.text for one in responses)
+        texts = tuple(response.text for response in responses)
         return Group(texts, self.canvas, self.named, thresholds, semantics)
 
     def note(
@@ -79,8 +79,8 @@ class Trial:
                 agreement=None if group is None or label is None else group.agreement(label),
                 parsed=None if group is None else len(group.parsed),
                 rewards=tuple(rewards),
-                tokens=fmean(len(one.tokens) for one in responses),
-                characters=fmean(len(reasoning(one.text)) for one in responses),
+                tokens=fmean(len(response.tokens) for response in responses),
+                characters=fmean(len(reasoning(response.text)) for response in responses),
                 entropy=None if update is None else _finite(update.entropy),
                 loss=None if update is None else _finite(update.loss),
                 grad_norm=None if update is None else _finite(update.grad_norm),
@@ -231,7 +231,7 @@ class GroupRelative(Drawing):
                 label = self._label(group, trial.uniform(f"step{step}"))
                 rewards = self._rewards(group, label)
                 gains = advantages(torch.tensor(rewards), self.rollouts)
-                tokens = float(sum(len(one.tokens) for one in drawn))
+                tokens = float(sum(len(response.tokens) for response in drawn))
                 if step and self.beta:
                     reference = trial.context.log_probs(drawn, temperature=self.temperature)
 

@@ -94,7 +94,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """The base's."""
+        """Parts that the base model lacks."""
         return self.base.missing_parts
 
     @property
@@ -150,12 +150,14 @@ class AdaptedModel(StagedModel[AdaptedResult]):
             (replace(request, key=f"{request.key}{key}"), response)
             for key, response in trial.responses
         ]
-        calls = calls_of(query, [one for one, _ in drawn], [one for _, one in drawn])
+        calls = calls_of(
+            query, [request for request, _ in drawn], [response for _, response in drawn]
+        )
         return AdaptedResult(
             replace(result, calls=(*calls, *result.calls)),
             Adaptation(method=self.method.name, steps=tuple(trial.steps)),
-            prompt_tokens=sum(one.prompt_tokens for _, one in drawn),
-            completion_tokens=sum(one.completion_tokens for _, one in drawn),
+            prompt_tokens=sum(response.prompt_tokens for _, response in drawn),
+            completion_tokens=sum(response.completion_tokens for _, response in drawn),
         )
 
     def _trial(self, query: Query, request: ChatRequest, context: AdaptationContext) -> Trial:

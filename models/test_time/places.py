@@ -17,7 +17,7 @@ LISTS = re.compile(r'"(?:bbox_2d|point_2d)"\s*:\s*\[([^\[\]]*)\]')
 """Coordinates of an object in VisionReasoner's grammar."""
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
 SIDES = re.compile(r"left|right|clockwise", re.IGNORECASE)
-"""Words that say something else of a mirror image."""
+"""Words whose meaning changes in a mirror image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +82,18 @@ def parts(
 
 
 def pieces(response: str, part: Part, canvas: tuple[int, int]) -> list[str]:
-    """Return a response as it is right of a part: text, number, text, …, number, text.
+    """Return a response as it is correct for a part: text, number, text, …, number, text.
 
     Args:
         response: Of the whole image, in VisionReasoner's grammar.
         part: What the view shows.
         canvas: (width, height) of the frame that the numbers are in, of the image and of the view.
     """
-    found, end = list[str](), 0
+    texts, end = list[str](), 0
     for start, stop, written in _moved_numbers(response, part, canvas):
-        found += [response[end:start], written]
+        texts += [response[end:start], written]
         end = stop
-    return [*found, response[end:]]
+    return [*texts, response[end:]]
 
 
 def _moved_numbers(
@@ -104,7 +104,7 @@ def _moved_numbers(
         numbers = list(NUMBER.finditer(response, match.start(1), match.end(1)))
         if len(numbers) % 2:
             continue
-        values = part.moved([float(one[0]) for one in numbers], canvas)
-        for one, value, side in zip(numbers, values, canvas * (len(values) // 2), strict=True):
+        values = part.moved([float(number[0]) for number in numbers], canvas)
+        for number, value, side in zip(numbers, values, canvas * (len(values) // 2), strict=True):
             inside = min(float(side), max(0.0, value))
-            yield one.start(), one.end(), f"{inside:.{len(one[1] or '')}f}"
+            yield number.start(), number.end(), f"{inside:.{len(number[1] or '')}f}"

@@ -78,12 +78,12 @@ def _view(request: ChatRequest, key: str, jitter: Jitter, part: Part) -> ChatReq
 
     media = tuple(
         _changed(
-            one,
+            medium,
             frames_shown(request, place),
             f"{jitter}/{part}",
             change if place == 0 else jitter.apply,
         )
-        for place, one in enumerate(request.media)
+        for place, medium in enumerate(request.media)
     )
     return replace(request, key=key, media=media)
 

@@ -54,8 +54,12 @@ class VendorSettings:
         """
         chosen = given.get("backend", backend)
         if isinstance(chosen, Spec):
-            taken = [one for one in self.backend if plugins.accepts("backends", chosen.name, one)]
-            chosen = chosen.with_defaults(**{one: self.backend[one] for one in taken})
+            taken = [
+                option
+                for option in self.backend
+                if plugins.accepts("backends", chosen.name, option)
+            ]
+            chosen = chosen.with_defaults(**{option: self.backend[option] for option in taken})
         own = dict(self.settings)
         if "frames" in own:
             own["frames"] = parse(str(own["frames"]))  # type: ignore[assignment]
@@ -64,8 +68,8 @@ class VendorSettings:
 
 def names() -> list[str]:
     """Return the names of the settings that are here."""
-    found = (one.name for one in FOLDER.iterdir())
-    return sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX))
+    file_names = (path.name for path in FOLDER.iterdir())
+    return sorted(name.removesuffix(SUFFIX) for name in file_names if name.endswith(SUFFIX))
 
 
 @cache

@@ -71,7 +71,7 @@ def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
-        aid: The tag of a graph or map, which is no answer.
+        aid: The tag of a graph or map, which is not an answer.
         strict: As a reward reads: no repairs, and any four numbers are a box.
     """
 

@@ -44,8 +44,8 @@ def objects_of(query: Query, *, in_text: bool = True) -> tuple[tuple[str, ...], 
     if query.objects:
         return tuple(dict.fromkeys(query.objects)), "query"
     spatial = in_text and asks_for_places(query.text)
-    found = named_in(query.text, query.options) if spatial else ()
-    return (found, "question") if found else ((), "none")
+    named = named_in(query.text, query.options) if spatial else ()
+    return (named, "question") if named else ((), "none")
 
 
 def asks_for_places(text: str) -> bool:
@@ -71,10 +71,10 @@ def named_in(text: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     """
     opening = text[:LOOKED_AT].lower()
     places = [*_list_items(opening), *_marked_items(opening)]
-    found = [name for _, name in sorted(places, key=lambda place: place[0])]
+    names = [name for _, name in sorted(places, key=lambda place: place[0])]
     if ONE_OF.search(opening):
-        found += [name for option in options if (name := _noun(option.lower()))]
-    return tuple(dict.fromkeys(found))
+        names += [name for option in options if (name := _noun(option.lower()))]
+    return tuple(dict.fromkeys(names))
 
 
 def _marked_items(text: str) -> Iterator[tuple[int, str]]:
@@ -85,7 +85,7 @@ def _marked_items(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _list_items(text: str) -> Iterator[tuple[int, str]]:
-    """Items of a list of at least two; one that is no object makes all of them none."""
+    """Items of a list of at least two; if one is not an object, none is."""
     for match in LISTED.finditer(text):
         parts = [part.strip() for part in PART.split(match[1]) if part.strip()]
         names = [_noun(part, whole=True) for part in parts]

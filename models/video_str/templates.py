@@ -82,15 +82,15 @@ class Templates:
         name = "choice_in_text" if form is AnswerForm.CHOICE and not listed else str(form)
         if TYPES.get(problem_type) is form:
             name = problem_type.lower()
-        found = self.form.get(name, self.form.get(form))
-        if found is None:
+        template = self.form.get(name, self.form.get(form))
+        if template is None:
             raise UsageError(
                 f"a question for {form}",
                 expected=f"one for {', '.join(self.form)}",
                 found=str(form),
                 fix="Use a model that gives such answers.",
             )
-        return found
+        return template
 
     def _option_lines(self, options: Sequence[str]) -> str:
         lines = [

@@ -28,7 +28,7 @@ class SearchResult:
     @property
     def frames(self) -> int:
         """Count the frames that the sampler saw."""
-        return sum(len(shown) for one in self.requests for shown in one.frames)
+        return sum(len(shown) for request in self.requests for shown in request.frames)
 
 
 def is_looked_for(query: Query) -> bool:
@@ -43,8 +43,8 @@ def first_turn(
     try:
         requests = next(searched(query, sampler, showing))
     except StopIteration as end:
-        found: SearchResult = end.value
-        return found.place
+        result: SearchResult = end.value
+        return result.place
     assert not isinstance(requests, Future), "a search waits for nothing but responses"
     return requests
 
@@ -56,28 +56,28 @@ def search_frames(
 
     That is for an image, and for a question in words.
     """
-    searches = [searched(one, sampler, showing) for one in queries if is_looked_for(one)]
-    found = iter(converse(voters, searches))
-    return [next(found) if is_looked_for(one) else None for one in queries]
+    searches = [searched(query, sampler, showing) for query in queries if is_looked_for(query)]
+    results = iter(converse(voters, searches))
+    return [next(results) if is_looked_for(query) else None for query in queries]
 
 
 def with_frame_names(
     query: Query,
     requests: Sequence[ChatRequest],
     responses: tuple[ChatResponse, ...],
-    found: SearchResult | None,
+    search: SearchResult | None,
 ) -> ChatResult:
     """Return the responses; those about places begin with the tag of their frame."""
-    if found is None:
+    if search is None:
         return ChatResult.from_calls(query, requests, responses)
-    tag = frame_tag(found.place.target)
+    tag = frame_tag(search.place.target)
     named = (
         replace(response, text=f"{tag}{response.text}") if form in LOCATED else response
         for form, response in zip(query.forms, responses, strict=True)
     )
-    shown = sum(len(frames) for one in requests for frames in one.frames)
-    calls = calls_of(query, (*found.requests, *requests), (*found.responses, *responses))
-    return ChatResult((*found.responses, *named), calls, shown + found.frames)
+    shown = sum(len(frames) for request in requests for frames in request.frames)
+    calls = calls_of(query, (*search.requests, *requests), (*search.responses, *responses))
+    return ChatResult((*search.responses, *named), calls, shown + search.frames)
 
 
 def searched(query: Query, sampler: Sampler, showing: FrameDisplay) -> Conversation[SearchResult]:

@@ -119,8 +119,8 @@ def _with_points(
     if not strict and POSITIVE not in entry and ALIAS in entry:
         entry = {**entry, POSITIVE: entry[ALIAS]}
         notes.append(f"{what}: {ALIAS} read as {POSITIVE}")
-    found = [_point(entry, key, what, notes, strict=strict) for key in LABELS]
-    return item._replace(point=found[0], negative=found[1])
+    points = [_point(entry, key, what, notes, strict=strict) for key in LABELS]
+    return item._replace(point=points[0], negative=points[1])
 
 
 def _point(

@@ -82,7 +82,7 @@ class VideoSegR1(PromptedModel):
         """Seconds that both VLMs have been idle so far; None if one does not report it."""
         if self.voters is self.chat:
             return super().wait_seconds
-        seconds = [one.wait_seconds for one in (self.voters, self.chat)]
+        seconds = [vlm.wait_seconds for vlm in (self.voters, self.chat)]
         return None if None in seconds else sum(filter(None, seconds))
 
     def halt(self) -> None:
@@ -95,8 +95,13 @@ class VideoSegR1(PromptedModel):
 
         Otherwise it is known where they end, and so what the reasoner is shown.
         """
-        started = [self._first_turn(one) if is_looked_for(one) else None for one in queries]
-        votes = [one for turn in started if not isinstance(turn, KeySegment | None) for one in turn]
+        started = [self._first_turn(query) if is_looked_for(query) else None for query in queries]
+        votes = [
+            request
+            for turn in started
+            if not isinstance(turn, KeySegment | None)
+            for request in turn
+        ]
         if votes and not self._is_one_talk:
             self.voters.prepare_next(votes, go_on=isinstance(self.voters, ConversingChat))
             return
@@ -105,7 +110,7 @@ class VideoSegR1(PromptedModel):
             for query, turn in zip(queries, started, strict=True)
         ]
         talk = self._is_one_talk and any(map(is_looked_for, queries))
-        self.chat.prepare_next([one for several in first for one in several], go_on=talk)
+        self.chat.prepare_next([request for several in first for request in several], go_on=talk)
 
     def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
         """Look for the frames, and ask the reasoner.
@@ -117,17 +122,17 @@ class VideoSegR1(PromptedModel):
             return super().generate(queries)
         if self._is_one_talk:
             return converse(self.chat, [self.conversation(query) for query in queries])
-        found = search_frames(
+        results = search_frames(
             queries, sampler=self.sampler, showing=self.showing, voters=self.voters
         )
         requests = [
-            self.reasoner_requests(query, one.place if one else None)
-            for query, one in zip(queries, found, strict=True)
+            self.reasoner_requests(query, result.place if result else None)
+            for query, result in zip(queries, results, strict=True)
         ]
-        output = iter(self.chat.generate([one for several in requests for one in several]))
+        output = iter(self.chat.generate([request for several in requests for request in several]))
         return [
-            with_frame_names(query, several, tuple(next(output) for _ in several), one)
-            for query, several, one in zip(queries, requests, found, strict=True)
+            with_frame_names(query, several, tuple(next(output) for _ in several), result)
+            for query, several, result in zip(queries, requests, results, strict=True)
         ]
 
     @property
@@ -154,10 +159,10 @@ class VideoSegR1(PromptedModel):
         """The search, if there is one, and then the reasoner's requests."""
         if not is_looked_for(query):
             return (yield from super().conversation(query))
-        found = yield from searched(query, self.sampler, self.showing)
-        requests = self.reasoner_requests(query, found.place)
+        result = yield from searched(query, self.sampler, self.showing)
+        requests = self.reasoner_requests(query, result.place)
         responses = yield requests
-        return with_frame_names(query, requests, tuple(responses), found)
+        return with_frame_names(query, requests, tuple(responses), result)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
         """Return the frames of the first requests; later ones depend on the search's first turn.

@@ -73,7 +73,7 @@ class VoteRequest:
 
 
 Search: TypeAlias = Generator[VoteRequest, Sequence[str], KeySegment]
-"""Yields an Ask, is sent its responses, and so on; returns the place."""
+"""Yields each `VoteRequest`, is sent its responses, and returns the place at last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +156,10 @@ class Sampler:
             votes = [
                 vote for response in responses if (vote := read_interval(response)) is not None
             ]
-            found = self.interval(segment, votes, times)
-            if len(found) == len(segment):
+            narrowed = self.interval(segment, votes, times)
+            if len(narrowed) == len(segment):
                 break
-            segment = found
+            segment = narrowed
         return segment.crop(limit)
 
     def _draw(self, total: int, key: str) -> int:
@@ -177,8 +177,8 @@ def shares(responses: Sequence[str]) -> list[float]:
     One that cannot be read is the middle; others are clipped.
     """
     output = [read_percentage(response) for response in responses]
-    whole = 100.0 if any(one is not None and one > 1 for one in output) else 1.0
-    return [0.5 if one is None else min(max(one / whole, 0.0), 1.0) for one in output]
+    whole = 100.0 if any(share is not None and share > 1 for share in output) else 1.0
+    return [0.5 if share is None else min(max(share / whole, 0.0), 1.0) for share in output]
 
 
 def read_interval(response: str) -> tuple[float, float] | None:

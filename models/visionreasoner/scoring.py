@@ -179,14 +179,14 @@ def accuracy(
         semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
             point anywhere, and a separate matching for each bit.
     """
-    found = scaled_objects(response, canvas)
-    if found is None or not targets:
+    objects = scaled_objects(response, canvas)
+    if objects is None or not targets:
         return Accuracy()
     true = (
         np.array([item.box for item in targets[:MAX_OBJECTS]]),
         np.array([item.place for item in targets[:MAX_OBJECTS]]),
     )
-    return object_accuracy(found, true, semantics=semantics)
+    return object_accuracy(objects, true, semantics=semantics)
 
 
 def scaled_objects(response: str, canvas: tuple[int, int]) -> Objects | None:
@@ -196,22 +196,22 @@ def scaled_objects(response: str, canvas: tuple[int, int]) -> Objects | None:
         response: The network's text.
         canvas: (width, height) of the frame that its numbers are in.
     """
-    found = parse_objects(response)
-    if found is None or canvas == CANVAS:
-        return found
+    objects = parse_objects(response)
+    if objects is None or canvas == CANVAS:
+        return objects
     scale = np.array([CANVAS[0] / canvas[0], CANVAS[1] / canvas[1]])
-    return found[0] * np.tile(scale, 2), found[1] * scale
+    return objects[0] * np.tile(scale, 2), objects[1] * scale
 
 
 def object_accuracy(
-    found: Objects,
+    predicted: Objects,
     true: Objects,
     *,
     semantics: Semantics = "official",
     thresholds: Thresholds = BASE,
 ) -> Accuracy:
     """Return the credit of predicted objects against true ones, both in the 840 × 840 frame."""
-    bits = match_flags(*found, *true, semantics=semantics, thresholds=thresholds)
+    bits = match_flags(*predicted, *true, semantics=semantics, thresholds=thresholds)
     return matching_credit(bits, jointly=semantics == "official")
 
 

@@ -104,9 +104,9 @@ class Dialect:
         if not items and self.empty is not None:
             return frame_tag(frame) + self.empty
         objects = self.between.join(
-            self._write_one(one, number) for number, one in enumerate(items, start=1)
+            self._write_one(item, number) for number, item in enumerate(items, start=1)
         )
-        question = next((one.phrase for one in items if one.phrase), "object")
+        question = next((item.phrase for item in items if item.phrase), "object")
         whole = self.whole.replace("{objects}", objects).replace("{Question}", question)
         return frame_tag(frame) + whole
 
@@ -124,15 +124,15 @@ class Dialect:
         labels = iter(self._labels(answer))
         items: list[Item] = []
         within = self.within
-        parts = [answer] if within is None else (one[1] for one in within.finditer(answer))
+        parts = [answer] if within is None else (match[1] for match in within.finditer(answer))
         for part in parts:
             left = self.object.sub("", part)
             if LEFT_OVER.search(left) or left.count("[") != left.count("]"):
                 raise ParseError(
                     "response", expected="each place in one form", found=repr(part[:60])
                 )
-            for found in self.object.finditer(part):
-                numbers = [float(number) for number in found.groups()]
+            for match in self.object.finditer(part):
+                numbers = [float(number) for number in match.groups()]
                 is_point = len(numbers) == POINT
                 item = Item(point=Point(*numbers)) if is_point else Item(read_box(numbers, "box"))
                 items.append(item._replace(label=next(labels, "")))
@@ -169,8 +169,8 @@ EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))
 
 def names() -> list[str]:
     """Return the names of the dialects that are here."""
-    found = (one.name for one in FOLDER.iterdir())
-    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+    file_names = (path.name for path in FOLDER.iterdir())
+    return sorted(name.removesuffix(".toml") for name in file_names if name.endswith(".toml"))
 
 
 @cache

@@ -8,8 +8,8 @@ TASK = "Multi-view_Reasoning"
 write = question_writer(
     f"blink/{TASK}/val-00000-of-00001.parquet",
     FIELDS,
-    idx=lambda one: f"val_{TASK}_{one.number + 1}",
+    idx=lambda example: f"val_{TASK}_{example.number + 1}",
     sub_task=TASK,
-    answer=lambda one: f"({one.question.letter})",
-    prompt=lambda one: in_text(one.question),
+    answer=lambda example: f"({example.question.letter})",
+    prompt=lambda example: in_text(example.question),
 )

@@ -87,10 +87,10 @@ def interval_of(prediction: Prediction) -> Interval | None:
     else what the model's own grammar has read. One that ends before it begins is turned round.
     """
     text = answer_text(prediction) if prediction.responses else None
-    found = None if text is None else charades_interval(text) or json_interval(text)
-    if found is None and prediction.answer is not None:
-        found = prediction.answer.interval
-    return None if found is None else Interval(*sorted(found))
+    interval = None if text is None else charades_interval(text) or json_interval(text)
+    if interval is None and prediction.answer is not None:
+        interval = prediction.answer.interval
+    return None if interval is None else Interval(*sorted(interval))
 
 
 def interval_protocol(
@@ -105,7 +105,10 @@ def interval_protocol(
         score=partial(_score, read=read),
         metrics=(
             Metric("mIoU", about="mean IoU of the intervals"),
-            *(Metric(f"R1@{one}", about=f"share of IoU ≥ {one}") for one in THRESHOLDS),
+            *(
+                Metric(f"R1@{threshold}", about=f"share of IoU ≥ {threshold}")
+                for threshold in THRESHOLDS
+            ),
         ),
         headline="mIoU",
         ceiling=Ceiling(value=1.0),
@@ -125,7 +128,10 @@ def _score(
     _, target, prediction = single_answer(unit, predictions)
     assert target.answer.interval is not None, "the reader gives one"
     iou = temporal_iou_of_hull(target.answer.interval, read(prediction))
-    return {"mIoU": Mean(iou), **{f"R1@{one}": Mean(float(iou >= one)) for one in THRESHOLDS}}
+    return {
+        "mIoU": Mean(iou),
+        **{f"R1@{threshold}": Mean(float(iou >= threshold)) for threshold in THRESHOLDS},
+    }
 
 
 PROTOCOLS = interval_protocol(

@@ -52,10 +52,10 @@ def coco_detection(
     scoring: Protocol = choose("protocol", protocols(library), protocol)
     root = folder(data / "coco_detection", fix=FIX)
     copies = root / "coco_val"
-    found = layout if layout != "auto" else "hub" if copies.is_dir() else "coco"
+    source = layout if layout != "auto" else "hub" if copies.is_dir() else "coco"
     path = root / "annotations" / "instances_val2017.json"
     ground_truth = GroundTruth(file(path, expected="COCO's annotations", fix=FIX))
-    files = tuple(parquet_files(copies, "test", fix=FIX)) if found == "hub" else ()
+    files = tuple(parquet_files(copies, "test", fix=FIX)) if source == "hub" else ()
     samples = (
         partial(_copied_questions, ground_truth, files)
         if files
@@ -71,7 +71,7 @@ def coco_detection(
         annotations=(path, *files),
         check=partial(check_by_reading, samples, root),
         check_samples=lost_media,
-        arguments={"split": split, "protocol": protocol, "layout": found, "library": library},
+        arguments={"split": split, "protocol": protocol, "layout": source, "library": library},
     )
 
 
@@ -89,7 +89,7 @@ class GroundTruth:
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
         """Image, category and number of every object: rows by the order of the first two."""
-        found = array("q")
+        numbers = array("q")
         for number, plain in self.instances.object_entries.items():
             place = f"{self.path}, annotation {number}"
             category = field(plain, "category_id", int, place)
@@ -97,8 +97,8 @@ class GroundTruth:
                 raise DataError(
                     f"{place}: 'category_id'", expected="a known category", found=str(category)
                 )
-            found.extend((field(plain, "image_id", int, place), category, int(number)))
-        rows = np.array(found, np.int64).reshape(-1, 3)
+            numbers.extend((field(plain, "image_id", int, place), category, int(number)))
+        rows = np.array(numbers, np.int64).reshape(-1, 3)
         return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
     def questions(self) -> Iterator[tuple[int, int, list[Thing]]]:

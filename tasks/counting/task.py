@@ -157,7 +157,9 @@ def counting(
     every = partial(_questions, files, listing, place)
     layout = QuestionFormat(
         files=files,
-        read=lambda: (one for one in every() if isinstance(one, DataError) or one.media),
+        read=lambda: (
+            question for question in every() if isinstance(question, DataError) or question.media
+        ),
         open=open_images,
         problems=image_problems,
     )
@@ -174,7 +176,7 @@ def counting(
 def lost_images(every: Callable[[], Iterable[Question | DataError]]) -> int | None:
     """Count the rows without an image; None if a file cannot be read, which `check` reports."""
     try:
-        return sum(isinstance(one, Question) and not one.media for one in every())
+        return sum(isinstance(question, Question) and not question.media for question in every())
     except DataError:
         return None
 
@@ -184,10 +186,10 @@ def _questions(
 ) -> Iterator[Question | DataError]:
     """Yield every row in order: its question, or the error that it has."""
     every = read_records(files, listing.columns, lambda row, where: listing.read(row, where, place))
-    for number, one in enumerate(every):
-        if isinstance(one, Question) and not one.id:
-            one = replace(one, id=str(number))
-        yield one
+    for number, question in enumerate(every):
+        if isinstance(question, Question) and not question.id:
+            question = replace(question, id=str(number))
+        yield question
 
 
 def predicted_count(answer: Answer | None) -> int:

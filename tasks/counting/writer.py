@@ -128,14 +128,14 @@ def points(example: Example) -> dict[str, list[float]]:
     """Columns and rows of a pixel on each thing that is counted: the visible one nearest to its
     centre.
     """
-    owner, found = owners(example.scene), dict[str, list[float]](x=[], y=[])
+    owner, pixels = owners(example.scene), dict[str, list[float]](x=[], y=[])
     for index in example.questions[0].referents:
         rows, columns = (owner == index).nonzero()
         x, y = example.scene.things[index].centre(0)
         nearest = int(((columns - x) ** 2 + (rows - y) ** 2).argmin())
-        found["x"].append(float(columns[nearest]))
-        found["y"].append(float(rows[nearest]))
-    return found
+        pixels["x"].append(float(columns[nearest]))
+        pixels["y"].append(float(rows[nearest]))
+    return pixels
 
 
 def _caption(example: Example) -> str:

@@ -6,8 +6,8 @@ from harness.tasks.video_qa.benchmarks import question_writer
 write = question_writer(
     "embspatial/data/test-00000-of-00001.parquet",
     FIELDS,
-    question_id=lambda one: f"shapes_{one.number}",
-    image=lambda one: one.image,
-    relation=lambda one: one.question.kind,
-    data_source=lambda one: ("ai2thor", "mp3d", "scannet")[one.number % 3],
+    question_id=lambda example: f"shapes_{example.number}",
+    image=lambda example: example.image,
+    relation=lambda example: example.question.kind,
+    data_source=lambda example: ("ai2thor", "mp3d", "scannet")[example.number % 3],
 )

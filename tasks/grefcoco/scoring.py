@@ -137,17 +137,17 @@ def answerable(samples: Iterable[Sample]) -> float:
     """Return the share of samples that can score: those without target, or with a true mask not
     empty.
     """
-    found = [
+    scorable = [
         ground_truth.no_target or bool(ground_truth.masks and ground_truth.masks[0].area)
         for ground_truth in map(_ground_truth, samples)
     ]
-    return sum(found) / max(len(found), 1)
+    return sum(scorable) / max(len(scorable), 1)
 
 
 def on_the_square(samples: Iterable[Sample]) -> float:
     """The gIoU of true masks in the images' own pixels, on ReLA's square."""
-    found = [_rela(sample, _ground_truth(sample), square=True).iou for sample in samples]
-    return sum(found) / max(len(found), 1)
+    ious = [_rela(sample, _ground_truth(sample), square=True).iou for sample in samples]
+    return sum(ious) / max(len(ious), 1)
 
 
 CEILING = Ceiling(value=answerable, why="a target whose mask is empty scores 0 in any case")

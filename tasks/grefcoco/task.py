@@ -128,7 +128,7 @@ def ground_truth(things: list[Thing], image: ImageInfo, protocol: str, where: st
     mask = union(masks) if masks else Rle.empty(image.height, image.width)
     return Answer(
         masks=(mask,),
-        instances=tuple((one,) for one in masks),
+        instances=tuple((mask,) for mask in masks),
         boxes=None if protocol.startswith("res/rela") else boxes,
         no_target=nothing,
     )
@@ -140,12 +140,12 @@ def square_mask(things: Iterable[Thing], image: ImageInfo) -> Rle:
     ReLA reads polygons alone; an object that is a run-length is resized.
     """
     parts: list[Rle] = []
-    for thing in (one for one in things if not one.crowd):
+    for thing in (thing for thing in things if not thing.crowd):
         pieces = thing.plain["segmentation"]
         if isinstance(pieces, dict) or any(isinstance(piece, dict) for piece in pieces):
             parts += map(rela_resize, thing.parts(image))
         else:
             scaled = [rela_polygon(piece, image.width, image.height) for piece in pieces]
             drawn = coco.frPyObjects(scaled, SIDE, SIDE) if scaled else []
-            parts += [Rle(SIDE, SIDE, one["counts"].decode("ascii")) for one in drawn]
+            parts += [Rle(SIDE, SIDE, run_length["counts"].decode("ascii")) for run_length in drawn]
     return union(parts) if parts else Rle.empty(SIDE, SIDE)

@@ -34,7 +34,7 @@ def write(world: World, root: Path, *, parts: Mapping[str, Part] = GAME) -> None
         split: list(_with_nothing(mentions(world, part, KINDS, name="grefcoco", plural=True)))
         for split, part in parts.items()
     }
-    scenes = {one.scene.id: one.scene for several in splits.values() for one in several}
+    scenes = {mention.scene.id: mention.scene for several in splits.values() for mention in several}
     write_images(list(scenes.values()), place / "images/mscoco/images/train2014", named=file_name)
     folder = place / "grefcoco"
     folder.mkdir()
@@ -44,17 +44,21 @@ def write(world: World, root: Path, *, parts: Mapping[str, Part] = GAME) -> None
 
 def _with_nothing(several: Sequence[Mention]) -> Iterator[Mention]:
     """Yield the same number of expressions; each fourth has no referent in the image."""
-    for place, one in enumerate(several):
+    for place, mention in enumerate(several):
         if place % NOTHING_EVERY == NOTHING_EVERY - 2:
-            draws = Draws(one.scene.seed, one.scene.id, "nothing")
-            yield Mention(one.scene, (), tuple(absent_phrase(one.scene, draws) for _ in one.texts))
+            draws = Draws(mention.scene.seed, mention.scene.id, "nothing")
+            yield Mention(
+                mention.scene, (), tuple(absent_phrase(mention.scene, draws) for _ in mention.texts)
+            )
         else:
-            yield one
+            yield mention
 
 
 def absent_phrase(scene: Scene, draws: Draws) -> str:
     """A phrase that nothing in the scene could be called by."""
-    phrases = (Noun(each.shape, each.colour) for each in draws.shuffle(COMBINATIONS))
+    phrases = (
+        Noun(combination.shape, combination.colour) for combination in draws.shuffle(COMBINATIONS)
+    )
     missing = next(noun for noun in phrases if not any(map(noun.could_fit, scene.things)))
     return f"the {missing.words()}"
 
@@ -62,17 +66,17 @@ def absent_phrase(scene: Scene, draws: Draws) -> str:
 def referents(splits: Mentions) -> list[dict[str, object]]:
     """The content of the file of referents."""
     numbers = count(1)
-    pairs = [(split, one) for split, several in splits.items() for one in several]
+    pairs = [(split, mention) for split, several in splits.items() for mention in several]
     return [
         {
             "ref_id": ref_id,
-            "ann_id": [thing_number(one.scene, thing) for thing in one.things] or [-1],
-            "category_id": [category(one.scene, thing) for thing in one.things] or [-1],
-            "image_id": number_of(one.scene),
-            "file_name": file_name(one.scene),
+            "ann_id": [thing_number(mention.scene, thing) for thing in mention.things] or [-1],
+            "category_id": [category(mention.scene, thing) for thing in mention.things] or [-1],
+            "image_id": number_of(mention.scene),
+            "file_name": file_name(mention.scene),
             "split": split,
-            "sentences": (phrases := [sentence(next(numbers), text) for text in one.texts]),
-            "sent_ids": [each["sent_id"] for each in phrases],
+            "sentences": (phrases := [sentence(next(numbers), text) for text in mention.texts]),
+            "sent_ids": [phrase["sent_id"] for phrase in phrases],
         }
-        for ref_id, (split, one) in enumerate(pairs, start=1)
+        for ref_id, (split, mention) in enumerate(pairs, start=1)
     ]

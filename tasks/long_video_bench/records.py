@@ -37,8 +37,8 @@ def files(place: Path, split: Split) -> tuple[Path, ...]:
     if (place / JSON[split]).is_file():
         return (place / JSON[split],)
     for folder in (place, place / "data"):
-        if found := listed(folder, TABLE[split]):
-            return tuple(found)
+        if tables := listed(folder, TABLE[split]):
+            return tuple(tables)
     return ()
 
 
@@ -58,6 +58,6 @@ def _question(fields: Fields, row: Mapping[str, object], where: str) -> Question
             **row,
             "candidates": [row[slot] for slot in SLOTS if row[slot] not in (None, NOTHING)],
         }
-    found = fields.read_record(row, where)
-    stem = PurePosixPath(str(found.media)).stem
-    return replace(found, group=stem, extra={"id": found.id})
+    question = fields.read_record(row, where)
+    stem = PurePosixPath(str(question.media)).stem
+    return replace(question, group=stem, extra={"id": question.id})

@@ -68,8 +68,8 @@ def long_video_bench(
             expected="frames=…, the rule for the frames between which they stand",
         )
     place = folder(data / "long_video_bench", fix=FIX)
-    found = files(place, split)
-    if not found:
+    sources = files(place, split)
+    if not sources:
         raise DataError(
             f"folder {place}",
             expected=f"the questions of the split {split}",
@@ -79,8 +79,8 @@ def long_video_bench(
     videos = Videos((place / "videos",), frames)
     worded = SubtitledQuestion(place / "subtitles", videos, subtitles, prompt)
     layout = QuestionFormat(
-        files=found,
-        read=partial(read_questions, found, split),
+        files=sources,
+        read=partial(read_questions, sources, split),
         open=videos.open,
         problems=worded.problems,
         text=worded,

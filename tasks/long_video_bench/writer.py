@@ -40,7 +40,9 @@ def write(world: World, root: Path) -> None:
             path.write_text(json.dumps(_subtitles(scene, starts)), encoding="utf-8")
             write_videos(folder / "videos" / split, [scene])
         if split == "test":
-            records = [{k: v for k, v in one.items() if k != "correct_choice"} for one in records]
+            records = [
+                {k: v for k, v in record.items() if k != "correct_choice"} for record in records
+            ]
         (folder / file).write_text(json.dumps(records, indent=1), encoding="utf-8", newline="\n")
         table = folder / f"{TABLES[split]}-00000-of-00001.parquet"
         write_table(table, list(map(_row, records)))

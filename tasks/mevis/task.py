@@ -141,8 +141,8 @@ def _target(
         return None
     where = f"{layout.place}/mask_dict.json, for {sample_id}"
     tracks = [
-        object_track(layout.masks, one, size=media.size, frames=len(media), where=where)
-        for one in field(expression, "anno_id", list, where)
+        object_track(layout.masks, annotation, size=media.size, frames=len(media), where=where)
+        for annotation in field(expression, "anno_id", list, where)
     ]
     masks = union_of_tracks(tracks, size=media.size, frames=len(media))
     return Target(answer=Answer(masks=masks, instances=instances(tracks, media.size)))

@@ -15,6 +15,6 @@ def write(world: World, root: Path) -> None:
         question_writer(
             f"mindcube/{name}/combined-00000-of-00001.parquet",
             FIELDS,
-            id=lambda one: f"{SETTINGS[one.number % 3]}_group{one.number:03d}_q0",
-            input_prompt=lambda one: in_text(one.question),
+            id=lambda example: f"{SETTINGS[example.number % 3]}_group{example.number:03d}_q0",
+            input_prompt=lambda example: in_text(example.question),
         )(world, root)

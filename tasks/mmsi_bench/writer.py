@@ -6,7 +6,7 @@ from harness.tasks.video_qa.benchmarks import images, question_writer
 write = question_writer(
     "mmsi_bench/MMSI_Bench.parquet",
     FIELDS,
-    id=lambda one: one.number,
+    id=lambda example: example.number,
     question_type="MSR",
-    images=lambda one: [image["bytes"] for image in images(one.scene)],
+    images=lambda example: [image["bytes"] for image in images(example.scene)],
 )

@@ -29,7 +29,7 @@ def is_option(response: str, letter: str, options: Sequence[str]) -> bool:
     is in any word, and one of its longer words too.
 
     >>> options = ["red apple", "blue"]
-    >>> [is_option(one, "A", options) for one in ("B or A", "a red apple", "an apple", "b")]
+    >>> [is_option(text, "A", options) for text in ("B or A", "a red apple", "an apple", "b")]
     [True, True, True, False]
     """
     response = response.strip()[:MAX_TEXT]
@@ -48,29 +48,29 @@ def is_text(response: str, truth: str) -> bool:
     less than 0.01; or all longer words of a text of two to five are in the response; or both have
     the same order, `O(n^2)`.
 
-    >>> [is_text(one, "Depth-First Search") for one in ("search", "", "breadth")]
+    >>> [is_text(text, "Depth-First Search") for text in ("search", "", "breadth")]
     [True, True, False]
     >>> is_text("In 3.001 s", "3 seconds"), is_text("3.1", "3")
     (True, True)
     """
     said, true = (
-        one.strip().lower().translate(RAISED)[:MAX_TEXT] for one in (response, str(truth))
+        text.strip().lower().translate(RAISED)[:MAX_TEXT] for text in (response, str(truth))
     )
-    plain, true_plain = (" ".join(one.split()) for one in (said, true))
+    plain, true_plain = (" ".join(text.split()) for text in (said, true))
     if true_plain in plain or plain in true_plain:
         return True
-    numbers = [re.findall(r"\d+\.?\d*", one)[:1] for one in (said, true)]
+    numbers = [re.findall(r"\d+\.?\d*", text)[:1] for text in (said, true)]
     if all(numbers) and abs(float(numbers[0][0]) - float(numbers[1][0])) < TOLERANCE:
         return True
     words, true_words = (
-        [word for one in text.split() if (word := one.strip(string.punctuation))]
+        [word for part in text.split() if (word := part.strip(string.punctuation))]
         for text in (plain, true_plain)
     )
     longer = [word for word in true_words if len(word) > 2]
     if 2 <= len(true_words) <= 5 and set(longer) <= set(words):
         return True
-    orders = [ORDER.search(one) for one in (plain, true_plain)]
-    return all(orders) and len({one[0] for one in orders if one}) == 1
+    orders = [ORDER.search(text) for text in (plain, true_plain)]
+    return all(orders) and len({order[0] for order in orders if order}) == 1
 
 
 @dataclass(frozen=True, slots=True)

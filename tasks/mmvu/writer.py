@@ -13,16 +13,18 @@ SUBJECT = "Computer_Science"
 
 def write(world: World, root: Path) -> None:
     """Write `root/mmvu/validation.json` and the videos below `root/mmvu/videos`."""
-    scenes = {name(one.scene): one.scene for one in asked(world)}
+    scenes = {name(example.scene): example.scene for example in asked(world)}
     write_videos(root / "mmvu" / "videos" / SUBJECT, list(scenes.values()))
-    write_json(root / "mmvu" / "validation.json", [_record(one) for one in asked(world)])
+    write_json(root / "mmvu" / "validation.json", [_record(example) for example in asked(world)])
 
 
-def _record(one: Asked) -> Row:
-    row = record(FIELDS, one, id=f"validation_{one.number}", question_type="multiple-choice")
-    options = [*one.question.options, *["none of these"] * 5][:5]
-    if one.number % 2:
-        row |= {"question_type": "open-ended", "answer": str(one.question.answer)}
+def _record(example: Asked) -> Row:
+    row = record(
+        FIELDS, example, id=f"validation_{example.number}", question_type="multiple-choice"
+    )
+    options = [*example.question.options, *["none of these"] * 5][:5]
+    if example.number % 2:
+        row |= {"question_type": "open-ended", "answer": str(example.question.answer)}
         options = [""] * 5
-    video = f"https://shapes.invalid/resolve/main/videos/{SUBJECT}/{name(one.scene)}.mp4"
+    video = f"https://shapes.invalid/resolve/main/videos/{SUBJECT}/{name(example.scene)}.mp4"
     return row | {"video": video, "choices": dict(zip("ABCDE", options, strict=True))}

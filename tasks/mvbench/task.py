@@ -112,15 +112,15 @@ def mvbench(
     }
 
     def read() -> Iterator[Question | DataError]:
-        for one in FIELDS.questions(files):
-            is_whole = (is_cut or clips == "whole") and isinstance(one, Question)
-            yield replace(one, clip=None) if is_whole else one  # type: ignore[type-var]
+        for question in FIELDS.questions(files):
+            is_whole = (is_cut or clips == "whole") and isinstance(question, Question)
+            yield replace(question, clip=None) if is_whole else question  # type: ignore[type-var]
 
     layout = QuestionFormat(
         files=files,
         read=read,
-        open=lambda one: videos[one.categories["task"]].open(one),
-        problems=lambda one: videos[one.categories["task"]].problems(one),
+        open=lambda question: videos[question.categories["task"]].open(question),
+        problems=lambda question: videos[question.categories["task"]].problems(question),
     )
     arguments = {"clips": clips, "frames": "all" if frames is None else str(frames)}
     if is_cut:
@@ -148,7 +148,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 def read_option(text: str, letters: str) -> str | None:
     """The first letter whose option `check_ans` takes a text for."""
-    return next((one for one in letters if is_mvbench_option(text, one)), None)
+    return next((letter for letter in letters if is_mvbench_option(text, letter)), None)
 
 
 def score_lmms(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:

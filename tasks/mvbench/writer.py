@@ -24,15 +24,15 @@ CLIPPED = (
 def write(world: World, root: Path) -> None:
     """Write `root/mvbench/json/*.json` and the videos below `root/mvbench/video`."""
     place = root / "mvbench"
-    for task, one in zip(FOLDERS, cycle(asked(world)), strict=False):
-        video, folder = f"{name(one.scene)}.mp4", place / "video" / FOLDERS[task]
+    for task, example in zip(FOLDERS, cycle(asked(world)), strict=False):
+        video, folder = f"{name(example.scene)}.mp4", place / "video" / FOLDERS[task]
         if task == "episodic_reasoning":  # alone has frames in place of a file
-            video = name(one.scene)
-            _write_frames(folder / video, one.scene)
+            video = name(example.scene)
+            _write_frames(folder / video, example.scene)
         elif not (folder / video).exists():
-            write_videos(folder, [one.scene])
-        clip = {"start": 0.0, "end": one.scene.frames / 2} if task in CLIPPED else {}
-        row = record(FIELDS, one, video=video, **clip)
+            write_videos(folder, [example.scene])
+        clip = {"start": 0.0, "end": example.scene.frames / 2} if task in CLIPPED else {}
+        row = record(FIELDS, example, video=video, **clip)
         write_json(place / "json" / f"{task}.json", [row])
 
 

@@ -7,5 +7,5 @@ write = question_writer(
     "perception_test/mc_question_val/validation-00000-of-00001.parquet",
     FIELDS,
     videos="perception_test/videos",
-    answer_id=lambda one: str(one.place),
+    answer_id=lambda example: str(example.place),
 )

@@ -73,7 +73,7 @@ def _find(folder: Path, name: str) -> Path:
     path = path_inside(folder, name)
     forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
     with suppress(OSError):  # a name that is too long, which is told when the file is opened
-        return next((one for one in (path, *forms) if one.is_file()), path)
+        return next((candidate for candidate in (path, *forms) if candidate.is_file()), path)
     return path
 
 

@@ -12,12 +12,12 @@ def write(world: World, root: Path) -> None:
     """Write `root/pointbench`: `data.json`, `images` and `masks`; several referents are counted."""
     place, entries = root / "pointbench", []
     (place / "masks").mkdir(parents=True)
-    for one in pointed(world, "test"):
-        count, name = one.question.count, f"{one.scene.index:05d}.png"
+    for example in pointed(world, "test"):
+        count, name = example.question.count, f"{example.scene.index:05d}.png"
         category = COUNTING if count > 1 else "spatial"
-        one.write_image(place / "images" / category / name)
-        (place / "masks" / name).write_bytes(one.encoded)
+        example.write_image(place / "images" / category / name)
+        (place / "masks" / name).write_bytes(example.encoded)
         entry = {"image_filename": name, "mask_filename": name, "category": category}
-        entry |= {"user_input": f"Point to {one.question.text}"}
+        entry |= {"user_input": f"Point to {example.question.text}"}
         entries.append(entry | ({"count": count} if count > 1 else {}))
     write_json(place / "data.json", entries)

@@ -80,7 +80,7 @@ def region_of(sample: Sample) -> Levels:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """What a benchmark's official scripts read from responses, whatever the model is called."""
+    """Forms of points that a benchmark's official scripts read, from any model's responses."""
 
     first: tuple[PointReader, ...] = ()
     """Readers of the form that the benchmark asks for: what they find counts."""
@@ -98,15 +98,15 @@ class Forms:
         width, height = sample.query.size
         across, down = size or (width, height)
         text = answer_text(prediction) if prediction.responses else None
-        if found := self._read(self.first, text, across, down):
-            return found
+        if points := self._read(self.first, text, across, down):
+            return points
         if prediction.answer is not None and prediction.answer.points is not None:
             scaled = prediction.answer.points
             if size is not None:
                 scaled = tuple(Point(x / width * across, y / height * down) for x, y in scaled)
             return scaled
-        if found := self._read(self.others, text, across, down):
-            return found
+        if points := self._read(self.others, text, across, down):
+            return points
         return None if prediction.answer is None else ()
 
     def reads(self, sample: Sample, prediction: Prediction) -> object:
@@ -117,8 +117,8 @@ class Forms:
     def _read(
         readers: Sequence[PointReader], text: str | None, width: int, height: int
     ) -> tuple[Point, ...]:
-        found = (reader(text, width, height) for reader in readers) if text else ()
-        return tuple(next(filter(None, found), ()))
+        readings = (reader(text, width, height) for reader in readers) if text else ()
+        return tuple(next(filter(None, readings), ()))
 
 
 def tuple_forms(**rule: Any) -> Forms:
@@ -139,9 +139,9 @@ def share_protocols(name: str, **kinds: tuple[Weights, Forms, str]) -> dict[str,
     A sample without points scores 0. `kinds` are the weights, the forms of points that count, and
     what the protocol is about.
     """
-    found = dict[str, Protocol]()
+    protocols = dict[str, Protocol]()
     for kind, (weights, forms, about) in kinds.items():
-        found |= points_protocol(
+        protocols |= points_protocol(
             f"{name}/{kind}",
             partial(_share, weights=weights, forms=forms),
             about,
@@ -149,15 +149,15 @@ def share_protocols(name: str, **kinds: tuple[Weights, Forms, str]) -> dict[str,
             means="mean share of points inside the region",
             ceiling=Ceiling(value=partial(_highest, weights=weights), tolerance=1e-12),
         )
-    return found
+    return protocols
 
 
 def _share(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, weights: Weights, forms: Forms
 ) -> Scores:
     points = forms.points_of(unit[0], predictions[0]) or ()
-    found = values_at(points, weights(region_of(unit[0])))
-    return {"accuracy": Mean(float(found.mean()) if len(found) else 0.0)}
+    values = values_at(points, weights(region_of(unit[0])))
+    return {"accuracy": Mean(float(values.mean()) if len(values) else 0.0)}
 
 
 def _highest(samples: Iterable[Sample], *, weights: Weights) -> float:
@@ -180,7 +180,7 @@ def points_protocol(
         score=score,
         metrics=(
             Metric("accuracy", about=means),
-            *(Metric(one, about=f"the same, of {one}") for one in categories),
+            *(Metric(category, about=f"the same, of {category}") for category in categories),
         ),
         headline="accuracy",
         ceiling=ceiling,

@@ -65,7 +65,7 @@ def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
         reads=lambda sample, prediction: reads(sample, uncut(prediction)),
         about=f"{protocol.name}, of whole responses: with reasoning and tags, as published",
     )
-    return {one.name: one for one in (protocol, whole)}
+    return {variant.name: variant for variant in (protocol, whole)}
 
 
 def read_by(read: Callable[..., object]) -> Callable[..., object]:
@@ -77,8 +77,8 @@ def read_by(read: Callable[..., object]) -> Callable[..., object]:
 
     def reads(sample: Sample, prediction: Prediction, **rule: bool) -> object:
         text = answer_text(prediction)
-        found = None if text is None else read(sample, text, **rule)
-        return True if found is False else found
+        reading = None if text is None else read(sample, text, **rule)
+        return True if reading is False else reading
 
     return reads
 

@@ -17,7 +17,7 @@ def open_images(question: Question, *, size: tuple[int, int] = (1, 1)) -> tuple[
     """Open a question's images; a stand-in of this size for each that is missing or damaged."""
     name = f"of question {question.id!r}"
     images = (image for image in question.media if not isinstance(image, str))
-    return tuple(image_or_placeholder(one, name, size=size) for one in images)
+    return tuple(image_or_placeholder(image, name, size=size) for image in images)
 
 
 def image_problems(

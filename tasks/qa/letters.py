@@ -48,7 +48,7 @@ class Subtasks:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a published script reads and scores responses to questions with options."""
+    """A published script's way to read and score responses to questions with options."""
 
     read: Callable[[str, str], str | None]
     """Function that returns the letter of a text, given it and the question's letters; or None."""
@@ -99,7 +99,7 @@ def letter_protocols(
             lmms-eval's, where it is another, or the authors have published none.
     """
     strictly = Reading(any_letters(strict_choice), strict, score=strict_accuracy)
-    found = dict[str, Protocol]()
+    protocols = dict[str, Protocol]()
     for kind, reading in {**readings, "strict": strictly}.items():
         scorer = reading.score or scored_by(reading.read)
         read = stated_letter if reading is strictly else _of_sample(reading.read)
@@ -115,8 +115,8 @@ def letter_protocols(
             about=reading.about,
             reads=read_by(read),
         )
-        found |= with_whole_responses(protocol) if kind in whole else {protocol.name: protocol}
-    return found
+        protocols |= with_whole_responses(protocol) if kind in whole else {protocol.name: protocol}
+    return protocols
 
 
 def _of_sample(read: Callable[[str, str], str | None]) -> Callable[[Sample, str], str | None]:

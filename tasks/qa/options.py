@@ -21,7 +21,7 @@ def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
     >>> texts(["A. left", " B. right"], "record 3")
     ('left', 'right')
     """
-    found = []
+    bare = []
     for letter, option in zip(ascii_uppercase, options, strict=False):
         match = LETTERED.match(option)
         if match is None or match[1] != letter:
@@ -30,12 +30,12 @@ def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
                 expected="texts that begin with A., B., …",
                 found=repr(option)[:60],
             )
-        found.append(match[2].strip())
-    if not 2 <= len(options) == len(found):
+        bare.append(match[2].strip())
+    if not 2 <= len(options) == len(bare):
         raise DataError(
             f"{where}: options", expected=f"2 to {len(ascii_uppercase)}", found=str(len(options))
         )
-    return tuple(found)
+    return tuple(bare)
 
 
 def lettered(options: Sequence[str]) -> list[str]:

@@ -123,15 +123,15 @@ class Fields:
     @property
     def columns(self) -> dict[str, str]:
         """Every field that is needed, with a word on its content."""
-        found = dict.fromkeys(_names(self.id), "id")
-        found |= dict.fromkeys(_names(self.media), "medium")
-        found |= dict.fromkeys(self.images, "image")
-        found |= {self.question: "question", self.answer: "ground_truth"}
-        found |= dict.fromkeys(self.option_fields, "options")
-        found |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
-        found |= dict.fromkeys(self.nullable.values(), "category, or null")
-        found |= {name: "category" for name, _ in self.kinds.values()}
-        return {name: what for name, what in found.items() if name not in ("", FILE, INDEX)}
+        columns = dict.fromkeys(_names(self.id), "id")
+        columns |= dict.fromkeys(_names(self.media), "medium")
+        columns |= dict.fromkeys(self.images, "image")
+        columns |= {self.question: "question", self.answer: "ground_truth"}
+        columns |= dict.fromkeys(self.option_fields, "options")
+        columns |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
+        columns |= dict.fromkeys(self.nullable.values(), "category, or null")
+        columns |= {name: "category" for name, _ in self.kinds.values()}
+        return {name: what for name, what in columns.items() if name not in ("", FILE, INDEX)}
 
     @property
     def optional(self) -> dict[str, str]:
@@ -144,9 +144,7 @@ class Fields:
         return self.options if isinstance(self.options, tuple) else (self.options,)
 
     def questions(self, paths: Sequence[Path]) -> "Iterator[Question | DataError]":
-        """Every record of the files as a question, or why it is none; see the function
-        `read_records`.
-        """
+        """Yield each record's question, or its error; see the function `read_records`."""
         return read_records(paths, self.columns, self.read_record, optional=self.optional)
 
     def read_record(self, row: Mapping[str, object], where: str, place: Path = Path()) -> Question:
@@ -192,7 +190,7 @@ class Fields:
             categories={
                 **{name: _category(row, key, where) for name, key in self.categories.items()},
                 **{name: str(row[key] or "") for name, key in self.nullable.items()},
-                **{name: _kind(row, *one, where) for name, one in self.kinds.items()},
+                **{name: _kind(row, *rule, where) for name, rule in self.kinds.items()},
             },
             extra={"letters": self.letters} if self.letters else {},
             row=row,
@@ -219,7 +217,9 @@ class Fields:
         if isinstance(self.options, str):
             (given,) = given
         else:
-            given = [one for one in given if one is not None and str(one).lower() != "nan"]
+            given = [
+                option for option in given if option is not None and str(option).lower() != "nan"
+            ]
         if self.otherwise and not given:
             return ()
         where = f"{where}: {', '.join(map(repr, self.option_fields))}"
@@ -228,7 +228,7 @@ class Fields:
         if (
             not isinstance(given, list)
             or not 2 <= len(given) <= self.max_options
-            or not all(isinstance(one, str) for one in given)
+            or not all(isinstance(option, str) for option in given)
         ):
             raise DataError(
                 where,
@@ -316,14 +316,14 @@ def fill_pattern(pattern: str, row: Mapping[str, object], where: str) -> str:
 def numeric(value: object, where: str, *, positive: bool = False) -> float:
     """A finite number, or a text that is one."""
     try:
-        found = float(value) if isinstance(value, (str, int, float)) else None
+        parsed = float(value) if isinstance(value, (str, int, float)) else None
     except ValueError:
-        found = None
+        parsed = None
     if (
-        found is None
+        parsed is None
         or isinstance(value, bool)
-        or not abs(found) < LARGEST
-        or (positive and found <= 0)
+        or not abs(parsed) < LARGEST
+        or (positive and parsed <= 0)
     ):
         raise DataError(
             where,
@@ -333,7 +333,7 @@ def numeric(value: object, where: str, *, positive: bool = False) -> float:
             if isinstance(value, str) and "," in value
             else "",
         )
-    return found
+    return parsed
 
 
 def _category(row: Mapping[str, object], name: str, where: str) -> str:
@@ -346,7 +346,7 @@ def _category(row: Mapping[str, object], name: str, where: str) -> str:
 
 def _kind(row: Mapping[str, object], name: str, beginnings: Sequence[str], where: str) -> str:
     value = text(row, name, where)
-    return next((one for one in beginnings if value.startswith(one)), "other")
+    return next((beginning for beginning in beginnings if value.startswith(beginning)), "other")
 
 
 def _names(pattern: str) -> list[str]:

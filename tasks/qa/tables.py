@@ -71,26 +71,26 @@ def _complete(plain: object, columns: Mapping[str, str], where: str) -> Record:
     return plain
 
 
-def sound(found: Iterable[T | DataError]) -> Iterator[T]:
+def sound(entries: Iterable[T | DataError]) -> Iterator[T]:
     """Yield what was read, up to the first error, which is raised."""
-    for one in found:
-        if isinstance(one, DataError):
-            raise one
-        yield one
+    for entry in entries:
+        if isinstance(entry, DataError):
+            raise entry
+        yield entry
 
 
 def check_each(
-    found: Iterable[T | DataError], place: str, look: Callable[[T], Iterable[Problem]]
+    entries: Iterable[T | DataError], place: str, look: Callable[[T], Iterable[Problem]]
 ) -> Iterator[Problem]:
     """Yield every error of what was read, or of `look`, as a problem of `place`, and what `look`
     finds.
     """
     try:
-        for one in found:
+        for entry in entries:
             try:
-                if isinstance(one, DataError):
-                    raise one
-                yield from look(one)
+                if isinstance(entry, DataError):
+                    raise entry
+                yield from look(entry)
             except DataError as error:
                 yield Problem(place, str(error))
     except DataError as error:
@@ -125,24 +125,24 @@ def images_of(value: object, where: str, place: Path) -> tuple[bytes | Path, ...
         DataError: there is no image, or one without bytes and name; a name leaves the folder.
     """
     cells = value if isinstance(value, list) else [value]
-    entries = [one for cell in cells for one in (cell if isinstance(cell, list) else [cell])]
-    found: list[bytes | Path] = []
+    entries = [entry for cell in cells for entry in (cell if isinstance(cell, list) else [cell])]
+    images: list[bytes | Path] = []
     for entry in entries:
         if not isinstance(entry, dict):
             entry = {"bytes" if isinstance(entry, bytes) else "path": entry}
         if data := entry.get("bytes"):
-            found.append(data)
+            images.append(data)
         elif name := entry.get("path"):
-            found.append(path_inside(place, name))
+            images.append(path_inside(place, name))
         else:
             raise DataError(
                 where,
                 expected="bytes or a path for each image",
                 found=repr(entry)[:60],
             )
-    if not found:
+    if not images:
         raise DataError(where, expected="at least one image", found="none")
-    return tuple(found)
+    return tuple(images)
 
 
 def listed_ids(path: Path) -> frozenset[str]:

@@ -75,9 +75,9 @@ class Videos:
         """Yield the faults of a question's video."""
         path = str(question.media)
         try:
-            found = self.path(path)
-            path = str(found)
-            open_video(found, _within(question, None), frames_per_second=self.frames_per_second)
+            video = self.path(path)
+            path = str(video)
+            open_video(video, _within(question, None), frames_per_second=self.frames_per_second)
         except DataError as error:
             yield Problem(path, str(error))
 
@@ -327,7 +327,7 @@ def table_task(
     every = partial(read_records, files, columns, make, optional=optional)
     layout = QuestionFormat(
         files=files,
-        read=lambda: (one for one in every() if one is not None),
+        read=lambda: (question for question in every() if question is not None),
         open=videos.open if videos else open,
         problems=videos.problems if videos else problems,
     )
@@ -350,7 +350,7 @@ def parts(place: Path, pattern: str, name: str, *, fix: str = "") -> tuple[Path,
     """
     fix = fix or f"`harness list tasks {name}` prints the source of the data."
     every = listed(folder(place, fix=fix), pattern)
-    found = tuple(one for one in every if one.suffix.lower() in SUFFIXES)
-    if not found:
+    files = tuple(path for path in every if path.suffix.lower() in SUFFIXES)
+    if not files:
         raise DataError(f"folder {place}", expected=pattern, found="no such file", fix=fix)
-    return found
+    return files

@@ -115,7 +115,7 @@ def open_video(path: Path, choose: Choose | None, *, frames_per_second: float = 
         frames_per_second: Of the images in a folder.
 
     Raises:
-        MediaError: it is no video, or a folder without an image, or without an order of them.
+        MediaError: it is not a video, or a folder without an image, or without an order of them.
     """
     if not path.is_dir():
         return video_file(path, choose=choose)

@@ -70,8 +70,8 @@ def _copy(example: Example, split: Split) -> dict[str, Any]:
 def annotation(example: Example, split: Split) -> dict[str, Any]:
     """The content of one JSON file: `text`, `is_sentence` and `shapes`.
 
-    `train` has one to three wordings. About one file in five has a thing that is no target marked
-    `ignore`, one in six a `flag`.
+    `train` has one to three wordings. About one file in five has a thing that is not a target
+    marked `ignore`, one in six a `flag`.
     """
     scene, question = example.scene, example.questions[0]
     draws = Draws(scene.seed, scene.id, "reason_seg")

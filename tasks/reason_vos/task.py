@@ -77,25 +77,25 @@ def _labels(layout: VideoList, key: str) -> list[Path]:
         DataError: there is none.
     """
     place = path_inside(layout.place / "Annotations", key)
-    found = listed(place, "*.png")
-    if not found:
+    paths = listed(place, "*.png")
+    if not paths:
         raise DataError(f"folder {place}", expected="masks, <frame>.png", found="none", fix=FIX)
-    return found
+    return paths
 
 
 def _expressions(layout: VideoList, name: str, video: object) -> Iterator[Spoken]:
     """(object's folder, number, text, categories) of each expression."""
     where = layout.where(name)
     source = field(video, "source", str, where)
-    for place, one in enumerate(field(video, "expressions", list, where)):
+    for place, expression in enumerate(field(video, "expressions", list, where)):
         named = f"{where}, expression {place}"
         categories = {
             "source": source,
-            "length": "sentence" if field(one, "is_sent", (bool, int), named) else "phrase",
+            "length": "sentence" if field(expression, "is_sent", (bool, int), named) else "phrase",
         }
-        key = f"{source}_{name}_{field(one, 'obj_id', (int, str), named)}"
-        number = str(field(one, "exp_id", (int, str), named))
-        yield key, number, field(one, "exp_text", str, named), categories
+        key = f"{source}_{name}_{field(expression, 'obj_id', (int, str), named)}"
+        number = str(field(expression, "exp_id", (int, str), named))
+        yield key, number, field(expression, "exp_text", str, named), categories
 
 
 def _of_video(layout: VideoList, name: str, video: object) -> Iterator[Sample]:

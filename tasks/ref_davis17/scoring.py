@@ -25,11 +25,11 @@ def score_together(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
     target = unit[0].target
     assert target is not None and target.ignore is not None
     confidences = [_confidence(*pair) for pair in zip(unit, predictions, strict=True)]
-    found = proposals(soft_argmax(confidences))
+    proposed = proposals(soft_argmax(confidences))
     objects = [_pixels(track) for track in target.extra["objects"]]
     if not objects:
         return {}
-    scores = unsupervised_scores(objects, found, _pixels(target.ignore))
+    scores = unsupervised_scores(objects, proposed, _pixels(target.ignore))
     weight = float(len(objects))
     return {
         "J": Mean(float(scores.j.mean()), weight),

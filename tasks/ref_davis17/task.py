@@ -119,7 +119,7 @@ def by_annotator(video: object, where: str) -> list[list[tuple[str, object]]]:
     The n-th expression of the file, counted from 0, is annotator n mod 4's on object n div 4.
 
     Raises:
-        DataError: their number is no multiple of four, or four in a row mean different objects.
+        DataError: their number is not a multiple of four, or four in a row mean different objects.
     """
     expressions = list(field(video, "expressions", dict, where).items())
     annotators = len(ANNOTATORS)
@@ -130,8 +130,8 @@ def by_annotator(video: object, where: str) -> list[list[tuple[str, object]]]:
     for start in range(0, len(expressions), annotators):
         chosen = expressions[start : start + annotators]
         target = [
-            str(field(one, "obj_id", (str, int), f"{where}, expression {number!r}"))
-            for number, one in chosen
+            str(field(expression, "obj_id", (str, int), f"{where}, expression {number!r}"))
+            for number, expression in chosen
         ]
         if len(set(target)) > 1:
             raise DataError(
@@ -157,7 +157,7 @@ class VideoGroundTruth:
         """The masks of the object that an expression means; empty ones if no frame shows it.
 
         Raises:
-            DataError: it is no number of an object.
+            DataError: it is not the number of an object.
         """
         number = str(field(expression, "obj_id", (str, int), where))
         if not (number.isascii() and number.isdecimal() and 0 < int(number) < VOID):

@@ -47,7 +47,9 @@ def write(world: World, root: Path) -> None:
             write_labels(scene, place / "Annotations" / video, frames, values=values(scene, texts))
             videos[video] = video_entry(scene, texts)
             shapes = enumerate((scene.things[index].shape for index in texts), start=1)
-            objects[video] = {"objects": {str(one): {"category": shape} for one, shape in shapes}}
+            objects[video] = {
+                "objects": {str(number): {"category": shape} for number, shape in shapes}
+            }
         write_json(folder / name / "meta.json", {"videos": objects})
         meta = folder / "meta_expressions" / name / "meta_expressions.json"
         write_json(meta, {"videos": videos})

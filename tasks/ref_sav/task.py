@@ -57,8 +57,8 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
     Officially, a pixel that two objects of an expression share is the byte 2 in the ground truth,
     as the script adds their masks up, so that no prediction is right there.
     """
-    found = revos.score(unit, predictions, form="strict" if strict else "binary")
-    return {name: one for name, one in found.items() if name[0] in NAMES}
+    scores = revos.score(unit, predictions, form="strict" if strict else "binary")
+    return {name: value for name, value in scores.items() if name[0] in NAMES}
 
 
 PROTOCOLS = official_and_strict(

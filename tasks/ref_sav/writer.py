@@ -17,6 +17,6 @@ def write(world: World, root: Path) -> None:
         write_some(example.scene, place / "videos" / name)
         videos[name] = video_entry(example, first_annotation=len(masks), absent=None)
         tracks = enumerate(mask_tracks(example.scene, some_frames(example.scene)), start=len(masks))
-        masks.update({str(one): track for one, track in tracks})
+        masks.update({str(number): track for number, track in tracks})
     write_json(place / "meta_expressions_valid.json", {"videos": videos})
     write_json(place / "mask_dict.json", masks)

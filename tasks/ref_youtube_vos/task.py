@@ -97,11 +97,11 @@ def _layout(root: Path, split: Split) -> Layout:
     meta = folder(root / "meta_expressions" / part, fix=FIX) / "meta_expressions.json"
     videos = videos_of(file(meta, fix=FIX))
     if part == "valid":
-        other = root / "meta_expressions" / "test" / "meta_expressions.json"
-        test = videos_of(other) if other.is_file() else {}
-        made = (root.parent / MANIFEST).is_file()
-        kept = choose_videos(split, videos, test, str(meta), generated=made)
-        layout = Layout(place, meta, kept, (other,) if test else (), None)
+        test_meta = root / "meta_expressions" / "test" / "meta_expressions.json"
+        test = videos_of(test_meta) if test_meta.is_file() else {}
+        is_generated = (root.parent / MANIFEST).is_file()
+        kept = choose_videos(split, videos, test, str(meta), generated=is_generated)
+        layout = Layout(place, meta, kept, (test_meta,) if test else (), None)
     else:
         objects = file(place / "meta.json", fix=FIX)
         kept = choose_videos(split, videos, {}, str(meta))

@@ -47,17 +47,20 @@ def write(world: World, root: Path) -> None:
     objects = {name: objects_entry(example.scene) for name, example in named}
     write_json(folder / "train" / "meta.json", {"videos": objects})
     _write_expressions(
-        folder, "train", {name: video_entry(one, ground_truth=True) for name, one in named}
+        folder, "train", {name: video_entry(example, ground_truth=True) for name, example in named}
     )
     hidden = {
-        video_name(one.scene, digits=DIGITS): one for one in world.examples_of("video", "test")
+        video_name(example.scene, digits=DIGITS): example
+        for example in world.examples_of("video", "test")
     }
     for name, example in hidden.items():
         write_some(example.scene, folder / "valid" / "JPEGImages" / name)
-    valid = {name: video_entry(one, ground_truth=False) for name, one in hidden.items()}
+    valid = {name: video_entry(example, ground_truth=False) for name, example in hidden.items()}
     test = {
-        video_name(one.scene, digits=DIGITS, salt=TEST): video_entry(one, ground_truth=False)
-        for one in hidden.values()
+        video_name(example.scene, digits=DIGITS, salt=TEST): video_entry(
+            example, ground_truth=False
+        )
+        for example in hidden.values()
     }
     _write_expressions(folder, "valid", {**valid, **test})
     _write_expressions(folder, "test", test)
@@ -93,7 +96,7 @@ def single(example: Example) -> Sequence[tuple[str, int]]:
         for question in (*example.questions, *every_question(scene))
         if question.count == 1 and str(question.referents[0] + 1) in shown
     }
-    own = [one.text for one in example.questions if one.text in fitting]
+    own = [question.text for question in example.questions if question.text in fitting]
     draws = Draws(scene.seed, scene.id, "ref_youtube_vos")
     others = draws.shuffle([text for text in fitting if text not in own])
     texts = [*own, *others][: len(example.questions)]

@@ -41,20 +41,20 @@ def refcoco_m(
 
 
 def _phrases(place: Path, files: tuple[Path, ...]) -> Iterator[Phrase | DataError]:
-    for found in read_records(files, COLUMNS, partial(_of_image, place)):
-        yield from (found,) if isinstance(found, DataError) else found
+    for phrases in read_records(files, COLUMNS, partial(_of_image, place)):
+        yield from (phrases,) if isinstance(phrases, DataError) else phrases
 
 
 def _of_image(place: Path, row: Mapping[str, object], where: str) -> list[Phrase]:
     """Every expression of an image; ids are `object/number of the expression`."""
     (image,) = images_of(row["image"], f"{where}: 'image'", place)
-    found = []
-    for one in field(row, "samples", list, where):
-        id = fill_pattern("{id}", one if isinstance(one, dict) else {}, where)
+    phrases = []
+    for thing in field(row, "samples", list, where):
+        id = fill_pattern("{id}", thing if isinstance(thing, dict) else {}, where)
         named = f"{where}, object {id}"
-        mask = Rle.from_json(field(one, "mask", dict, named), f"{named}: 'mask'")
-        for number, sentence in enumerate(field(one, "sentences", list, named)):
-            found.append(
+        mask = Rle.from_json(field(thing, "mask", dict, named), f"{named}: 'mask'")
+        for number, sentence in enumerate(field(thing, "sentences", list, named)):
+            phrases.append(
                 Phrase(
                     id=f"{id}/{number}",
                     text=_text(sentence, named),
@@ -62,10 +62,10 @@ def _of_image(place: Path, row: Mapping[str, object], where: str) -> list[Phrase
                     mask=mask,
                     group=fill_pattern("{image_id}", row, where),
                     where=named,
-                    categories={"category": str(one.get("category") or "")},
+                    categories={"category": str(thing.get("category") or "")},
                 )
             )
-    return found
+    return phrases
 
 
 def _text(sentence: Any, where: str) -> str:

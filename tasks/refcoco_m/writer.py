@@ -12,16 +12,16 @@ from harness.world.shapes import World
 def write(world: World, root: Path) -> None:
     """Write `root/refcoco_m/data/validation-00000-of-00001.parquet`."""
     rows = []
-    for number, one in enumerate(pointed(world, "val")):
-        left, top, right, bottom = map(float, one.box)
+    for number, example in enumerate(pointed(world, "val")):
+        left, top, right, bottom = map(float, example.box)
         thing = {
             "id": 1000 + number,
             "category": "shape",
-            "sentences": list(one.question.texts[:1]),
+            "sentences": list(example.question.texts[:1]),
             "bbox": [left, top, right - left, bottom - top],
-            "mask": Rle.from_array(one.region).to_json(),
+            "mask": Rle.from_array(example.region).to_json(),
         }
         name = f"{number:012d}.png"
-        row = {"image": image(one.scene, name), "image_id": number, "file_name": name}
+        row = {"image": image(example.scene, name), "image_id": number, "file_name": name}
         rows.append({**row, "samples": [thing]})
     write_table(root / "refcoco_m" / "data" / "validation-00000-of-00001.parquet", rows)

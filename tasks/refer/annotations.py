@@ -82,9 +82,9 @@ class Thing:
         mask.
 
         Raises:
-            DataError: it is no segmentation, a polygon has fewer than three corners, a number that
-                is not finite, or lies further out than the image is large; or a run-length is not
-                of the image's size.
+            DataError: it is not a segmentation, a polygon has fewer than three corners, a number
+                that is not finite, or lies further out than the image is large; or a run-length is
+                not of the image's size.
         """
         check_size(image.height, image.width, f"{self.where}: size of image {image.id}")
         plain = self.plain.get("segmentation")
@@ -166,8 +166,8 @@ class Instances:
         known = JsonIndex(JsonFile(self.path, ("categories",)), by="id")
         known.walk()
         return {
-            int(number): field(one, "name", str, f"{self.path}, category {number}")
-            for number, one in known.items()
+            int(number): field(category, "name", str, f"{self.path}, category {number}")
+            for number, category in known.items()
         }
 
     def walk(self) -> None:

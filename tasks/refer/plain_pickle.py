@@ -77,8 +77,8 @@ def loads(raw: bytes) -> object:
     except (EOFError, IndexError) as error:
         raise machine.refusal("a complete pickle", "one that was cut") from error
     except AttributeError as error:  # it has no `append`, or no `update`
-        found = f"something put into a {type(error.obj).__name__}"
-        raise machine.refusal("plain data", found) from error
+        actual = f"something put into a {type(error.obj).__name__}"
+        raise machine.refusal("plain data", actual) from error
     except (ValueError, pickle.UnpicklingError, DeprecationWarning) as error:
         raise machine.refusal("plain data", str(error)[:80]) from error
     _check_tree(value, MAX_SHARING * len(raw) + 64)
@@ -123,9 +123,9 @@ class _Machine(pickle._Unpickler):
             return self.refusal("plain data", f"the instruction {REFUSED[code]}", fix)
         return self.refusal("an instruction of a pickle", repr(code)) if code else EOFError()
 
-    def refusal(self, expected: str, found: str, fix: str = "") -> DataError:
+    def refusal(self, expected: str, actual: str, fix: str = "") -> DataError:
         """The error for the instruction that is being carried out."""
-        return DataError(f"pickle, byte {self.start}", expected=expected, found=found, fix=fix)
+        return DataError(f"pickle, byte {self.start}", expected=expected, found=actual, fix=fix)
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse; no instruction of `STEPS` asks."""
@@ -225,7 +225,7 @@ def _long(machine: _Machine, size: int) -> None:
     machine.append(int.from_bytes(raw, "little", signed=True))
 
 
-CODES = {one.name: one.code.encode("latin-1") for one in pickletools.opcodes}
+CODES = {opcode.name: opcode.code.encode("latin-1") for opcode in pickletools.opcodes}
 STEPS: dict[bytes, Step] = {
     CODES[name]: step
     for name, step in {

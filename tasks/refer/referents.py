@@ -83,13 +83,13 @@ class Listing:
                 occurs twice; or, at the end, there was none.
         """
         there: set[str] = set()
-        found = False
-        for one in self._iter_checked():
-            there.add(one.split)
-            if one.split == split if exact else in_split(one.split, split):
-                found = True
-                yield one
-        if not found:
+        is_there = False
+        for referent in self._iter_checked():
+            there.add(referent.split)
+            if referent.split == split if exact else in_split(referent.split, split):
+                is_there = True
+                yield referent
+        if not is_there:
             names = ", ".join(sorted(there))[:80]
             raise DataError(
                 f"file {self.path}",
@@ -100,11 +100,11 @@ class Listing:
 
     def _iter_checked(self) -> Iterator[Referent]:
         referents, sentences = _SeenNumbers("ref_id"), _SeenNumbers("sent_id")
-        for one in self._all_referents if self.path.suffix == ".p" else self._streamed():
-            referents.add(one.id, one.where)
-            for sentence in one.sentences:
-                sentences.add(sentence.id, one.where)
-            yield one
+        for referent in self._all_referents if self.path.suffix == ".p" else self._streamed():
+            referents.add(referent.id, referent.where)
+            for sentence in referent.sentences:
+                sentences.add(sentence.id, referent.where)
+            yield referent
 
     def _streamed(self) -> Iterator[Referent]:
         for entry in JsonFile(self.path).items():
@@ -115,7 +115,9 @@ class Listing:
         plain = read_plain_pickle(self.path)
         if not isinstance(plain, list):
             raise DataError(f"file {self.path}", expected="a list", found=type(plain).__name__)
-        return tuple(read_referent(one, f"{self.path}, entry {n}") for n, one in enumerate(plain))
+        return tuple(
+            read_referent(entry, f"{self.path}, entry {n}") for n, entry in enumerate(plain)
+        )
 
 
 class _SeenNumbers:
@@ -172,7 +174,7 @@ def read_referent(plain: object, where: str) -> Referent:
     """
     numbers = field(plain, "ann_id", (int, list), where)
     things = tuple(numbers) if isinstance(numbers, list) else (numbers,)
-    if not things or not all(type(one) is int for one in things):
+    if not things or not all(type(number) is int for number in things):
         raise DataError(
             f"{where}: 'ann_id'", expected="one number or several", found=repr(numbers)[:60]
         )
@@ -184,13 +186,13 @@ def read_referent(plain: object, where: str) -> Referent:
         )
     sentence = [
         Sentence(
-            id=field(one, "sent_id", int, place),
-            text=field(one, "sent", str, place),
-            raw=field(one, "raw", str, place) if "raw" in one else None,
+            id=field(entry, "sent_id", int, place),
+            text=field(entry, "sent", str, place),
+            raw=field(entry, "raw", str, place) if "raw" in entry else None,
         )
-        for place, one in (
-            (f"{where}, sentence {n}", one)
-            for n, one in enumerate(field(plain, "sentences", list, where))
+        for place, entry in (
+            (f"{where}, sentence {n}", entry)
+            for n, entry in enumerate(field(plain, "sentences", list, where))
         )
     ]
     if not sentence:

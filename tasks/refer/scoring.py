@@ -59,7 +59,7 @@ EXPRESSION = replace(
     name="res/expression",
     headline="cIoU",
     ceiling=Ceiling(value=1.0, tolerance=1e-9, why="LISA adds 1e-10 to the sum of the unions"),
-    about="every expression; a pixel in two polygons of an object is no foreground, as in LISA",
+    about="every expression; a pixel in two polygons of an object is not foreground, as in LISA",
 )
 ABOUT_BOX = Metric("bbox_AP", about="share of samples with a box of IoU > 0.5; an accuracy")
 

@@ -70,14 +70,14 @@ def refer(
     scoring: Protocol = choose("protocol", PROTOCOLS, name)
     root = folder(data / "refer_seg", fix=_fix(benchmark))
     places = _places(root, benchmark, split, name)
-    found = _find_layout(places, name) if layout == "auto" else layout
-    if name not in SERVED[found]:
+    chosen = _find_layout(places, name) if layout == "auto" else layout
+    if name not in SERVED[chosen]:
         raise UsageError(
-            f"layout={found}",
+            f"layout={chosen}",
             expected=f"a layout with the ground truth of {name}",
-            found=f"one for {', '.join(SERVED[found])}",
+            found=f"one for {', '.join(SERVED[chosen])}",
         )
-    source = _open(found, places[found], split, split_by=split_by, name=name, fix=_fix(benchmark))
+    source = _open(chosen, places[chosen], split, split_by=split_by, name=name, fix=_fix(benchmark))
     boxed = name.startswith("rec/")
     return Task(
         name=benchmark.name,
@@ -93,8 +93,8 @@ def refer(
             "split": split,
             "protocol": name,
             "answer": "box" if boxed else "mask",
-            "layout": found,
-            "split_by": split_by if found == "refer" else None,
+            "layout": chosen,
+            "split_by": split_by if chosen == "refer" else None,
         },
     )
 
@@ -114,7 +114,7 @@ def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict
 
 
 def _find_layout(places: Mapping[str, Path], protocol: str) -> str:
-    """The first layout that is there and has the protocol's ground truth; refer's if none is."""
+    """Return the first layout on disk that has the protocol's ground truth; else `refer`."""
     there = (name for name in SERVED if protocol in SERVED[name] and places[name].is_dir())
     return next(there, "refer")
 

@@ -57,7 +57,7 @@ def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict
         }
         for scene in scenes
     ]
-    annotations = [dict(one) for scene in scenes for one in _annotations(scene)]
+    annotations = [dict(row) for scene in scenes for row in _annotations(scene)]
     categories = [{"id": number, "name": shape} for number, shape in enumerate(SHAPES, start=1)]
     return {"images": images, "annotations": annotations, "categories": categories}
 
@@ -119,14 +119,14 @@ def mentions(
         plural: One expression may mean several things.
     """
     wanted = world.size * (4 if part[1] == "train" else 1)
-    found: list[Mention] = []
+    kept: list[Mention] = []
     for mention in islice(_rounds(world.scenes(*part), kinds, name, plural), 4 * wanted):
         texts = mention.texts[:wanted]
-        found.append(Mention(mention.scene, mention.things, texts))
+        kept.append(Mention(mention.scene, mention.things, texts))
         wanted -= len(texts)
         if wanted <= 0:
             break
-    return found
+    return kept
 
 
 def _rounds(

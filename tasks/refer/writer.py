@@ -83,26 +83,28 @@ def write_refer(
         plain: Write JSON in place of pickles.
     """
     place = root / "refer_seg"
-    made = {
+    by_part = {
         part: mentions(world, part, kinds, name=benchmark.name)
         for splits in divided.values()
         for part in splits.values()
     }
-    scenes = list({one.scene.id: one.scene for part in made.values() for one in part}.values())
+    scenes = list(
+        {mention.scene.id: mention.scene for part in by_part.values() for mention in part}.values()
+    )
     write_images(scenes, place / "images/mscoco/images/train2014", named=file_name)
     folder = place / benchmark.folder
     folder.mkdir()
     write_json(folder / "instances.json", instances(scenes, named=file_name))
     for split_by, splits in divided.items():
-        entries = referents({split: made[part] for split, part in splits.items()})
+        entries = referents({split: by_part[part] for split, part in splits.items()})
         if plain:
             write_json(folder / f"refs({split_by}).json", entries)
         else:
             (folder / f"refs({split_by}).p").write_bytes(dumps(entries))
     first = next(iter(divided.values()))
     for split in copied:
-        _write_copies(place / f"{benchmark.copies}_{split}", made[first[split]])
-        rows = [_lmms_row(one, number) for number, one in enumerate(made[first[split]])]
+        _write_copies(place / f"{benchmark.copies}_{split}", by_part[first[split]])
+        rows = [_lmms_row(mention, number) for number, mention in enumerate(by_part[first[split]])]
         write_table(place / "lmms-lab" / benchmark.boxes, split, rows, LMMS)
 
 
@@ -116,25 +118,25 @@ def referents(splits: Mentions) -> list[dict[str, object]]:
     """The content of a file of referents."""
     numbers = count(1)
     return [
-        _referent(one, split, ref_id, [next(numbers) for _ in one.texts])
-        for ref_id, (split, one) in enumerate(
-            ((split, one) for split, several in splits.items() for one in several), start=1
+        _referent(mention, split, ref_id, [next(numbers) for _ in mention.texts])
+        for ref_id, (split, mention) in enumerate(
+            ((split, mention) for split, several in splits.items() for mention in several), start=1
         )
     ]
 
 
-def _referent(one: Mention, split: str, ref_id: int, sent_ids: list[int]) -> dict[str, object]:
-    (thing,) = one.things
-    stem = file_name(one.scene).removesuffix(".jpg")
+def _referent(mention: Mention, split: str, ref_id: int, sent_ids: list[int]) -> dict[str, object]:
+    (thing,) = mention.things
+    stem = file_name(mention.scene).removesuffix(".jpg")
     return {
         "sent_ids": sent_ids,
-        "file_name": f"{stem}_{thing_number(one.scene, thing)}.jpg",  # names no file, officially
-        "ann_id": thing_number(one.scene, thing),
+        "file_name": f"{stem}_{thing_number(mention.scene, thing)}.jpg",  # not a file, officially
+        "ann_id": thing_number(mention.scene, thing),
         "ref_id": ref_id,
-        "image_id": number_of(one.scene),
+        "image_id": number_of(mention.scene),
         "split": split,
-        "sentences": [sentence(*pair) for pair in zip(sent_ids, one.texts, strict=True)],
-        "category_id": category(one.scene, thing),
+        "sentences": [sentence(*pair) for pair in zip(sent_ids, mention.texts, strict=True)],
+        "category_id": category(mention.scene, thing),
     }
 
 
@@ -145,14 +147,14 @@ def sentence(number: int, text: str) -> dict[str, object]:
 
 def _write_copies(folder: Path, several: Sequence[Mention]) -> None:
     """VisionReasoner's two copies: the first expression of each object, and all of them."""
-    every = [(one, text) for one in several for text in one.texts]
-    first = [(one, one.texts[0]) for one in several]
+    every = [(mention, text) for mention in several for text in mention.texts]
+    first = [(mention, mention.texts[0]) for mention in several]
     for place, pairs in ((folder, first), (folder.with_name(f"{folder.name}_all"), every)):
         write_table(place, "test", [_copy_row(*pair) for pair in pairs], COPY)
 
 
-def _copy_row(one: Mention, text: str) -> dict[str, object]:
-    scene, (thing,) = one.scene, one.things
+def _copy_row(mention: Mention, text: str) -> dict[str, object]:
+    scene, (thing,) = mention.scene, mention.things
     mask = visible_masks(scene)[thing]
     return {
         "image": image(scene, file_name(scene)),
@@ -166,14 +168,14 @@ def _copy_row(one: Mention, text: str) -> dict[str, object]:
     }
 
 
-def _lmms_row(one: Mention, number: int) -> dict[str, object]:
-    scene, (thing,) = one.scene, one.things
+def _lmms_row(mention: Mention, number: int) -> dict[str, object]:
+    scene, (thing,) = mention.scene, mention.things
     x1, y1, x2, y2 = edges(visible_masks(scene)[thing])
     return {
         "question_id": str(number),
         "image": image(scene, file_name(scene)),
         "question": REQUEST,
-        "answer": list(one.texts),
+        "answer": list(mention.texts),
         "segmentation": [],
         "bbox": [float(x1), float(y1), float(x2 - x1), float(y2 - y1)],
         "iscrowd": 0,

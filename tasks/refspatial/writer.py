@@ -19,14 +19,14 @@ def write(world: World, root: Path, *, splits: Mapping[str, Split] = SPLITS) -> 
         rows = [
             {
                 "id": number,
-                "image": image(one.scene, f"{one.scene.index}.png"),
-                "mask": {"bytes": one.encoded, "path": f"mask_{one.scene.index}.png"},
-                "object": one.question.text,
-                "prompt": f"Please point out {one.question.text}",
+                "image": image(example.scene, f"{example.scene.index}.png"),
+                "mask": {"bytes": example.encoded, "path": f"mask_{example.scene.index}.png"},
+                "object": example.question.text,
+                "prompt": f"Please point out {example.question.text}",
                 "suffix": SUFFIX,
                 "step": 1 + number % 3,
             }
-            for number, one in enumerate(pointed(world, split))
+            for number, example in enumerate(pointed(world, split))
             if number < world.size
         ]
         write_table(root / "refspatial" / "data" / f"{name}-00000-of-00001.parquet", rows)

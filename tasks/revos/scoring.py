@@ -36,10 +36,10 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Fo
     assert sample.target is not None
     predicted = predicted_masks(prediction.answer, ground_truth_of(sample))
     extra = sample.target.extra
-    found = revos_scores(extra["objects"], predicted, extra["foreground"], form=form)
+    values = revos_scores(extra["objects"], predicted, extra["foreground"], form=form)
     return {
         f"{name} {kind}": Mean(in_percent(value) / 100)
-        for name, value in zip(NAMES, found, strict=True)
+        for name, value in zip(NAMES, values, strict=True)
     }
 
 

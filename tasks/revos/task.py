@@ -95,7 +95,7 @@ def video_format(layout: Layout) -> VideoFormat:
     return VideoFormat(
         layout=layout,
         read=partial(_of_video, layout),
-        indices=tuple(one for one in files if one is not None),
+        indices=tuple(path for path in files if path is not None),
         fault=without_object,
     )
 
@@ -148,7 +148,9 @@ class GroundTruth:
 
     def target(self, expression: object, where: str) -> Target:
         """The union of the expression's objects, the objects, and the video's foreground."""
-        tracks = [self._track(one) for one in field(expression, "anno_id", list, where)]
+        tracks = [
+            self._track(annotation) for annotation in field(expression, "anno_id", list, where)
+        ]
         masks = union_of_tracks(tracks, size=self._film.size, frames=len(self._film))
         objects = instances(tracks, self._film.size)
         extra = {"objects": objects or (masks,), "foreground": self.foreground()}
@@ -183,11 +185,13 @@ class GroundTruth:
     def _union(self) -> tuple[Rle, ...]:
         expressions = field(self._video, "expressions", dict, self.where)
         every = (
-            one
+            annotation
             for number, expression in expressions.items()
-            for one in field(expression, "anno_id", list, f"{self.where}, expression {number!r}")
+            for annotation in field(
+                expression, "anno_id", list, f"{self.where}, expression {number!r}"
+            )
         )
-        tracks = [self._track(one) for one in every]
+        tracks = [self._track(annotation) for annotation in every]
         return union_of_tracks(tracks, size=self._film.size, frames=len(self._film))
 
     def _select(self, kept: Mapping[str, object]) -> tuple[Rle, ...]:

@@ -45,9 +45,9 @@ def write(world: World, root: Path) -> None:
             write_some(scene, folder / "JPEGImages" / video)
             videos[video] = video_entry(example, first_annotation=len(masks))
             used = {
-                one - len(masks)
+                annotation - len(masks)
                 for expression in videos[video]["expressions"].values()
-                for one in expression["anno_id"]
+                for annotation in expression["anno_id"]
             }
             foreground[video] = foreground_entry(scene, used)
             tracks = enumerate(mask_tracks(scene, some_frames(scene)), start=len(masks))
@@ -98,9 +98,9 @@ def fitting(
         return question
     draws = Draws(scene.seed, scene.id, "revos", question.text)
     others = [
-        one
-        for one in every_question(scene)
-        if one.is_sentence == reasoning and one.text not in taken
+        candidate
+        for candidate in every_question(scene)
+        if candidate.is_sentence == reasoning and candidate.text not in taken
     ]
     return draws.choice(others) if others else question
 

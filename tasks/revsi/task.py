@@ -29,7 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "object_abs_distance": (),
     "object_size_estimation": (),
     "route_planning": (),
-    "object_rel_direction": tuple(f"object_rel_direction_{one}" for one in DIRECTIONS),
+    "object_rel_direction": tuple(f"object_rel_direction_{direction}" for direction in DIRECTIONS),
     "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
     "object_counting": ("object_counting_single", "object_counting_multiple"),
     "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),

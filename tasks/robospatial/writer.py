@@ -13,12 +13,12 @@ SHARE = 0.25
 def write(world: World, root: Path) -> None:
     """Write `root/robospatial/annotations.json` and `images`: each scene asked in three ways."""
     place, entries = root / "robospatial", []
-    for one in pointed(world, "test"):
-        name, text = f"images/img_context_{one.scene.index}.png", one.question.text
-        one.write_image(place / name)
-        several = "yes" if one.question.count > 1 else "no"
+    for example in pointed(world, "test"):
+        name, text = f"images/img_context_{example.scene.index}.png", example.question.text
+        example.write_image(place / name)
+        several = "yes" if example.question.count > 1 else "no"
         for category, question, answer in (
-            ("context", f"Point to a place at {text}.", _polygon(one)),
+            ("context", f"Point to a place at {text}.", _polygon(example)),
             ("configuration", f"Is there {text}?", "Yes"),
             ("compatibility", f"Does {text} name several things?", several),
         ):
@@ -27,10 +27,10 @@ def write(world: World, root: Path) -> None:
     write_json(place / "annotations.json", entries)
 
 
-def _polygon(one: Pointed) -> str:
+def _polygon(example: Pointed) -> str:
     """A rectangle within the region's box, in shares of the image's sides."""
-    height, width = one.region.shape
-    left, top, right, bottom = one.box
+    height, width = example.region.shape
+    left, top, right, bottom = example.box
     sides = [(left / width, right / width), (top / height, bottom / height)]
     xs, ys = ((low + SHARE * (high - low), high - SHARE * (high - low)) for low, high in sides)
     corners = ((xs[0], ys[0]), (xs[1], ys[0]), (xs[1], ys[1]), (xs[0], ys[1]))

@@ -49,20 +49,20 @@ def png_tree(
     if not place.is_dir():
         raise DataError(f"predictions {place}", expected="a folder of videos", found="none")
     seen: set[Path] = set()
-    found = 0
+    folders = 0
     for sample in samples:
         folder = path_inside(place, sample.id)
         seen.add(folder)
         if not folder.is_dir():
             yield _missing_failure(sample, folder, place)
             continue
-        found += 1
+        folders += 1
         masks = tuple(
             Rle.from_array(labels > 0)
             for labels in _images(folder, sample, allow_extra, several=False)
         )
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
-    if not found:
+    if not folders:
         raise _no_folder(place, "<video>/<expression>")
     if not allow_extra:
         _refuse_extra(place, seen)
@@ -96,7 +96,7 @@ def label_tree(
             that are numbered from 0.
     """
     seen: set[Path] = set()
-    found = several = below = 0
+    folders = several = below = 0
     key = _video_and_annotator
     for (video, annotator), members in groupby(samples, key=key):
         unit = list(members)
@@ -105,14 +105,14 @@ def label_tree(
         if not folder.is_dir():
             yield from (_missing_failure(sample, folder, root) for sample in unit)
             continue
-        found += 1
+        folders += 1
         numbers = list(_read_numbered(folder, unit, allow_extra))
         several += len(unit) > 1
         below += len(unit) > 1 and max(int(labels.max()) for labels in numbers) == len(unit) - 1
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
-    if not found:
+    if not folders:
         raise _no_folder(root, "anno_<annotator>/<video>")
     if several > 1 and below == several:
         raise DataError(
@@ -188,8 +188,8 @@ def _images(
 def _refuse_several(path: Path, labels: Labels) -> None:
     """Raise DataError if a grey image has more than one value besides 0, or pixels to ignore."""
     limit = labels.max()
-    other = labels[(labels != 0) & (labels != limit)]
-    if not other.size:
+    others = labels[(labels != 0) & (labels != limit)]
+    if not others.size:
         return
     image = read_mask_image(path, f"prediction {path}")
     refuse_void(image, f"prediction {path}")
@@ -197,7 +197,7 @@ def _refuse_several(path: Path, labels: Labels) -> None:
         raise DataError(
             f"prediction {path}",
             expected="one value besides 0",
-            found=f"{other[0]} and {limit}",
+            found=f"{others[0]} and {limit}",
             fix="Binarise the masks.",
         )
 

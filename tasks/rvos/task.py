@@ -59,8 +59,10 @@ class VideoFormat:
         if gone := faults_of(self.layout.paths(name, video), self.labels(name, video)):
             yield from gone
             return
-        for one in self.read(name, video):
-            yield from (self._problem(one),) if isinstance(one, DataError) else self._faults(one)
+        for sample in self.read(name, video):
+            yield from (
+                (self._problem(sample),) if isinstance(sample, DataError) else self._faults(sample)
+            )
 
     def _problem(self, error: DataError) -> Problem:
         """Return an error as a problem of the further file that it names, else of the list."""

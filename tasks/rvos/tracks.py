@@ -35,11 +35,11 @@ def object_track(
             found=f"{len(track)} masks",
             expected=f"{frames}, one a frame",
         )
-    found: list[Rle | None] = []
+    checked: list[Rle | None] = []
     for index, plain in enumerate(track):
         what = f"{where}: annotation {annotation}, frame {index}"
-        found.append(None if plain is None else sized(Rle.from_json(plain, what), size, what))
-    return found
+        checked.append(None if plain is None else sized(Rle.from_json(plain, what), size, what))
+    return checked
 
 
 def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:

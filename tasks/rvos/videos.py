@@ -63,11 +63,11 @@ def frame_names(frames: object, where: str) -> list[str]:
     """The names of a video's frames, in order.
 
     Raises:
-        DataError: it is no list of different names, or there is none.
+        DataError: it is not a list of different names, or it is empty.
     """
     if not isinstance(frames, list) or not frames:
-        found = "none" if isinstance(frames, list) else repr(frames)[:60]
-        raise DataError(f"{where}: 'frames'", expected="at least one frame", found=found)
+        actual = "none" if isinstance(frames, list) else repr(frames)[:60]
+        raise DataError(f"{where}: 'frames'", expected="at least one frame", found=actual)
     if not all(isinstance(name, str) for name in frames):
         odd = next(name for name in frames if not isinstance(name, str))
         raise DataError(f"{where}: 'frames'", expected="names of frames", found=repr(odd)[:60])

@@ -45,16 +45,18 @@ class Record:
             value = value[part]
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise self.error(key, " or ".join(one.__name__ for one in kinds), repr(value)[:60])
+            raise self.error(
+                key, " or ".join(allowed.__name__ for allowed in kinds), repr(value)[:60]
+            )
         return value
 
-    def error(self, key: str, expected: str, found: str) -> DataError:
+    def error(self, key: str, expected: str, actual: str) -> DataError:
         """A DataError about the field of `key`."""
         path = getattr(self.mapping.fields, key)
         return DataError(
             f"{self.where}: {path or key!r} (fields.{key} of mapping {self.mapping.path})",
             expected=expected,
-            found=found,
+            found=actual,
         )
 
     def word(self, key: str, table: str) -> str:
@@ -62,9 +64,9 @@ class Record:
         value = self.get(key, (str, int))
         known = getattr(self.mapping, table)
         for ours, theirs in known.items():
-            if any(type(one) is type(value) and one == value for one in theirs):
+            if any(type(word) is type(value) and word == value for word in theirs):
                 return str(ours)
-        every = ", ".join(repr(one) for words in known.values() for one in words)
+        every = ", ".join(repr(word) for words in known.values() for word in words)
         raise self.error(key, f"one of [{table}]: {every}", repr(value)[:40])
 
     def text(self, key: str) -> str:
@@ -134,15 +136,15 @@ def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tup
         DataError: they have not the mapping's form, name another frame, or have another size.
     """
     width, height = size
-    found = [Rle.empty(height, width)] * len(names)
+    masks = [Rle.empty(height, width)] * len(names)
     for index, plain, what in _iter_frames(record, "masks", names):
         if plain is not None:
             try:
                 mask = Rle.from_json(plain, what)
             except MaskError as error:
                 raise record.error("masks", "COCO run-lengths", str(error)) from error
-            found[index] = sized(mask, size, f"{record.where}: {what}").union(found[index])
-    return tuple(found)
+            masks[index] = sized(mask, size, f"{record.where}: {what}").union(masks[index])
+    return tuple(masks)
 
 
 def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
@@ -168,11 +170,11 @@ def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
     Raises:
         DataError: they have not the mapping's form, name another frame, or have no area.
     """
-    found: list[Box | None] = [None] * len(names)
+    boxes: list[Box | None] = [None] * len(names)
     for index, plain, what in _iter_frames(record, "boxes", names):
         if plain is not None:
-            found[index] = _box(record, plain, what)
-    return tuple(found)
+            boxes[index] = _box(record, plain, what)
+    return tuple(boxes)
 
 
 def _box(record: Record, plain: object, what: str) -> Box:
@@ -201,14 +203,14 @@ def _iter_frames(
     if form == "track":
         if len(value) != len(names):
             raise record.error(key, f"{len(names)}, one a frame", f"{len(value)}")
-        yield from ((index, one, f"frame {names[index]!r}") for index, one in enumerate(value))
+        yield from ((index, entry, f"frame {names[index]!r}") for index, entry in enumerate(value))
         return
     order = {name: index for index, name in enumerate(names)}
-    items = value.items() if form == "frames" else (_name_item(record, key, one) for one in value)
-    for name, one in items:
+    items = value.items() if form == "frames" else (_name_item(record, key, item) for item in value)
+    for name, entry in items:
         if name not in order:
             raise record.error(key, "frames of the record", repr(name)[:40])
-        yield order[name], one, f"frame {name!r}"
+        yield order[name], entry, f"frame {name!r}"
 
 
 def _name_item(record: Record, key: str, item: object) -> tuple[str, object]:

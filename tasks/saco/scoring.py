@@ -19,9 +19,10 @@ Track = tuple[Rle, ...]
 
 
 def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple[Track, ...]:
-    """Predicted objects with a score of at least 0.5, or without one; with `above`, of more.
+    """Return the predicted objects with a score of at least 0.5 (with `above`, of more than 0.5).
 
-    An answer that does not tell objects apart is one object, and so is a failure none.
+    Without scores all objects count. An answer that does not tell objects apart is one object; a
+    failure has no objects.
     """
     answer = prediction.answer
     if answer is None or answer.masks is None:
@@ -29,12 +30,14 @@ def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple
     alone = (answer.masks,) if any(mask.area for mask in answer.masks) else ()
     if answer.instances is None:  # scores are then of boxes
         return alone
-    found, scores = answer.instances, answer.box_scores or ()
-    if len(scores) != len(found):
-        return found
-    pairs = zip(found, scores, strict=True)
+    instances, scores = answer.instances, answer.box_scores or ()
+    if len(scores) != len(instances):
+        return instances
+    pairs = zip(instances, scores, strict=True)
     return tuple(
-        one for one, score in pairs if score > THRESHOLD or (score == THRESHOLD and not above)
+        instance
+        for instance, score in pairs
+        if score > THRESHOLD or (score == THRESHOLD and not above)
     )
 
 
@@ -73,7 +76,7 @@ def protocols(
         metrics=tuple(metrics),
         headline="cgF1",
         ceiling=Ceiling(value=has_both, tolerance=2e-4, why="SAM 3 adds 1e-4 to its quotients"),
-        beside=tuple(one.name for one in metrics if one.name != "cgF1"),
+        beside=tuple(metric.name for metric in metrics if metric.name != "cgF1"),
         official=about,
         strict="the same; a failure is wrong also where nothing is there",
     )

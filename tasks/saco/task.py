@@ -65,7 +65,9 @@ def saco(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "saco", fix=FIX)
-    ends = [f"{one}_release_test" for one in ANNOTATORS] if split == "gold" else ["test"]
+    ends = (
+        [f"{annotator}_release_test" for annotator in ANNOTATORS] if split == "gold" else ["test"]
+    )
     named = domain if domain == "fathomnet" else f"{domain}_merged"
     files = [file(place / split / f"{split}_{named}_{end}.json", fix=FIX) for end in ends]
     own = place / "images" / FOLDERS.get(domain, domain)
@@ -89,13 +91,15 @@ def _samples(files: Sequence[Path], images: Path) -> Iterator[Sample]:
     complete = [set(_complete(path)) for path in files[1:]]
     for where, pair in entries(files[0], "image"):
         number = field(pair, "id", int, where)
-        if not pair.get("is_instance_exhaustive") or not all(number in one for one in complete):
+        if not pair.get("is_instance_exhaustive") or not all(
+            number in numbers for numbers in complete
+        ):
             continue
         size = field(pair, "width", int, where), field(pair, "height", int, where)
         name, phrase = field(pair, "file_name", str, where), field(pair, "text_input", str, where)
         lost = max(size[0], 1), max(size[1], 1)
         media = image_or_placeholder(path_inside(images, name), size=lost)
-        annotators = [one.get(number, ()) for one in truths]
+        annotators = [tracks.get(number, ()) for tracks in truths]
         yield instance_sample(str(number), phrase, media, annotators, group=name, where=where)
 
 
@@ -144,7 +148,7 @@ def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[st
     """Yield the place and content of each entry of the list `key`, by default `kind` and an s.
 
     Raises:
-        DataError: an entry is no object.
+        DataError: an entry is not an object.
     """
     for entry in JsonFile(path, (key or f"{kind}s",)).items():
         where, plain = f"{path}, {kind} {entry.key}", entry.parse()
@@ -156,13 +160,13 @@ def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[st
 def tracks_of(
     path: Path, read: Callable[[dict[str, object], str], tuple[Key, Track]]
 ) -> Mapping[Key, tuple[Track, ...]]:
-    """A file's objects by what `read` returns with each; masks of several objects are left out."""
-    found: defaultdict[Key, list[Track]] = defaultdict(list)
+    """Return a file's objects by the key that `read` gives; crowds are left out."""
+    tracks_by_key: defaultdict[Key, list[Track]] = defaultdict(list)
     for where, plain in entries(path, "annotation"):
         key, track = read(plain, where)
         if not plain.get("iscrowd"):
-            found[key].append(track)
-    return {key: tuple(tracks) for key, tracks in found.items()}
+            tracks_by_key[key].append(track)
+    return {key: tuple(tracks) for key, tracks in tracks_by_key.items()}
 
 
 def _complete(path: Path) -> Iterator[int]:

@@ -12,7 +12,7 @@ from harness.world.raster import render, visible_masks
 from harness.world.shapes import World
 
 FILES = {
-    "gold": [f"gold_metaclip_merged_{one}_release_test.json" for one in "abc"],
+    "gold": [f"gold_metaclip_merged_{annotator}_release_test.json" for annotator in "abc"],
     "silver": ["silver_geode_merged_test.json"],
 }
 IMAGES = ("images", "images/geode")  # of Gold, and of a domain of Silver

@@ -67,7 +67,7 @@ def saco_veval(
 
 
 def _samples(path: Path, frames: Path) -> Iterator[Sample]:
-    videos = {field(one, "id", int, where): one for where, one in entries(path, "video")}
+    videos = {field(entry, "id", int, where): entry for where, entry in entries(path, "video")}
     tracks = tracks_of(path, partial(_track_of, videos))
     for where, plain in entries(path, "pair", "video_np_pairs"):
         video, pair = _video_of(videos, plain, where)
@@ -102,10 +102,10 @@ def _track_of(
 ) -> tuple[tuple[int, int], Track]:
     """The video and phrase of an annotation, and its masks."""
     video, pair = _video_of(videos, plain, where)
-    nothing = Rle.empty(*(field(video, one, int, where) for one in ("height", "width")))
+    nothing = Rle.empty(*(field(video, side, int, where) for side in ("height", "width")))
     masks = [] if plain.get("iscrowd") else field(plain, "segmentations", list, where)
     where = f"{where}: 'segmentation'"
-    return pair, tuple(nothing if one is None else Rle.from_json(one, where) for one in masks)
+    return pair, tuple(nothing if rle is None else Rle.from_json(rle, where) for rle in masks)
 
 
 def score_tracks(

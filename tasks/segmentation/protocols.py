@@ -64,7 +64,10 @@ def score_segzero(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
 
 def _precision(iou: float) -> dict[str, Mean]:
     reached = precision_at([iou], thresholds=THRESHOLDS)
-    return {f"P@{one}": Mean(float(hit)) for one, hit in zip(THRESHOLDS, reached, strict=True)}
+    return {
+        f"P@{threshold}": Mean(float(hit))
+        for threshold, hit in zip(THRESHOLDS, reached, strict=True)
+    }
 
 
 def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]:
@@ -80,8 +83,8 @@ def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]
 
 def with_target(samples: Iterable[Sample]) -> float:
     """Return the share of samples whose true mask is not empty; 0 of none."""
-    found = [_ground_truth(sample).area > 0 for sample in samples]
-    return sum(found) / max(len(found), 1)
+    has_target = [_ground_truth(sample).area > 0 for sample in samples]
+    return sum(has_target) / max(len(has_target), 1)
 
 
 LISA = Protocol(

@@ -16,7 +16,7 @@ QUESTIONS = "questions.jsonl"
 def check_texts(
     row: Mapping[str, object], where: str, *names: str, lists: tuple[str, ...] = ()
 ) -> None:
-    """Refuse a record in which a field is no text, or one of `lists` no list of different texts.
+    """Refuse a record if a field is not text, or one of `lists` not a list of different texts.
 
     Raises:
         DataError: one is another, missing or blank.
@@ -25,10 +25,10 @@ def check_texts(
         field(row, name, str, where)
     for name in lists:
         listed = field(row, name, list, where)
-        texts = {one for one in listed if isinstance(one, str) and one.strip()}
+        texts = {entry for entry in listed if isinstance(entry, str) and entry.strip()}
         if len(texts) < len(listed):
-            found = repr(listed)[:60]
-            raise DataError(f"{where}: {name!r}", expected="different texts", found=found)
+            shown = repr(listed)[:60]
+            raise DataError(f"{where}: {name!r}", expected="different texts", found=shown)
 
 
 def group_of(question: Question) -> str:

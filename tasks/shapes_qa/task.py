@@ -123,7 +123,7 @@ def is_within(predicted: float | None, ground_truth: float) -> bool:
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Accuracy over all; of choices alone; and of numbers, within a tenth and by MRA.
 
-    A failure, and an answer that is no choice or no number, is wrong and counts.
+    A failure, and an answer that is neither a choice nor a number, is wrong and counts.
     """
     _, target, prediction = single_answer(unit, predictions)
     ground_truth = target.answer

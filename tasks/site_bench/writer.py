@@ -13,8 +13,9 @@ def write(world: World, root: Path) -> None:
     place = root / "site_bench"
     (place / "images").mkdir(parents=True)
     lines = []
-    for one in asked(world):
-        name, own = f"images/{one.number:03d}.png", {"category": "spatial relationship reasoning"}
-        (place / name).write_bytes(one.image["bytes"])
-        lines.append(json.dumps(record(FIELDS, one, **own, dataset="shapes", visual=[name])))
+    for example in asked(world):
+        name = f"images/{example.number:03d}.png"
+        own = {"category": "spatial relationship reasoning"}
+        (place / name).write_bytes(example.image["bytes"])
+        lines.append(json.dumps(record(FIELDS, example, **own, dataset="shapes", visual=[name])))
     (place / "image_test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")

@@ -86,13 +86,13 @@ def _question(scene: Scene, task: str) -> QA:
 
 def _depth(scene: Scene, *, relative: bool) -> QA:
     """Ask for a place in the order from the viewer, or for the number of places between two."""
-    one, other = pair(scene)
-    near, far = (scene.things[index].depth + 1 for index, _ in (one, other))
+    first, second = pair(scene)
+    near, far = (scene.things[index].depth + 1 for index, _ in (first, second))
     if relative:
-        text = f"How many places apart in depth are the {one[1]} and the {other[1]}?"
-        return QA(kind="depth", text=text, answer=float(abs(near - far)), named=(one, other))
-    text = f"With the {one[1]} having a depth of {near}, determine the depth of the {other[1]}."
-    return QA(kind="depth", text=text, answer=float(far), named=(one, other))
+        text = f"How many places apart in depth are the {first[1]} and the {second[1]}?"
+        return QA(kind="depth", text=text, answer=float(abs(near - far)), named=(first, second))
+    text = f"With the {first[1]} having a depth of {near}, determine the depth of the {second[1]}."
+    return QA(kind="depth", text=text, answer=float(far), named=(first, second))
 
 
 def _matching(scene: Scene, task: str) -> QA:

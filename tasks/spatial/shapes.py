@@ -71,16 +71,16 @@ def room(scene: Scene) -> QA:
 
 def distance(scene: Scene) -> QA:
     """Ask for the distance of two things at the start."""
-    one, other = pair(scene)
+    first, second = pair(scene)
     text = (
-        f"What is the distance between the centres of the {one[1]} and the {other[1]} at the "
+        f"What is the distance between the centres of the {first[1]} and the {second[1]} at the "
         f"start (in {UNIT})?"
     )
     return QA(
         kind="distance",
         text=text,
-        answer=float(max(1, round(_distance(scene, one, other)))),
-        named=(one, other),
+        answer=float(max(1, round(_distance(scene, first, second)))),
+        named=(first, second),
     )
 
 
@@ -118,20 +118,20 @@ def third_question(scene: Scene) -> QA:
 
 def route(scene: Scene) -> QA:
     """Ask for the first direction of a route."""
-    one, other = pair(scene)
-    dx, dy = _displacement(scene, other, one)
+    start, goal = pair(scene)
+    dx, dy = _displacement(scene, goal, start)
     sideways, along = ("right" if dx > 0 else "left"), ("down" if dy > 0 else "up")
     right = f"{sideways}, then {along}"
     ways = [f"{first}, then {then}" for first in ("left", "right") for then in ("up", "down")]
-    text = f"You are at the {one[1]} and go to the {other[1]}. Which way do you go?"
-    return choice(scene, "route", text, answer=right, others=ways, named=(one, other))
+    text = f"You are at the {start[1]} and go to the {goal[1]}. Which way do you go?"
+    return choice(scene, "route", text, answer=right, others=ways, named=(start, goal))
 
 
 def nearer_question(scene: Scene) -> QA:
     """Ask for the one of two things that is nearer to the middle of the image at the start."""
-    one, other = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
+    nearer, farther = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
     text = "Which of these objects is closest to the middle of the picture at the start?"
-    return pick(scene, "nearer", text, answer=one[1], group=(one, other))
+    return pick(scene, "nearer", text, answer=nearer[1], group=(nearer, farther))
 
 
 def appearance(scene: Scene) -> QA:
@@ -208,20 +208,20 @@ def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) ->
 
 
 def _side_question(scene: Scene, options: Sequence[str], value: Callable[[int, int], str]) -> QA:
-    one, other = pair(scene)
-    dx, dy = _displacement(scene, one, other)
+    subject, reference = pair(scene)
+    dx, dy = _displacement(scene, subject, reference)
     right = value(dx, dy)
-    text = f"Seen from the {other[1]}, where is the {one[1]} at the start?"
-    return choice(scene, "side", text, answer=right, named=(one, other), others=options)
+    text = f"Seen from the {reference[1]}, where is the {subject[1]} at the start?"
+    return choice(scene, "side", text, answer=right, named=(subject, reference), others=options)
 
 
-def _displacement(scene: Scene, one: Named, other: Named) -> tuple[int, int]:
-    (x, y), (u, v) = (scene.things[index].centre(0) for index, _ in (one, other))
+def _displacement(scene: Scene, first: Named, second: Named) -> tuple[int, int]:
+    (x, y), (u, v) = (scene.things[index].centre(0) for index, _ in (first, second))
     return x - u, y - v
 
 
-def _distance(scene: Scene, one: Named, other: Named) -> float:
-    return hypot(*_displacement(scene, one, other))
+def _distance(scene: Scene, first: Named, second: Named) -> float:
+    return hypot(*_displacement(scene, first, second))
 
 
 def _from_middle(scene: Scene, named: Named) -> int:

@@ -52,15 +52,15 @@ def read_questions(path: Path) -> Iterator[Question | DataError]:
 
 def _question(row: Mapping[str, Any], where: str) -> Question:
     options = _options(row["Candidates"], where)
-    found = FIELDS.read_record({**row, "Candidates": options}, where)
+    question = FIELDS.read_record({**row, "Candidates": options}, where)
     named, source = row.get("scene") or row.get("Scene"), row.get("Source")
     categories = {
-        **found.categories,
+        **question.categories,
         "kind": KIND_OF_TASK[row["Task"]],
         "scene": named if isinstance(named, str) else scene_of(row["Video"]),
         "source": source if isinstance(source, str) else "",
     }
-    return replace(found, categories=categories)
+    return replace(question, categories=categories)
 
 
 def in_numbers(question: Question) -> Question | None:
@@ -69,14 +69,13 @@ def in_numbers(question: Question) -> Question | None:
     At least two options have to differ, and the question has to name the unit. This rule is our
     own. The record gets the unit as `unit`.
     """
-    found = [quantity(option) for option in question.options]
-    units = {each[1].lower() for each in found if each}
-    if None in found or len(units) != 1 or len({each[0] for each in found if each}) < 2:
+    quantities = [quantity(option) for option in question.options]
+    known = [pair for pair in quantities if pair is not None]
+    values, units = {value for value, _ in known}, {unit.lower() for _, unit in known}
+    if len(known) < len(quantities) or len(units) != 1 or len(values) < 2:
         return None
     assert question.answer is not None and question.answer.choice is not None
-    right = found[FIVE_LETTERS.index(question.answer.choice)]
-    assert right is not None, "every option is a number"
-    value, unit = right
+    value, unit = known[FIVE_LETTERS.index(question.answer.choice)]
     return replace(
         question, options=(), answer=Answer(number=value), row={**question.row, "unit": unit}
     )

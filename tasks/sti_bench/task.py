@@ -89,10 +89,14 @@ def sti_bench(
 
 def _questions_of_form(path: Path, form: Form) -> Iterator[Question | DataError]:
     """Yield the questions in the selected form, and the errors of rows that cannot be read."""
-    for one in read_questions(path):
-        found = one if form == "choice" or isinstance(one, DataError) else in_numbers(one)
-        if found is not None:
-            yield found
+    for question in read_questions(path):
+        chosen = (
+            question
+            if form == "choice" or isinstance(question, DataError)
+            else in_numbers(question)
+        )
+        if chosen is not None:
+            yield chosen
 
 
 PROTOCOLS = {

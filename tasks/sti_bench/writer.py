@@ -53,11 +53,15 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
 def _question_of_task(scene: Scene, task: str) -> QA:
     """The question of a task."""
     if task == "Dimensional Measurement":
-        found = shapes.width(scene)
-        return shapes.with_numbers(scene, found.kind, found.text, float(found.answer), "pixels")
+        question = shapes.width(scene)
+        return shapes.with_numbers(
+            scene, question.kind, question.text, float(question.answer), "pixels"
+        )
     if task == "Displacement & Path Length":
-        found = shapes.displacement(scene)
-        return shapes.with_numbers(scene, found.kind, found.text, float(found.answer), "pixels")
+        question = shapes.displacement(scene)
+        return shapes.with_numbers(
+            scene, question.kind, question.text, float(question.answer), "pixels"
+        )
     others = {
         "Spatial Relation": shapes.quadrant,
         "3D Video Grounding": shapes.ENDS["start"],

@@ -46,13 +46,13 @@ class Listing:
     @property
     def files(self) -> tuple[Path, ...]:
         """Files that decide samples and ground truth; their hashes go into the run's record."""
-        found = [path for one in self.formats for path in self.files_of(one)]
+        paths = [path for name in self.formats for path in self.files_of(name)]
         if "captioning" in self.formats:
             # The hub's table of captions holds the judge's questions itself.
             judge_files = [path for path in self.files_of("multi-choice") if path.suffix == ".json"]
-            found += [path for path in judge_files if path not in found]
+            paths += [path for path in judge_files if path not in paths]
         meta = self.place / "meta_info.json"
-        return (*found, *([meta] if meta.is_file() else []))
+        return (*paths, *([meta] if meta.is_file() else []))
 
     def files_of(self, form: Format) -> tuple[Path, ...]:
         """The files of one format: JSON, or the hub's table."""
@@ -132,10 +132,10 @@ def _questions_of_video(plain: Any, video: str, path: Path) -> Iterator[RawQuest
     aspects = field({video: plain}, video, dict, str(path))
     for aspect in aspects:
         where = f"{path}, video {video!r}, {aspect}"
-        for number, one in enumerate(field(aspects, aspect, list, where)):
-            if not isinstance(one, dict):
-                raise DataError(where, expected="questions", found=repr(one)[:60])
-            yield RawQuestion(f"{where}, question {number}", video, aspect, number, one)
+        for number, entry in enumerate(field(aspects, aspect, list, where)):
+            if not isinstance(entry, dict):
+                raise DataError(where, expected="questions", found=repr(entry)[:60])
+            yield RawQuestion(f"{where}, question {number}", video, aspect, number, entry)
 
 
 def _judge_fields(listing: Listing) -> Callable[[str, str], dict[str, str]]:
@@ -171,8 +171,8 @@ def _finer_aspect(types: Mapping[str, Any], video: str, aspect: str, meta: str) 
     if plain is None:
         return ""
     dimension = field(plain, "eval_dim", dict, f"{meta}, video {video!r}").get(aspect)
-    found = dimension.get("type") if isinstance(dimension, dict) else None
-    return found if isinstance(found, str) else ""
+    finer = dimension.get("type") if isinstance(dimension, dict) else None
+    return finer if isinstance(finer, str) else ""
 
 
 def _record(form: Format, raw: RawQuestion, aspect_type: str) -> Record:

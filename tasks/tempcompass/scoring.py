@@ -79,7 +79,7 @@ def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
         if option != right and _normalize(option) not in _normalize(right)
     ]
     return _normalize(right) in response_words and not any(
-        _normalize(one) in response_words for one in wrong
+        _normalize(option) in response_words for option in wrong
     )
 
 
@@ -101,17 +101,17 @@ class Scoring:
         (sample,), (prediction,) = unit, predictions
         text, record = answer_text(prediction), _record(sample)
         judged = record.format == "captioning" and self.protocol != "tempcompass/strict"
-        found, readable = None, True
+        verdict, readable = None, True
         if text is not None:
-            found, readable = (
+            verdict, readable = (
                 self._judged(record, text) if judged else (self.rule_verdict(sample, text), True)
             )
-        right = Mean(float(found is True))
+        right = Mean(float(verdict is True))
         scores = {record.aspect: right, "avg": right}
         if judged:
             scores[UNREADABLE.name] = Mean(float(not readable))
         elif self.protocol != "tempcompass/strict":
-            scores[tempcompass.MATCH_RATE.name] = Mean(float(found is not None))
+            scores[tempcompass.MATCH_RATE.name] = Mean(float(verdict is not None))
         return scores
 
     def rule_verdict(self, sample: Sample, text: str) -> bool | None:

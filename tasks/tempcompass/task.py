@@ -58,7 +58,7 @@ def tempcompass(
         )
     place = folder(data / "tempcompass", fix=FIX)
     listing = Listing(place, formats)
-    if missing := [one for one in formats if not listing.files_of(one)]:
+    if missing := [name for name in formats if not listing.files_of(name)]:
         raise DataError(
             f"folder {place}",
             expected=f"questions/{missing[0]}.json or {missing[0]}/test-*.parquet",
@@ -78,7 +78,7 @@ def tempcompass(
         version=3,
         protocol=scoring,
         split=split,
-        forms=tuple(dict.fromkeys(_form(one, prompt) for one in formats)),
+        forms=tuple(dict.fromkeys(_form(name, prompt) for name in formats)),
         arguments={"prompt": prompt, "frames": str(videos.selection)},
     )
 

@@ -42,8 +42,8 @@ def write(world: World, root: Path) -> None:
         for question in questions:
             aspect = ASPECT[question.kind]
             kinds[aspect] = {"type": question.kind}
-            for format, one in _formats(question, number).items():
-                formats[format].setdefault(video, {}).setdefault(aspect, []).append(one)
+            for format, entry in _formats(question, number).items():
+                formats[format].setdefault(video, {}).setdefault(aspect, []).append(entry)
     write_videos(folder / "videos", [scene for scene, _ in examples])
     _write(folder / "meta_info.json", meta)
     for format, plain in formats.items():
@@ -60,8 +60,8 @@ def _rows(plain: Questions, choices: Questions) -> Iterator[dict[str, str]]:
             if choices:
                 first = choices[video][aspect][0]
                 judged = {"mc_question": first["question"], "mc_answer": first["answer"]}
-            for one in questions:
-                yield {**one, "video_id": video, "dim": aspect, **judged}
+            for question in questions:
+                yield {**question, "video_id": video, "dim": aspect, **judged}
 
 
 def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:

@@ -31,7 +31,7 @@ def question_set(
 ) -> QuestionFormat:
     """The selected questions of a file whose images and videos lie beside it.
 
-    Malformed records are no samples; `check` names them: among some hundred thousand of other
+    Malformed records are left out; `check` names them: among some hundred thousand of other
     people's records, one that says nothing is not the end of a training.
 
     Args:
@@ -45,18 +45,18 @@ def question_set(
     """
 
     def read() -> Iterator[Question | DataError]:
-        for one in read_questions(path, path.parent):
-            if isinstance(one, DataError):
-                yield one
-            elif not one.group:  # frames, which only STV-205k's questions have
+        for question in read_questions(path, path.parent):
+            if isinstance(question, DataError):
+                yield question
+            elif not question.group:  # frames, which only STV-205k's questions have
                 yield DataError(
-                    f"{path}, question {one.id!r}: 'path'", expected="text", found="none"
+                    f"{path}, question {question.id!r}: 'path'", expected="text", found="none"
                 )
-            elif is_selected(one):
-                yield extended(one)
+            elif is_selected(question):
+                yield extended(question)
 
     def usable() -> Iterator[Question]:
-        return (one for one in read() if isinstance(one, Question))
+        return (question for question in read() if isinstance(question, Question))
 
     return QuestionFormat(
         files=(path, *others),

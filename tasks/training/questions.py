@@ -71,23 +71,23 @@ def read_questions(
     return distinct(read())
 
 
-def distinct(found: Iterable[Question | DataError]) -> Iterator[Question | DataError]:
+def distinct(entries: Iterable[Question | DataError]) -> Iterator[Question | DataError]:
     """Yield what was read, with `#2`, `#3`, … behind an id that comes again."""
     seen: Counter[str] = Counter()
-    for one in found:
-        if isinstance(one, Question):
-            seen[one.id] += 1
-            again = seen[one.id]
-            one = one if again == 1 else replace(one, id=f"{one.id}#{again}")
-        yield one
+    for entry in entries:
+        if isinstance(entry, Question):
+            seen[entry.id] += 1
+            again = seen[entry.id]
+            entry = entry if again == 1 else replace(entry, id=f"{entry.id}#{again}")
+        yield entry
 
 
 def _read_plain(path: Path) -> Iterator[tuple[str, object]]:
     if path.suffix == ".jsonl":
         yield from records(path, {})
     else:
-        found = JsonFile(path).items()
-        yield from ((f"{path}, entry {entry.key}", entry.parse()) for entry in found)
+        members = JsonFile(path).items()
+        yield from ((f"{path}, entry {entry.key}", entry.parse()) for entry in members)
 
 
 def read_question(
@@ -151,7 +151,7 @@ def _path(plain: Mapping[str, object], where: str) -> str:
 
 
 def _options(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
         raise DataError(f"{where}: 'options'", expected="a list of texts", found=repr(value)[:60])
     return texts(value, where)
 

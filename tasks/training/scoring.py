@@ -52,10 +52,10 @@ def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
     _, target, prediction = single_answer(unit, predictions)
     if prediction.answer is None:
         return {"found@0.5": Mean(0.0), "mIoU": Mean(0.0)}
-    found, iou = found_objects(
+    recall, iou = found_objects(
         target.answer.boxes or (), prediction.answer.boxes or (), inclusive=True
     )
-    return {"found@0.5": Mean(found), "mIoU": Mean(iou)}
+    return {"found@0.5": Mean(recall), "mIoU": Mean(iou)}
 
 
 def value(ground_truth: Answer, predicted: Answer | None) -> tuple[str, float]:

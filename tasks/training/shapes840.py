@@ -66,17 +66,17 @@ def circles(mask: BoolArray, scene: Scene, count: int) -> list[list[int]]:
     After each, the circle is taken out of the mask; where nothing is left, the last comes again.
     """
     left = mask.copy()
-    found: list[list[int]] = []
+    centres: list[list[int]] = []
     y, x = np.mgrid[: mask.shape[0], : mask.shape[1]]
     for _ in range(count):
         depth = distance_transform_edt(np.pad(left, 1))[1:-1, 1:-1]
         row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
         if depth[row, column] <= 0:
-            found.append(found[-1])
+            centres.append(centres[-1])
             continue
-        found.append(to_840(int(column), int(row), scene))
+        centres.append(to_840(int(column), int(row), scene))
         left &= (x - column) ** 2 + (y - row) ** 2 >= depth[row, column] ** 2
-    return found
+    return centres
 
 
 def objects(scene: Scene, referents: Sequence[int]) -> str:
@@ -84,8 +84,11 @@ def objects(scene: Scene, referents: Sequence[int]) -> str:
     masks = visible_masks(scene)
     return json.dumps(
         [
-            {"bbox_2d": box_of(masks[one], scene), "point_2d": circles(masks[one], scene, 1)[0]}
-            for one in referents
+            {
+                "bbox_2d": box_of(masks[referent], scene),
+                "point_2d": circles(masks[referent], scene, 1)[0],
+            }
+            for referent in referents
         ]
     )
 
@@ -103,7 +106,7 @@ def scene_question(scene: Scene, *, plural: bool) -> Question:
     thing.
     """
     questions = list(every_question(scene))
-    wanted = [one for one in questions if (one.count > 1) == plural]
+    wanted = [question for question in questions if (question.count > 1) == plural]
     return Draws(scene.seed, scene.id, "840").choice(wanted or questions)
 
 

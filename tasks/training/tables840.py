@@ -114,7 +114,7 @@ def whole_numbers(numbers: object, count: int, where: str) -> list[int]:
     if not (
         isinstance(numbers, (list, tuple))
         and len(numbers) == count
-        and all(type(one) is int and 0 <= one <= SIDE for one in numbers)
+        and all(type(number) is int and 0 <= number <= SIDE for number in numbers)
     ):
         raise DataError(
             where, expected=f"{count} whole numbers from 0 to {SIDE}", found=repr(numbers)[:60]
@@ -129,7 +129,7 @@ def box(numbers: object, where: str) -> tuple[Box, list[int]]:
     column and row, one less than elsewhere here.
 
     Raises:
-        DataError: it is no box with right ≥ left and bottom ≥ top.
+        DataError: it is not a box with right ≥ left and bottom ≥ top.
     """
     left, top, right, bottom = plain = whole_numbers(numbers, 4, where)
     if right < left or bottom < top:

@@ -26,15 +26,15 @@ def boxes_in(response: str) -> Mapping[str, object]:
     >>> boxes_in("{'3.0': [1, 2, 3, 4]}"), boxes_in("nowhere")
     ({'3.0': [1, 2, 3, 4]}, {})
     """
-    found = _json_in(response[:MAX_RESPONSE])
-    if found is None:
+    source = _json_in(response[:MAX_RESPONSE])
+    if source is None:
         return {}
     try:
-        return _by_second(_loads(found))
+        return _by_second(_loads(source))
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         pass
     try:
-        value = _loads(_close_brackets(found))
+        value = _loads(_close_brackets(source))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

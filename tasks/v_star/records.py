@@ -89,8 +89,8 @@ def _record(item: object, where: str, seen: Counter[str]) -> Record:
         spatial_question=text(item, "spatial_question", where),
         spatial_question_2=text(item, "spatial_question_2", where),
         boxes=tuple(
-            _box(one, f"{where}, box {place}")
-            for place, one in enumerate(field(item, "bboxes", list, where))
+            _box(entry, f"{where}, box {place}")
+            for place, entry in enumerate(field(item, "bboxes", list, where))
         ),
     )
 

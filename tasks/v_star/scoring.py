@@ -140,7 +140,9 @@ def _reached(samples: Iterable[Sample]) -> float:
         there = [float(time).is_integer() and 0 <= time < frames for time, _ in boxes]
         text = sample.query.form is AnswerForm.TEXT
         shares.setdefault(sample.unit, []).append(1.0 if text else float(np.mean(there or [0])))
-    placed = float(np.mean([np.mean(each) for each in shares.values()])) if shares else 1.0
+    placed = (
+        float(np.mean([np.mean(unit_shares) for unit_shares in shares.values()])) if shares else 1.0
+    )
     return (1 + 1 + placed) / 3
 
 

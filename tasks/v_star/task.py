@@ -118,13 +118,13 @@ class Files:
 
     @cached_property
     def _all_files(self) -> Mapping[str, Path]:
-        found: dict[str, Path] = {}
+        by_stem: dict[str, Path] = {}
         for path in listed(self.videos, "**/*") if self.videos.is_dir() else ():
             if path.suffix.lower() == ".mp4":
-                found.setdefault(path.stem, path)
+                by_stem.setdefault(path.stem, path)
             elif path.is_dir():
-                found.setdefault(path.name, path)
-        return found
+                by_stem.setdefault(path.name, path)
+        return by_stem
 
 
 def _media(record: Record, files: Files, videos: Path) -> Media:

@@ -25,8 +25,8 @@ FIELDS = Fields(
 def files(place: Path) -> tuple[Path, ...]:
     """The files that hold the questions: a table wherever the hub's download puts it, or JSON."""
     for folder in (place / "videomme", place / "data", place):
-        if found := listed(folder, "test-*.parquet"):
-            return tuple(found)
+        if tables := listed(folder, "test-*.parquet"):
+            return tuple(tables)
     return (place / JSON,) if (place / JSON).is_file() else ()
 
 

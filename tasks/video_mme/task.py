@@ -67,8 +67,8 @@ def video_mme(
             found="none",
         )
     place = folder(data / "video_mme", fix=FIX)
-    found = files(place)
-    if not found:
+    sources = files(place)
+    if not sources:
         raise DataError(
             f"folder {place}",
             expected="videomme/test-*.parquet or videomme.json",
@@ -78,8 +78,8 @@ def video_mme(
     videos = Videos((place / "data", place / "videos"), frames, PATTERNS)
     worded = SubtitledQuestion(place, videos, subtitles, prompt)
     layout = QuestionFormat(
-        files=found,
-        read=lambda: _questions_of_length(found, duration),
+        files=sources,
+        read=lambda: _questions_of_length(sources, duration),
         open=videos.open,
         problems=worded.problems,
         opens_all=subtitles == "none",  # a video without its file of subtitles has none
@@ -106,9 +106,9 @@ def _questions_of_length(
     paths: tuple[Path, ...], duration: Duration
 ) -> Iterator[Question | DataError]:
     """Yield the questions on videos of a length, and the errors of unreadable rows."""
-    for one in read_questions(paths):
-        if isinstance(one, DataError) or duration in ("all", one.categories["duration"]):
-            yield one
+    for question in read_questions(paths):
+        if isinstance(question, DataError) or duration in ("all", question.categories["duration"]):
+            yield question
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,9 @@ def _videos(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
             **{key: first[key] for key in OF_VIDEO},
             "questions": [{key: row[key] for key in OF_QUESTION} for row in (first, *rest)],
         }
-        for first, *rest in (list(each) for _, each in groupby(rows, lambda row: row["videoID"]))
+        for first, *rest in (
+            list(of_video) for _, of_video in groupby(rows, lambda row: row["videoID"])
+        )
     ]
 
 

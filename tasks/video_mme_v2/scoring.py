@@ -63,13 +63,13 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
     kind, level = (unit[-1].categories.get(name) for name in ("group_type", "level"))
     if kind == "logic":
         points = logic(scores, ground_truth(unit[-1]).extra["structure"]) / 100
-        found: Scores = {"logic": Mean(points)}
+        by_kind: Scores = {"logic": Mean(points)}
     else:
         points = relevance(scores) / 100
-        found = {"relevance": Mean(points), "relevance_linear": Mean(sum(scores) / GROUP)}
-    counted = [one for one in scores if one >= 0]
+        by_kind = {"relevance": Mean(points), "relevance_linear": Mean(sum(scores) / GROUP)}
+    counted = [points for points in scores if points >= 0]
     return {
-        **found,
+        **by_kind,
         "score": Mean(points),
         **({f"level_{level}": Mean(points)} if level in LEVELS else {}),
         "accuracy": Ratio(float(sum(counted)), float(len(counted))),
@@ -92,7 +92,7 @@ METRICS = (
     Metric("relevance", about="the same, of groups on one matter: the square of the share right"),
     Metric("relevance_linear", about="mean share of right answers of these groups"),
     Metric("logic", about="the same, of chains: right answers before the first wrong one"),
-    *(Metric(f"level_{one}", about=f"the same, of groups of level {one}") for one in LEVELS),
+    *(Metric(f"level_{level}", about=f"the same, of groups of level {level}") for level in LEVELS),
     Metric("accuracy", about="share of right answers, whatever their groups"),
 )
 

@@ -60,14 +60,14 @@ def video_mme_v2(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "video_mme_v2", fix=FIX)
-    found = listed(place, "test*.parquet") or listed(place, "data/test-*.parquet")
-    if not found:
+    tables = listed(place, "test*.parquet") or listed(place, "data/test-*.parquet")
+    if not tables:
         raise DataError(f"folder {place}", expected="test.parquet", found="no such file", fix=FIX)
     videos = Videos((place / "data", place / "videos"), frames, ("{}.mp4",))
     worded = Worded(place, subtitles, prompt, videos)
     layout = QuestionFormat(
-        files=found,
-        read=lambda: read_questions(found),
+        files=tables,
+        read=lambda: read_questions(tables),
         open=videos.open,
         problems=worded.problems,
         opens_all=subtitles == "none",
@@ -82,14 +82,14 @@ def video_mme_v2(
 
 
 def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:
-    """Every question, with the categories of its group, which are those of the last of four."""
+    """Yield every question, with the categories of the last question of its group of four."""
     columns = {**FIELDS.columns, **OF_GROUP, "group_structure": "order of the questions"}
     questions = read_records(files, columns, _question)
     while group := list(islice(questions, GROUP)):
-        if errors := [one for one in group if isinstance(one, DataError)]:
+        if errors := [entry for entry in group if isinstance(entry, DataError)]:
             yield from errors
             continue
-        yield from _together([one for one in group if isinstance(one, Question)])
+        yield from _together([entry for entry in group if isinstance(entry, Question)])
 
 
 def _question(row: Mapping[str, object], where: str) -> Question:
@@ -110,21 +110,24 @@ def _question(row: Mapping[str, object], where: str) -> Question:
 
 
 def _together(group: Sequence[Question]) -> Iterator[Question | DataError]:
-    """Four questions as a unit, or why they are none."""
+    """Yield four questions as one unit, or an error if they are not of one video."""
     first, last = group[0], group[-1]
-    if len(group) < GROUP or len({one.media for one in group}) > 1:
+    media = {question.media for question in group}
+    if len(group) < GROUP or len(media) > 1:
         yield DataError(
             f"questions {first.id!r} to {last.id!r}",
             expected=f"{GROUP} on one video, in a row",
-            found=f"{len(group)} on {', '.join(sorted({str(one.media) for one in group}))}",
+            found=f"{len(group)} on {', '.join(sorted(map(str, media)))}",
         )
         return
     given = {name: last.row[name] for name in OF_GROUP if last.row[name] is not None}
     # A whole number beside a missing one is a float in tables that pandas writes.
-    shared = {name: f"{one:g}" if type(one) is float else str(one) for name, one in given.items()}
+    shared = {
+        name: f"{value:g}" if type(value) is float else str(value) for name, value in given.items()
+    }
     categories = {**last.categories, **shared}
-    for one in group:
-        yield replace(one, unit=str(one.media), categories=categories, extra=last.extra)
+    for question in group:
+        yield replace(question, unit=str(question.media), categories=categories, extra=last.extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,8 @@ class Worded:
         path = path_inside(self.place / "subtitle", f"{name}.jsonl")
         if not path.is_file():
             return ""
-        found = records(path, {"text": "word"})
-        return " ".join(text(row, "text", where) for where, row in found)
+        lines = records(path, {"text": "word"})
+        return " ".join(text(row, "text", where) for where, row in lines)
 
     def problems(self, question: Question) -> Iterator[Problem]:
         """Yield the faults of the video, and of its words where they are needed."""

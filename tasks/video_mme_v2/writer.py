@@ -16,14 +16,16 @@ OPTIONS = 8
 def write(world: World, root: Path) -> None:
     """Write `root/video_mme_v2/test.parquet`, the videos, and the words of every second one."""
     place = root / "video_mme_v2"
-    found = choose_questions(world, "test", limit=GROUP)
-    groups = [one for one in found if len(one[1]) == GROUP]
+    videos = choose_questions(world, "test", limit=GROUP)
+    groups = [(scene, questions) for scene, questions in videos if len(questions) == GROUP]
     if not groups:  # the world is too small
         return
     rows = []
     for number, (scene, questions) in enumerate(groups, start=1):
         write_videos(place / "data", [scene], names=[f"{number:03d}"])
-        rows += [_row(number, place_, one) for place_, one in enumerate(questions, start=1)]
+        rows += [
+            _row(number, place_, question) for place_, question in enumerate(questions, start=1)
+        ]
         if number % 2:
             write_lines(place / "subtitle" / f"{number:03d}.jsonl", _words(scene))
     write_table(place / "test.parquet", rows)

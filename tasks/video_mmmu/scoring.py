@@ -43,11 +43,11 @@ def is_free_answer(said: str, truth: str) -> bool:
     Of each line the shortest rest behind one of `KEYS` counts; of lines without, all of the
     response. One of these has the true text in it, or is its number or has it in it, to two places.
 
-    >>> [is_free_answer(one, "12.5") for one in ("so x = 12.504", "12.5 or 13", "12.6")]
+    >>> [is_free_answer(text, "12.5") for text in ("so x = 12.504", "12.5 or 13", "12.6")]
     [True, True, False]
     """
     whole = said[:MAX_TEXT].strip().strip(".").lower()
-    lines, found = whole.split("\n"), []
+    lines, answers = whole.split("\n"), []
     for number, line in enumerate(lines, start=1):
         keys = (*KEYS, "=") if number == len(lines) else KEYS
         shortest = ""
@@ -55,16 +55,16 @@ def is_free_answer(said: str, truth: str) -> bool:
             if not shortest or len(rest) < len(shortest):
                 shortest = rest
         if shortest and shortest not in MARKS:
-            found.append(shortest)
-    found = found or [whole]
-    found += [one for rest in found for form in NUMBERS for one in re.findall(form, rest)]
+            answers.append(shortest)
+    answers = answers or [whole]
+    answers += [match for rest in answers for form in NUMBERS for match in re.findall(form, rest)]
     true = _normalized(truth)
     return any(
-        any(isinstance(right, str) and right in one for right in true)
-        if isinstance(one, str)
-        else one in true
-        for rest in found
-        for one in _normalized(rest)
+        any(isinstance(right, str) and right in value for right in true)
+        if isinstance(value, str)
+        else value in true
+        for rest in answers
+        for value in _normalized(rest)
     )
 
 
@@ -133,13 +133,13 @@ def knowledge_gain(after: Numbers, before: Numbers) -> Numbers:
     """
     wrong = 1 - np.asarray(before)
     gain: Any = np.where(wrong > 0, (after - before) / np.where(wrong > 0, wrong, 1), 0.0)
-    found: Numbers = gain
-    return found
+    numbers: Numbers = gain
+    return numbers
 
 
 METRICS = (
     Metric("accuracy", about="share of questions answered right, of the tracks that are run"),
-    *(Metric(one, about=f"the same, of {one}") for one in TRACKS),
+    *(Metric(track, about=f"the same, of {track}") for track in TRACKS),
     Metric("question_only", about="the same, of adaptation without the lecture"),
     Metric(
         "knowledge_gain",

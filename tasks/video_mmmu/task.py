@@ -46,7 +46,7 @@ FIELDS = Fields(
     allowed_values={"subject": tuple(FOLDERS)},
 )
 COLUMNS = {"id": "id", "question": "question", "options": "options", "answer": "ground_truth"}
-SPLITS = {**{one: (one,) for one in TRACKS}, "knowledge": ("adaptation", "question_only")}
+SPLITS = {**{track: (track,) for track in TRACKS}, "knowledge": ("adaptation", "question_only")}
 
 
 def video_mmmu(
@@ -113,4 +113,4 @@ def _question(track: str, row: Mapping[str, object], where: str) -> Question:
 def _are_lettered(options: Sequence[object]) -> bool:
     """True if options begin with `A.`, `B.`, … as `parse_options` of lmms-eval looks for them."""
     pairs = zip(ascii_uppercase, options, strict=False)
-    return bool(options) and all(str(one).startswith(f"{letter}.") for letter, one in pairs)
+    return bool(options) and all(str(option).startswith(f"{letter}.") for letter, option in pairs)

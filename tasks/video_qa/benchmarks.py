@@ -38,8 +38,8 @@ class Asked(NamedTuple):
 
 def asked(world: World) -> Iterator[Asked]:
     """Every question with options of the world's test split, in order."""
-    found = choose_questions(world, "test")
-    pairs = ((scene, question) for scene, questions in found for question in questions)
+    videos = choose_questions(world, "test")
+    pairs = ((scene, question) for scene, questions in videos for question in questions)
     yield from (Asked(number, *pair) for number, pair in enumerate(pairs))
 
 
@@ -54,17 +54,17 @@ def in_text(question: QA) -> str:
     return f"{question.text} Options: {' '.join(lettered(question.options))}"
 
 
-def record(fields: Fields, one: Asked, **others: object) -> Row:
+def record(fields: Fields, example: Asked, **others: object) -> Row:
     """The record of a question: the inverse of `Fields.read_record`.
 
     Args:
         fields: The fields of the benchmark's records.
-        one: The question.
+        example: The question and its scene.
         others: Values of fields that are the benchmark's own, or of another form; functions of
-            `one` are called.
+            `example` are called.
     """
-    question, row = one.question, Row()
-    shown = images(one.scene) if fields.images else []
+    question, row = example.question, Row()
+    shown = images(example.scene) if fields.images else []
     if len(fields.images) == 1:
         row[fields.images[0]] = shown
     elif fields.images:
@@ -73,11 +73,15 @@ def record(fields: Fields, one: Asked, **others: object) -> Row:
         row[fields.options] = lettered(question.options) if fields.lettered else [*question.options]
     elif fields.options:
         row |= zip_longest(fields.options, question.options)
-    row |= {name: file_name(one.scene) for _, name, _, _ in Formatter().parse(fields.media) if name}
+    row |= {
+        name: file_name(example.scene) for _, name, _, _ in Formatter().parse(fields.media) if name
+    }
     row[fields.question] = in_text(question) if fields.letters else question.text
-    answers = {"place": one.place, "option": question.answer, "letter": question.letter}
+    answers = {"place": example.place, "option": question.answer, "letter": question.letter}
     row[fields.answer] = answers.get(fields.form, f"{question.letter}. {question.answer}")
-    return row | {key: value(one) if callable(value) else value for key, value in others.items()}
+    return row | {
+        key: value(example) if callable(value) else value for key, value in others.items()
+    }
 
 
 def question_writer(
@@ -94,9 +98,9 @@ def question_writer(
 
     def write(world: World, root: Path) -> None:
         """Write the table, and the videos that it names."""
-        write_table(root / path, [record(fields, one, **others) for one in asked(world)])
+        write_table(root / path, [record(fields, example, **others) for example in asked(world)])
         if videos:
-            scenes = {file_name(one.scene): one.scene for one in asked(world)}
+            scenes = {file_name(example.scene): example.scene for example in asked(world)}
             write_videos(root / videos, list(scenes.values()))
 
     return write

@@ -36,7 +36,7 @@ def srt(path: Path) -> list[Line]:
     Raises:
         DataError: it is missing, no text, or a time cannot be read.
     """
-    found: dict[tuple[float, float], str] = {}
+    text_at: dict[tuple[float, float], str] = {}
     for number, part in enumerate(_text(path).split("\n\n"), start=1):
         rows = part.split("\n")
         if not part.strip() or len(rows) < 3:
@@ -49,8 +49,8 @@ def srt(path: Path) -> list[Line]:
                 found=repr(rows[1])[:60],
             )
         start, end = (_clock(time, f"{path}, part {number}") for time in times)
-        found[start, end] = " ".join(rows[2:])
-    return [Line(start, end, text) for (start, end), text in found.items()]
+        text_at[start, end] = " ".join(rows[2:])
+    return [Line(start, end, text) for (start, end), text in text_at.items()]
 
 
 def _text(path: Path) -> str:
@@ -78,8 +78,8 @@ def line_text(line: Line) -> str:
     >>> line_text(Line(0, 1, "x"))
     'x'
     """
-    found = SPOKEN.findall(line.text)
-    return str(found[0]) if found else line.text
+    texts = SPOKEN.findall(line.text)
+    return str(texts[0]) if texts else line.text
 
 
 def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> list[Line]:
@@ -110,8 +110,8 @@ def read_subtitles(path: Path, *, start: float, duration: float) -> list[Line]:
     if not isinstance(plain, list):
         raise DataError(f"subtitles {path}", expected="a list", found=type(plain).__name__)
     return [
-        _read_line(one, start, duration, f"{path}, line {number}")
-        for number, one in enumerate(plain)
+        _read_line(entry, start, duration, f"{path}, line {number}")
+        for number, entry in enumerate(plain)
     ]
 
 
@@ -122,7 +122,7 @@ def _read_line(plain: object, start: float, duration: float, where: str) -> Line
             raise DataError(
                 f"{where}: 'timestamp'", expected="two numbers of seconds", found=repr(times)[:60]
             )
-        # The official reader takes any end that is no fraction for the end of the clip.
+        # The official reader takes any end that is not a fraction for the end of the clip.
         end = times[1] if isinstance(times[1], float) else duration
         return Line(times[0] - start, end - start, field(plain, "text", str, where))
     started, ended = (_seconds(field(plain, key, str, where), where) for key in ("start", "end"))

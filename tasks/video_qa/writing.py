@@ -18,17 +18,17 @@ def choose_questions(
 
     The world's own questions come first, then others that the scene allows.
     """
-    found: list[tuple[Scene, tuple[QA, ...]]] = []
+    videos: list[tuple[Scene, tuple[QA, ...]]] = []
     left = world.size
     for family in FAMILIES:
         for example in world.examples_of(family, split):
             if left < 1:
-                return found
+                return videos
             chosen = tuple(_distinct((*example.quizzes, *every_qa(example.scene))))
             if chosen := chosen[: min(limit, left)]:
-                found.append((example.scene, chosen))
+                videos.append((example.scene, chosen))
                 left -= len(chosen)
-    return found
+    return videos
 
 
 def _distinct(questions: Sequence[QA]) -> Iterator[QA]:

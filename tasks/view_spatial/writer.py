@@ -7,6 +7,6 @@ from harness.tasks.view_spatial.task import FIELDS
 write = question_writer(
     "view_spatial/data/test-00000-of-00001.parquet",
     FIELDS,
-    choices=lambda one: "\n".join(lettered(one.question.options)),
+    choices=lambda example: "\n".join(lettered(example.question.options)),
     question_type="Camera perspective - Relative Direction",
 )

@@ -53,8 +53,8 @@ def find_listing(place: Path, split: Split) -> Listing | None:
     """Return the files of a subset; None if they are not there."""
     if split in SUBSETS and (path := place / SUBSETS[split]).is_file():
         return Listing((path,))
-    found = (tuple(listed(place, pattern)) for pattern in FULL)
-    files = next((each for each in found if each), ())
+    candidates = (tuple(listed(place, pattern)) for pattern in FULL)
+    files = next((tables for tables in candidates if tables), ())
     if not files or split == "full":
         return Listing(files) if files else None
     ids = place / (TINY if split == "tiny" else PRUNED)
@@ -76,9 +76,11 @@ def read_questions(
         if ids is not None and (str(row["id"]) in ids) == listed.without:
             return None
         is_number = row["question_type"] in NUMBER_TYPES
-        found = (NUMBERS if is_number else FIELDS).read_record(row, where)
+        question = (NUMBERS if is_number else FIELDS).read_record(row, where)
         if only_numbers and not is_number:
             return None
-        return replace(found, extra={"type": row["question_type"]})
+        return replace(question, extra={"type": row["question_type"]})
 
-    return (one for one in read_records(listed.files, COLUMNS, choose) if one is not None)
+    return (
+        question for question in read_records(listed.files, COLUMNS, choose) if question is not None
+    )

@@ -18,12 +18,12 @@ def write(world: World, root: Path) -> None:
     rows = [
         {
             "question_id": str(number),
-            "question": f"Please point out {one.question.text}",
+            "question": f"Please point out {example.question.text}",
             "question_type": "seen" if number % 2 else "unseen",
-            "image": image(one.scene, f"{number:02d}.png"),
-            "mask": {"bytes": _jpeg(one.region), "path": f"{number:02d}.jpg"},
+            "image": image(example.scene, f"{number:02d}.png"),
+            "mask": {"bytes": _jpeg(example.region), "path": f"{number:02d}.jpg"},
         }
-        for number, one in enumerate(pointed(world, "test"))
+        for number, example in enumerate(pointed(world, "test"))
     ]
     write_table(root / "where2place" / "data" / "test-00000-of-00001.parquet", rows)
 

@@ -315,8 +315,8 @@ NUMBERS = {
 }
 
 LETTERS = {
-    "Each option:\n\nA. the cat – incorrect.\nB. the dog – correct, it barks.\nC. the cow – incorrect."
-    "\nD. the pig – incorrect.": "B",
+    "Each option:\n\nA. the cat – incorrect.\nB. the dog – correct, it barks."
+    "\nC. the cow – incorrect.\nD. the pig – incorrect.": "B",
     "A. the cat – incorrect\nB. the dog – correct\nC. the cow – correct\nD. the pig – wrong": None,
     "B": "B",
     "b": "B",

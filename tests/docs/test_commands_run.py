@@ -69,6 +69,8 @@ NOT_RUN = {
     r"adapter=runs/lora": "wants an adapter beside weights (tests/models)",
     r"external\(": "starts a program of the reader's (tests/models/test_external.py)",
     r"\b(molmo|segment_token|overlap|brightest|threshold|half_length)\b": "plugins (tests/docs)",
+    r"\b(stepwise|reward=count|bright_length)\b": "plugins (tests/docs)",
+    r"nodes=paper": "wants five checkpoints (tests/rehearsal)",
     r"FOLDER|video-llava|predictions tree|(said|difficulty|verdicts)\.jsonl": "files (tests/cli)",
     r"results\.json|2026_|runs/said|release": "files of other programs (tests/cli/test_formats.py)",
     r"reproduce (?!.*--dry-run)": "trains for hours (tests/cli/test_reproduce.py)",

@@ -1,10 +1,12 @@
 """A gate that cannot see the drop it tolerates, and runs without an answer, are not equal."""
 
+from argparse import Namespace
+
 import pytest
 
 import harness
 from harness.cli.main import main
-from harness.cli.waterfall import lines
+from harness.cli.waterfall import show
 from harness.errors import DataError, UsageError
 from harness.leaderboards.differences.diff import Difference, diff_runs
 from harness.leaderboards.gate import check
@@ -88,7 +90,7 @@ def test_a_run_with_answers_is_compared_with_one_that_has_none(make_run):
     assert check(none, one).is_passed
 
 
-def test_diff_and_the_compare_page_say_the_same_of_several_comparisons(make_run):
+def test_diff_and_the_compare_page_say_the_same_of_several_comparisons(make_run, capsys):
     comparison = harness.compare(make_run("a"), make_run("b", seed=3))
     difference = Difference(
         a="a",
@@ -101,6 +103,7 @@ def test_diff_and_the_compare_page_say_the_same_of_several_comparisons(make_run)
         steps=(),
         comparison=comparison,
     )
-    text = " ".join(" ".join(lines(difference)).split())
+    show(difference, Namespace(json=False, out=None), {})
+    text = " ".join(capsys.readouterr().out.split())
     assert comparison.verdict("b") in text and ALONE in text and "1 sample:" in text
     assert ALONE in static("site.js").decode()

@@ -279,6 +279,10 @@ def medium(part: dict[str, Any], times: dict[str, Any]) -> tuple[Media, tuple[in
 class Server(ThreadingHTTPServer):
     """Says nothing of a client that has heard enough and hung up."""
 
+    request_queue_size = (
+        128  # connections that wait; of more than five at once the kernel drops some
+    )
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)

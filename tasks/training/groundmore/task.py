@@ -154,13 +154,13 @@ class Clip:
             else {}
             for number in self.numbers() or [0]
         ]
-        tracks = [[known.get(one) for known in frames] for one in objects]
+        tracks = [[known.get(number) for known in frames] for number in objects]
         masks = union_of_tracks(tracks, size=media.size, frames=len(frames))
         return Answer(
             masks=masks,
             instances=instances(tracks, media.size),
             box_track=tuple(
-                Box(*map(float, edges(one.to_array()))) if one.area else None for one in masks
+                Box(*map(float, edges(mask.to_array()))) if mask.area else None for mask in masks
             ),
         )
 
@@ -175,7 +175,7 @@ class Clip:
         if not path.is_file():
             return {}
         labels = sized_labels(path, size)
-        return {int(one): Rle.from_array(labels == one) for one in np.unique(labels) if one}
+        return {int(label): Rle.from_array(labels == label) for label in np.unique(labels) if label}
 
 
 def clip_start(name: str, where: str) -> int:
@@ -227,7 +227,7 @@ def object_ids(plain: object, where: str) -> tuple[int, ...]:
     """The objects that a question means: one number, or several with commas between them.
 
     Raises:
-        DataError: they are no numbers from 1 to 255.
+        DataError: they are not numbers from 1 to 255.
     """
     value = field(plain, "obj_id", (str, int), where)
     words = [word.strip() for word in str(value).split(",")]
@@ -245,7 +245,9 @@ def _check(layout: Layout) -> Iterator[Problem]:
                 if fault := sample.query.media[0].fault:
                     yield Problem(f"clip {name!r}", fault)
                     break
-                if sample.target and not any(one.area for one in sample.target.answer.masks or ()):
+                if sample.target and not any(
+                    mask.area for mask in sample.target.answer.masks or ()
+                ):
                     yield Problem(
                         f"sample {sample.id!r}", "has no mask in the frames of its action"
                     )

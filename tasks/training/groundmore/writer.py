@@ -47,7 +47,7 @@ def _clock(second: int, colon: str) -> str:
 
 def _question(scene: Scene, question: Question, number: int) -> dict[str, object]:
     start = STARTS + 2 * scene.index
-    objects = ", ".join(str(one + 1) for one in question.referents)
+    objects = ", ".join(str(referent + 1) for referent in question.referents)
     return {
         "question": question.text,
         "answer": f"{question.count} of them",

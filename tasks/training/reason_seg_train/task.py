@@ -56,8 +56,8 @@ class _Wordings:
 
     def wordings_of(self, stem: str) -> Sequence[tuple[int, str]]:
         """Return (number, wording) of each chosen wording of an image; blank ones are skipped."""
-        found, _, _ = read_annotation(self.place / f"{stem}.json")
-        text = [(number, text.strip()) for number, text in enumerate(found) if text.strip()]
+        wordings, _, _ = read_annotation(self.place / f"{stem}.json")
+        text = [(number, text.strip()) for number, text in enumerate(wordings) if text.strip()]
         if self.texts == "all":
             return text
         if self.texts == "first":

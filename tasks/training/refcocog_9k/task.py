@@ -54,11 +54,11 @@ def solution(text: str, where: str) -> Solution:
             expected="<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>",
             found=text[:60],
         )
-    numbers = [int(one) for one in match.groups()]
+    numbers = [int(number) for number in match.groups()]
     whole, sides = box(numbers[:4], f"{where}: <box>")
-    first, one = point(numbers[4:6], f"{where}: <points>, the first")
-    second, other = point(numbers[6:8], f"{where}: <points>, the second")
+    first, first_numbers = point(numbers[4:6], f"{where}: <points>, the first")
+    second, second_numbers = point(numbers[6:8], f"{where}: <points>, the second")
     return Solution(
         Answer(boxes=(whole,), points=(first, second)),
-        {"bbox": sides, "points_1": one, "points_2": other},
+        {"bbox": sides, "points_1": first_numbers, "points_2": second_numbers},
     )

@@ -93,10 +93,10 @@ def _is_spatial(question: Question) -> bool:
 
 def _with_map(maps: Mapping[str, Map], question: Question) -> Question:
     """Add the map of a question's video, which is known by its file's name without the suffix."""
-    found = maps.get(PurePosixPath(question.group).stem)
-    if found is None:
+    video_map = maps.get(PurePosixPath(question.group).stem)
+    if video_map is None:
         return question
-    return replace(question, objects=tuple(found), extra={**question.extra, "map": found})
+    return replace(question, objects=tuple(video_map), extra={**question.extra, "map": video_map})
 
 
 def read_maps(path: Path) -> dict[str, Map]:
@@ -125,5 +125,5 @@ def _is_cell(spot: object) -> bool:
     return (
         isinstance(spot, list)
         and len(spot) == 2
-        and all(type(one) in (int, float) and 0 <= one <= GRID for one in spot)
+        and all(type(number) in (int, float) and 0 <= number <= GRID for number in spot)
     )

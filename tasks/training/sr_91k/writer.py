@@ -40,6 +40,6 @@ def _map(scene: Scene) -> dict[str, object]:
     cells: dict[str, list[list[int]]] = {}
     for thing in scene.things:
         column, row = thing.x * GRID // scene.width, thing.y * GRID // scene.height
-        spot = [min(max(one, 0), GRID - 1) for one in (column, row)]
+        spot = [min(max(cell, 0), GRID - 1) for cell in (column, row)]
         cells.setdefault(thing.shape, []).append(spot)
     return {"video_id": name(scene), "cognitive_map": cells, "object_list": sorted(cells)}

@@ -125,13 +125,13 @@ def _questions(source: Source, *, whole: bool = True) -> Iterator[Question | Dat
         whole: All of them; else the questions of the split and the part alone.
     """
     graphs = _Graphs(source.graphs)
-    for one in read_questions(source.questions, source.data, kinds=ASKED):
+    for question in read_questions(source.questions, source.data, kinds=ASKED):
         try:
-            if isinstance(one, DataError):
-                raise one
-            graph = graphs.graphs_of(one.id)  # of the others as well: they come in order
-            if whole or source.includes(one):
-                yield _question(one, source, graph)
+            if isinstance(question, DataError):
+                raise question
+            graph = graphs.graphs_of(question.id)  # of the others as well: they come in order
+            if whole or source.includes(question):
+                yield _question(question, source, graph)
         except DataError as error:
             yield error
     if whole and graphs.leftover:
@@ -198,7 +198,7 @@ def _open(question: Question) -> tuple[Media, ...]:
 
 def _size(plain: object, where: str) -> tuple[int, int]:
     size = field(plain, "size", list, where)
-    if len(size) != 2 or not all(type(one) is int and one > 0 for one in size):
+    if len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
         raise DataError(f"{where}: 'size'", expected="[width, height]", found=repr(size)[:40])
     return size[0], size[1]
 
@@ -215,7 +215,7 @@ class _Graphs:
         """The frames of the graph of the next question of the file; None if it has none.
 
         Raises:
-            DataError: a line is no graph.
+            DataError: a line is not a graph.
         """
         if self._next is None or self._next[1]["id"] != name:
             return None
@@ -243,7 +243,7 @@ def read_graph(plain: object, where: str) -> list[object]:
             name = field(node, "category", str, f"{where}, a node")
             spot = field(node, "centre", list, f"{where}, {name!r}")
             if len(spot) != 3 or not all(
-                type(one) in (int, float) and abs(one) < 1e6 for one in spot
+                type(number) in (int, float) and abs(number) < 1e6 for number in spot
             ):
                 raise DataError(
                     f"{where}: {name!r}", expected="[x, y, z] in metres", found=repr(spot)[:60]

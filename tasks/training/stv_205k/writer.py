@@ -124,9 +124,9 @@ def _questions(scene: Scene, frames: Sequence[int], *, in_metres: bool) -> Itera
         moved = dist(*(_centre(scene, index, frame) for frame in (first, last)))
         text = f"How far does the {words} move from {first} s to {last} s, in meters?"
         yield "displacement", text, moved, None
-        one, other = shapes.pair(scene)
-        apart = dist(*(_centre(scene, thing, 0) for thing, _ in (one, other)))
-        text = f"How far apart are the {one[1]} and the {other[1]} at 0 s, in meters?"
+        subject, reference = shapes.pair(scene)
+        apart = dist(*(_centre(scene, thing, 0) for thing, _ in (subject, reference)))
+        text = f"How far apart are the {subject[1]} and the {reference[1]} at 0 s, in meters?"
         yield "relative_distance", text, apart, 0
 
 

@@ -128,7 +128,7 @@ def _read_line(plain: Mapping[str, object], where: str) -> tuple[str, tuple[str,
     if (
         not isinstance(texts, list)
         or not texts
-        or not all(isinstance(one, str) and one.strip() for one in texts)
+        or not all(isinstance(reference, str) and reference.strip() for reference in texts)
     ):
         raise DataError(
             f"{where}: 'reference'",

@@ -128,12 +128,12 @@ def draw_ids(
     >>> len(draw_ids(["a", "b"], 3, seed=0, name="x", repeat=False))
     2
     """
-    found: list[str] = []
+    drawn: list[str] = []
     rounds = 0
-    while ids and len(found) < wanted and (repeat or not rounds):
-        found += Draws(seed, "training", "videoseg_r1", name, rounds).shuffle(list(ids))
+    while ids and len(drawn) < wanted and (repeat or not rounds):
+        drawn += Draws(seed, "training", "videoseg_r1", name, rounds).shuffle(list(ids))
         rounds += 1
-    return found[:wanted]
+    return drawn[:wanted]
 
 
 def _samples(parts: Sequence[_Part]) -> Iterator[Sample]:

@@ -44,14 +44,15 @@ def solution(text: str, where: str) -> Solution:
     """
     with raised_as(DataError, where, "a JSON list of objects", ParseError):
         plain = loads_strict(text)
-    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
+    if not isinstance(plain, list) or not all(isinstance(entry, dict) for entry in plain):
         raise DataError(where, expected="a JSON list of objects", found=text[:60])
     boxes = [
-        box(one.get("bbox_2d"), f"{where}, object {k}: 'bbox_2d'") for k, one in enumerate(plain)
+        box(entry.get("bbox_2d"), f"{where}, object {k}: 'bbox_2d'")
+        for k, entry in enumerate(plain)
     ]
     points = [
-        point(one.get("point_2d"), f"{where}, object {k}: 'point_2d'")
-        for k, one in enumerate(plain)
+        point(entry.get("point_2d"), f"{where}, object {k}: 'point_2d'")
+        for k, entry in enumerate(plain)
     ]
     objects = [
         {"bbox_2d": sides, "point_2d": spot}
@@ -59,8 +60,8 @@ def solution(text: str, where: str) -> Solution:
     ]
     return Solution(
         Answer(
-            boxes=tuple(one for one, _ in boxes),
-            points=tuple(one for one, _ in points),
+            boxes=tuple(sized_box for sized_box, _ in boxes),
+            points=tuple(spot for spot, _ in points),
             no_target=not plain,
         ),
         {"objects": objects},

@@ -16,5 +16,7 @@ def write(world: World, root: Path) -> None:
 def _rows(world: World) -> Iterator[dict[str, object]]:
     for scene in scenes(world):
         question = scene_question(scene, plural=True)
-        name = "shapes_" + "_".join(str(scene.index * 100 + one) for one in question.referents[:3])
+        name = "shapes_" + "_".join(
+            str(scene.index * 100 + referent) for referent in question.referents[:3]
+        )
         yield row(scene, name, question, objects(scene, question.referents))
