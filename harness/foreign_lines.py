@@ -407,9 +407,9 @@ def polygons(name: str) -> str:
     return f"`jq -cs {quote(program)} {quote(name)} > NEW`"
 
 
-def of_whole(plain: object, name: str) -> str:
+def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -> str:
     """Return how to make lines of the file `name`, whose first value, over several lines, is
-    `plain`.
+    `plain`; `kinds` are the keys of our own lines besides the id.
 
     >>> of_whole([{"question_id": 3, "text": "B"}], "a.json")[:66]
     "If question_id is the benchmark's id and text what the model wrote"
@@ -417,10 +417,13 @@ def of_whole(plain: object, name: str) -> str:
     "`jq -c '.[]' a.json > NEW` makes such lines."
     """
     first = plain[0] if isinstance(plain, list) and plain else plain
-    is_own = isinstance(first, dict) and isinstance(first.get("id"), str)
-    fix = other_keys(first, {*first} - {"id"}, name) if is_own else way_out(first, name)  # type: ignore[arg-type,misc]
+    if isinstance(first, dict) and isinstance(first.get("id"), str):
+        unknown = {*first} - {"id", *kinds}
+        fix = other_keys(first, unknown, name) if unknown else ""
+    else:
+        fix = way_out(first, name)
     if first is plain:
-        return command(".", name) + " makes such lines." if is_own and not fix else fix
+        return fix or f"{command('.', name)} makes such lines."
     if found := JQ.search(fix):
         program, _ = split(found[1])
         return fix.replace(found[0], command(f".[] | {program}", name))

@@ -230,7 +230,7 @@ def _refuse_whole(path: Path, start: bytes) -> None:
         f"predictions {path}" if is_list else f"{path}, line 1",
         expected="one JSON object a line",
         found="a list" if is_list else "one over several lines",
-        fix=of_whole(plain, path.name),
+        fix=of_whole(plain, path.name, ("box_scores", *KINDS)),
     )
 
 
