@@ -21,20 +21,23 @@ from harness.leaderboards.gate import differences
 from harness.leaderboards.row import row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, task_of
 from harness.model import Model
-from harness.record import Run, public
+from harness.record import Run
 from harness.run.batching import select
 from harness.run.contamination import write_trainings
 from harness.run.evaluate import evaluate as run_evaluation
+from harness.run.external_predictions import Submission
 from harness.run.judging import unjudged
 from harness.run.options import Options
 from harness.run.preflight import preflight
-from harness.run.score import Submission, score_file, selected
+from harness.run.rescore import selected
+from harness.run.score import score_file
 from harness.run.scoring import Scorer
 from harness.run.workers import build_model
 from harness.scores import Metric, Totals, UnitScore
 from harness.spec import Spec, parse
 from harness.statistics.paired import Comparison
 from harness.statistics.paired import compare as compare_units
+from harness.summary import public
 from harness.task import Task
 from harness.types import Failure, FailureKind, Prediction, Query, Target
 

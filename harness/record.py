@@ -17,18 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from harness.errors import StoreError, raised_as
 from harness.files import open_regular
-from harness.interchange import stored_prediction
+from harness.interchange.journal_form import stored_prediction
 from harness.plain import from_plain
-from harness.scores import Better, Totals, UnitScore
+from harness.scores import Better, UnitScore
 from harness.store import checksums
 from harness.store.atomic import json_bytes, read_json, write_bytes
 from harness.store.journal import Journal
-from harness.task import Protocol, Task
-from harness.types import FailureKind, Prediction, query_id
+from harness.types import Prediction, query_id
 
 VERSION = 2
 MANIFEST, RESULTS, SCORES, TIMING = "manifest.json", "results.json", "scores.jsonl", "timing.json"
@@ -281,128 +280,6 @@ def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> li
     return differences(stored, {name: value for name, value in now.items() if name not in missing})
 
 
-def summarise(
-    task: Task,
-    manifest: Mapping[str, Any],
-    units: Sequence[UnitScore],
-    failures: Mapping[str, int],
-    usage: Mapping[str, int],
-    intervals: Mapping[str, tuple[float, float] | None],
-    ceiling: float | None,
-) -> dict[str, object]:
-    """The content of results.json."""
-    protocol = task.protocol
-    n_total = sum(len(unit.samples) for unit in units)
-    n_failed = sum(unit.failed for unit in units)
-    return {
-        "version": VERSION,
-        "task": task.name,
-        "task_version": task.version,
-        "split": task.split,
-        "protocol": protocol.name,
-        "forms": sorted(task.forms),
-        "subset": manifest["subset"],
-        "model": manifest["model"]["name"],
-        "model_spec": manifest["model"]["spec"],
-        "headline": protocol.headline,
-        "better": {metric.name: metric.better for metric in protocol.metrics},
-        "about": {metric.name: metric.about for metric in protocol.metrics},
-        "metrics": _ordered_numbers(protocol, values(task, units)),
-        "intervals": {name: list(pair) if pair else None for name, pair in intervals.items()},
-        "breakdowns": breakdowns(task, units),
-        "ceiling": ceiling,
-        "n_total": n_total,
-        "n_scored": n_total - n_failed,
-        "n_failed": n_failed,
-        "failures": {kind: failures.get(kind, 0) for kind in FailureKind},
-        "usage": dict(usage),
-        **cost(manifest["model"], usage),
-        "config_hash": manifest["config_hash"],
-    }
-
-
-def _ordered_numbers(
-    protocol: Protocol, numbers: Mapping[str, float | None]
-) -> dict[str, float | None]:
-    """Return the numbers, first those that are shown beside the headline."""
-    first = (protocol.headline, *protocol.beside) if protocol.beside else ()
-    return {**{name: numbers[name] for name in first}, **numbers}
-
-
-def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]:
-    """Return the cost of a run's tokens in the currency of the model's prices, if it has any.
-
-    Args:
-        model: The manifest's `model`. The description of a paid VLM holds the price of a million
-            tokens of prompt and of completion.
-        usage: Tokens of the run, as the network counted them.
-
-    >>> chat = {"price_of_a_million_tokens": [2.0, 10.0]}
-    >>> cost({"description": {"chat": chat}}, {"prompt_tokens": 3000, "completion_tokens": 500})
-    {'cost': 0.011}
-    """
-    chat = model.get("description", {}).get("chat")
-    prices = chat.get("price_of_a_million_tokens") if isinstance(chat, Mapping) else None
-    if prices is None:
-        return {}
-    prompt, completion = prices
-    paid = usage["prompt_tokens"] * prompt + usage["completion_tokens"] * completion
-    return {"cost": paid / 1e6}
-
-
-def unscored_results(
-    task: Task,
-    manifest: Mapping[str, object],
-    n_total: int,
-    failures: Mapping[str, int],
-    usage: Mapping[str, int],
-) -> dict[str, object]:
-    """Return results.json's content where the organisers keep the ground truth: counts alone."""
-    nothing = dict.fromkeys(metric.name for metric in task.protocol.metrics)
-    plain = summarise(task, manifest, [], failures, usage, nothing, None)
-    n_failed = sum(failures.values())
-    return {**plain, "n_total": n_total, "n_scored": n_total - n_failed, "n_failed": n_failed}
-
-
-def values(task: Task, units: Iterable[UnitScore]) -> dict[str, float | None]:
-    """Every metric's number over some units."""
-    totals = Totals(task.protocol.metrics)
-    for unit in units:
-        totals.add(unit.scores)
-    return totals.values()
-
-
-class Breakdown(TypedDict):
-    """Numbers of the samples that have one value of a category."""
-
-    n: int
-    metrics: dict[str, float | None]
-
-
-def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, Breakdown]]:
-    """Every metric's number for each value of each category."""
-    parts: dict[str, dict[str, list[UnitScore]]] = {}
-    for unit in units:
-        for category, value in unit.categories.items():
-            parts.setdefault(category, {}).setdefault(value, []).append(unit)
-    return {
-        category: {
-            value: {
-                "n": sum(len(unit.samples) for unit in members),
-                "metrics": values(task, members),
-            }
-            for value, members in sorted(by_value.items(), key=_in_order)
-        }
-        for category, by_value in sorted(parts.items())
-    }
-
-
-def _in_order(item: tuple[str, object]) -> tuple[bool, int, str]:
-    """Numbers by size, then words by letter."""
-    value = item[0]
-    return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
-
-
 def finish(
     folder: Path,
     units: Iterable[UnitScore] | None,
@@ -434,23 +311,3 @@ def finish(
 def _lines(units: Iterable[UnitScore]) -> bytes:
     lines = [json.dumps(unit.to_json(), ensure_ascii=False, allow_nan=False) for unit in units]
     return "".join(line + "\n" for line in lines).encode()
-
-
-def public(results: Mapping[str, object]) -> dict[str, Any]:
-    """Return the results of a task that `--json` prints."""
-    keys = (
-        "headline",
-        "metrics",
-        "intervals",
-        "breakdowns",
-        "protocol",
-        "split",
-        "subset",
-        "ceiling",
-        "n_total",
-        "n_scored",
-        "n_failed",
-        "failures",
-        "usage",
-    )
-    return {key: results[key] for key in (*keys, *sorted({"cost", "ledger"} & results.keys()))}

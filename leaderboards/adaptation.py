@@ -14,7 +14,7 @@ from statistics import fmean
 from harness import plugins
 from harness.errors import DataError, UsageError
 from harness.leaderboards.adaptation_values import LOSSES, Gain, Report, Settings, Variant
-from harness.leaderboards.board import Key, key
+from harness.leaderboards.ranked_table import Key, key
 from harness.leaderboards.row import row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader

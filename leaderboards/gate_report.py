@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from harness.errors import counted, one_line
 from harness.leaderboards import formatting
-from harness.leaderboards.board import key
 from harness.leaderboards.losses import false_alarms
 from harness.leaderboards.naming import names
+from harness.leaderboards.ranked_table import key
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
 from harness.leaderboards.site.keys import keys

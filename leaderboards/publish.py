@@ -17,7 +17,7 @@ from harness.files import open_regular
 from harness.leaderboards.baseline import keep
 from harness.record import MANIFEST, RESULTS, SCORES, Run
 from harness.run.judging import VERDICTS, TaskSource, verdicts_of
-from harness.run.score import rescore
+from harness.run.rescore import rescore
 from harness.store.atomic import read_json, write_json
 from harness.store.checksums import CHECKSUMS
 from harness.store.journal import files

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness.errors import DataError, UsageError
-from harness.leaderboards.board import key
+from harness.leaderboards.ranked_table import key
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run, differences

@@ -12,10 +12,11 @@ from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
 from harness.papers import Deviation
 from harness.plain import from_plain
-from harness.record import Breakdown, Run
+from harness.record import Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, read_contamination
 from harness.scores import Better
+from harness.summary import Breakdown
 from harness.types import FailureKind
 
 Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]

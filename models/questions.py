@@ -15,7 +15,7 @@ from string import ascii_uppercase
 from typing import ClassVar
 
 from harness.errors import ParseError, UsageError
-from harness.interchange import MAX_COUNT
+from harness.interchange.answers import MAX_COUNT
 from harness.models.prompts import fill
 from harness.responses import Which, tag_text
 from harness.stated.corrections import own_turn

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.leaderboards.runs import task_of
-from harness.record import Run, breakdowns, finish, values
+from harness.record import Run, finish
 from harness.scores import Mean
 from harness.store.atomic import write_json
+from harness.summary import breakdowns, values
 
 BASELINE = Path(__file__).parent.parent / "leaderboards" / "baselines" / "shapes"
 

@@ -17,7 +17,7 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError, counted
 from harness.hub.fetch import card_of, fetched_sources
 from harness.hub.fetch import fetch as fetch_files
-from harness.interchange import answer_to_json
+from harness.interchange.journal_form import answer_to_json
 from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select

@@ -17,7 +17,8 @@ from harness.record import Run
 from harness.run.batching import samples_of
 from harness.run.counts import Counting
 from harness.run.counts import task_of as log_task
-from harness.run.score import Submission, score_file
+from harness.run.external_predictions import Submission
+from harness.run.score import score_file
 from harness.run.sweep import with_argument
 from harness.spec import Spec, parse
 

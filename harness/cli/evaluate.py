@@ -30,7 +30,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.leaderboards.differences.against import Against, write_decision
-from harness.record import SCORES, Run, public
+from harness.record import SCORES, Run
 from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
 from harness.run.distributed import ProcessRank, detect_launch, heartbeat, own_gpu
@@ -40,6 +40,7 @@ from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.spec import Spec
+from harness.summary import public
 from harness.task import Task
 from harness.types import FailureKind
 

@@ -18,13 +18,13 @@ from harness.explained.overlay import draw_overlay
 from harness.explained.parsed import lines as part_lines
 from harness.explained.parsed import parsed_parts
 from harness.explained.rollouts import is_training, page_of, select_groups
-from harness.interchange import prediction_to_json
+from harness.interchange.journal_form import prediction_to_json
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.runs import task_of
 from harness.record import Run
 from harness.run.contamination import Training
 from harness.run.judging import verdicts_of
-from harness.run.score import selected
+from harness.run.rescore import selected
 from harness.run.scoring import failure_of, score_unit
 from harness.scores import to_json
 from harness.store.atomic import write_bytes

@@ -16,14 +16,17 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
-from harness.interchange import Written
+from harness.interchange.rows import Written
 from harness.model import RecordedReader, ResponseReader
 from harness.papers import sentence
-from harness.record import Run, public
+from harness.record import Run
 from harness.run.counts import Counting, task_of
+from harness.run.external_predictions import Submission, Tree
 from harness.run.judging import TaskSource, verdicts_of
-from harness.run.score import Submission, Tree, rescore, score_file
+from harness.run.rescore import rescore
+from harness.run.score import score_file
 from harness.spec import parse_list
+from harness.summary import public
 
 SCORED = ("mask-tree", "coco")
 """Formats with probabilities, of which those above a threshold count."""

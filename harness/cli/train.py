@@ -27,7 +27,7 @@ from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import HarnessError, Unavailable, UnsupportedAnswerForm, UsageError
 from harness.judge import Judge
 from harness.options import idle_options
-from harness.record import Run, public, runs_below
+from harness.record import Run, runs_below
 from harness.run.contamination import (
     Contamination,
     TrainedSample,
@@ -43,6 +43,7 @@ from harness.run.train import TrainingOptions, is_main
 from harness.run.train import train as run_training
 from harness.run.workers import build_model
 from harness.spec import Spec, Value, parse
+from harness.summary import public
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 

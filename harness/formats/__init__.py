@@ -2,7 +2,7 @@
 
 | name | what it is |
 | --- | --- |
-| `jsonl` | our own lines of JSON (`harness.interchange`) |
+| `jsonl` | our own lines of JSON (`harness.interchange.rows`) |
 | `lmms-eval` | `*_samples_*.jsonl`, or the older `<task>.json` with "logs" |
 | `vlmevalkit` | its tables, `.xlsx`, `.tsv`, `.csv` or `.json`; its `.pkl` is never opened |
 | `inspect` | inspect_ai's log, `.eval` or `.json` |
@@ -41,7 +41,7 @@ from harness.formats.matching import Matched, match
 from harness.formats.perception_test import perception_test
 from harness.formats.sa2va import sa2va_results
 from harness.formats.tables import vlmevalkit
-from harness.interchange import AS_DOCUMENTED, RowFile, Written
+from harness.interchange.rows import AS_DOCUMENTED, RowFile, Written
 from harness.types import Sample
 
 __all__ = ["FORMATS", "ROWS", "Matched", "read_format"]

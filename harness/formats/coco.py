@@ -31,7 +31,7 @@ from harness.foreign import HEAD
 from harness.foreign_lines import OF_LABELME, command
 from harness.formats.matching import Matched
 from harness.formats.units import is_probability
-from harness.interchange import AS_DOCUMENTED, BYTE_ORDER_MARK, Row, Written
+from harness.interchange.rows import AS_DOCUMENTED, BYTE_ORDER_MARK, Row, Written
 from harness.layout import JsonFile, field
 from harness.masks import Rle
 from harness.types import AnswerForm, Sample

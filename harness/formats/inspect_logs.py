@@ -12,7 +12,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
-from harness.interchange import MAX_LINE
+from harness.interchange.rows import MAX_LINE
 from harness.layout import field, read_json
 from harness.responses import refuse_duplicate_keys
 

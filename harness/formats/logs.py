@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import DataError, raised_as
 from harness.foreign_lines import command
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
-from harness.interchange import json_lines
+from harness.interchange.rows import json_lines
 from harness.layout import field, read_json
 from harness.responses import refuse_duplicate_keys
 

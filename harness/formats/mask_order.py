@@ -12,7 +12,8 @@ from itertools import islice
 import numpy as np
 
 from harness.errors import DataError, HarnessError
-from harness.interchange import Row, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import Row
 from harness.masks import Rle
 from harness.types import Sample
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from harness.errors import DataError
 from harness.formats.entries import Entry
-from harness.interchange import Row
+from harness.interchange.rows import Row
 from harness.responses import storable
 from harness.types import AnswerForm, Sample
 

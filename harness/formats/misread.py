@@ -10,7 +10,7 @@ from typing import TypeAlias
 from harness.coordinates import in_pixels
 from harness.errors import DataError, ParseError
 from harness.foreign_lines import rewrite
-from harness.interchange import Row
+from harness.interchange.rows import Row
 from harness.responses import finite_numbers
 from harness.types import AnswerForm, Query
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from harness.errors import DataError
 from harness.formats.matching import Matched
-from harness.interchange import Row
+from harness.interchange.rows import Row
 from harness.layout import field, read_json
 from harness.types import Sample
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.formats.matching import Matched
-from harness.interchange import Row
+from harness.interchange.rows import Row
 from harness.layout import JsonFile, field
 from harness.types import Sample
 

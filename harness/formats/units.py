@@ -16,7 +16,8 @@ from typing import TypeAlias
 from harness.errors import DataError, HarnessError
 from harness.foreign_lines import rewrite
 from harness.formats.misread import CENTRE, READ, TO_CORNERS, around, box_command, refuse_misread
-from harness.interchange import Row, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import Row
 from harness.types import AnswerForm, Prediction, Query, Sample
 
 SLACK = 1.0

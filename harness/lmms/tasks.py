@@ -25,12 +25,12 @@ from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.lmms import frame_images, messages
 from harness.models.pipeline import PromptedModel
 from harness.plugins import build
-from harness.record import values
 from harness.run.batching import samples_of, select, units
 from harness.run.preflight import read_once, survey
 from harness.run.scoring import score_unit
 from harness.scores import Mean
 from harness.spec import parse
+from harness.summary import values
 from harness.task import Task
 from harness.types import AnswerForm, Prediction, Sample
 

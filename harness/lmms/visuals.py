@@ -6,8 +6,9 @@ from pathlib import Path
 from PIL import Image
 
 from harness.errors import UsageError
+from harness.frame_cache import Loader
 from harness.image_file import FORMATS, rgb
-from harness.media import Loader, Media, loaded_image, open_image, pixels
+from harness.media import Media, loaded_image, open_image, pixels
 from harness.video.media import video_file
 
 IMAGE_FILES = {f".{name.lower()}" for name in FORMATS} | {".jpg"}

@@ -64,15 +64,15 @@ def select(task: Task, name: str | None) -> Selection:
     if match:
         return Selection(name, _draw(task, seed=int(match[1]), count=int(match[2])))
     wanted = _read_ids(name)
-    found = {sample.id: sample.unit for sample in samples_of(task) if sample.id in wanted}
-    if missing := sorted(wanted - set(found)):
+    unit_of = {sample.id: sample.unit for sample in samples_of(task) if sample.id in wanted}
+    if missing := sorted(wanted - set(unit_of)):
         raise UsageError(
             f"subset file {name}",
             expected=f"ids of {task.name}, split {task.split}",
             found=f"{len(missing)} others, such as {missing[0]!r}",
         )
     digest = hashlib.blake2b("\n".join(sorted(wanted)).encode(), digest_size=8).hexdigest()
-    return Selection(f"ids-{digest}", frozenset(found.values()))
+    return Selection(f"ids-{digest}", frozenset(unit_of.values()))
 
 
 def shortage(name: str | None, found: int) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from harness.interchange import MAX_COUNT
+from harness.interchange.answers import MAX_COUNT
 from harness.metrics.numeric import NUMBER_WORDS
 from harness.model import RecordedReader
 from harness.segmentation import Propagator, Segmenter

@@ -1,27 +1,19 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from types import MappingProxyType
 from typing import Any
 
-from harness.errors import (
-    HarnessError,
-    ModelError,
-    PartNotChosen,
-    StoreError,
-    Unavailable,
-    UnsupportedAnswerForm,
-)
-from harness.interchange import stored_prediction
+from harness.errors import HarnessError, ModelError, StoreError, UnsupportedAnswerForm
+from harness.interchange.journal_form import stored_prediction
 from harness.model import Model
 from harness.papers import Deviation, sentence
-from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
+from harness.record import MANIFEST, RESULTS, SCORES, Run
+from harness.run.answerable import check_answerable
 from harness.run.batching import (
     Batch,
     Selection,
@@ -32,27 +24,25 @@ from harness.run.batching import (
     shuffled,
 )
 from harness.run.contents import write_contents
-from harness.run.distributed import Leader, ProcessRank, rendezvous, share
-from harness.run.manifest import begin_or_resume, keeps_its_numbers, manifest_of, set_aside
+from harness.run.distributed import ProcessRank, rendezvous, share
+from harness.run.manifest import begin_or_resume, manifest_of, set_aside
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
 from harness.run.preflight import Survey, conversion_text, preflight, read_once, survey
-from harness.run.processes import Processes
-from harness.run.ray_workers import Actors
+from harness.run.results import too_many_lost, write_results
 from harness.run.scoring import Scorer
-from harness.run.submission import submit
+from harness.run.start_workers import ready_model, start_workers
 from harness.run.timing import Stage, add_attempt, sum_stages
-from harness.run.workers import LocalWorker, WorkerInfo, Workers, build_model, forms_of, worker_info
+from harness.run.workers import WorkerInfo, Workers, forms_of, worker_info
 from harness.spec import Spec
 from harness.store.atomic import forget, writing
 from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Journal, JournalPosition
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import AnswerForm, FailureKind, Prediction, Sample
+from harness.types import Prediction, Sample
 
 CRASHES_IN_A_ROW = 20
-SHOWN_REASON = 300  # characters
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
 
 
@@ -123,53 +113,6 @@ def evaluate(
         raise
 
 
-def check_answerable(
-    model: str,
-    forms: frozenset[AnswerForm] | None,
-    task: Task,
-    surveyed: Survey,
-    *,
-    missing: Mapping[AnswerForm, str] = MappingProxyType({}),
-) -> str:
-    """Describe the part of the samples that a model cannot answer; empty if it can answer all.
-
-    Args:
-        model: The model's name.
-        forms: Forms of answer that the model gives; None: not declared, it is asked for all.
-        task: The task that the samples belong to.
-        found: The survey of the samples.
-        missing: Forms that lack a part of the model, each with what to do about it.
-
-    Raises:
-        PartNotChosen: a part that a sample needs is missing.
-        UnsupportedAnswerForm: the model can answer no sample.
-    """
-    if lacking := [
-        missing[form] for forms_ in surveyed.forms for form in forms_ if form in missing
-    ]:
-        raise PartNotChosen(f"{lacking[0]} {task.name} gets no score of {model}")
-    lost = (
-        {}
-        if forms is None
-        else {requested: n for requested, n in surveyed.forms.items() if not requested <= forms}
-    )
-    if not lost or forms is None:
-        return ""
-    wanted = " or ".join(sorted({form for requested in lost for form in requested - forms}))
-    if len(lost) < len(surveyed.forms):
-        return (
-            f"{model} gives no answer of the form {wanted}, which {sum(lost.values()):,} of "
-            f"{surveyed.n_total:,} samples of {task.name} ask for: they count as failed"
-        )
-    raise UnsupportedAnswerForm(
-        f"model {model} on task {task.name}",
-        expected=f"a model that answers with {wanted}",
-        found=f"one that answers with {', '.join(sorted(forms))}",
-        fix=f"This pair is not run: {task.name} gets no score of {model}. Other pairs of the "
-        "command are run.",
-    )
-
-
 @dataclass
 class _Evaluation:
     task: Task
@@ -191,7 +134,15 @@ class _Evaluation:
         self._repair()
         journal = Journal(self.folder)
         started = perf_counter()
-        workers = self._workers(journal.next_attempt)
+        workers = start_workers(
+            self.model,
+            self.folder,
+            self.options,
+            attempt=journal.next_attempt,
+            samples=self.survey.n_total,
+            note=self.progress.note,
+            launch=self.launch,
+        )
         try:
             manifest = self._manifest(workers.info)
             self._by_sample = workers.info.by_sample
@@ -212,9 +163,29 @@ class _Evaluation:
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
             workers.close()
-        losses = None if self._stopped else self._losses(journal)
+        losses = (
+            None
+            if self._stopped
+            else too_many_lost(
+                self.folder,
+                journal,
+                total=self.survey.n_total,
+                limit=self.options.infrastructure_limit,
+            )
+        )
         if not self._stopped and losses is None:
-            self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
+            write_results(
+                self.task,
+                self.selection.samples(self.task),
+                self.folder,
+                scorer,
+                manifest,
+                total=self.survey.n_total,
+                is_repeat=predicted == 0,
+                rescore=self.options.rescore,
+                renewed=renewed,
+                progress=self.progress,
+            )
         shares = add_attempt(
             self.folder,
             seconds=perf_counter() - started,
@@ -238,7 +209,7 @@ class _Evaluation:
         Raises:
             StoreError: the leader does not begin, or runs another configuration.
         """
-        model = self._ready_model()
+        model = ready_model(self.model, self.options.seed)
         answer = rendezvous(launch, self.folder)
         greeting = worker_info(model)
         manifest, self._by_sample = self._manifest(greeting), greeting.by_sample
@@ -268,38 +239,11 @@ class _Evaluation:
             model = manifest["model"]
             self.progress.note(sentence(model["name"], model["spec"], self.task.name, differs))
 
-    def _ready_model(self) -> Model:
-        if isinstance(self.model, Spec):
-            return build_model(self.model, self.options.seed)
-        return self.model
-
     def _repair(self) -> None:
         if (self.folder / MANIFEST).exists():
             Run.open(self.folder)  # lines of another version are not damaged ones
         for done in Journal(self.folder).repair():
             self.progress.note(f"quarantined: {done}; its samples are predicted again")
-
-    def _workers(self, attempt: int) -> Workers:
-        options = self.options
-        if options.in_process:
-            # Each share (of 2, of 3, …) has a name of its own for its journal, so that folders can
-            # be copied together; 0 is the whole run's.
-            part, parts = options.shard or (1, 1)
-            number = parts * (parts - 1) // 2 + part - 1
-            here = LocalWorker(self._ready_model(), self.folder, attempt, worker=number)
-            return here if self.launch is None else Leader(self.launch, here, self.folder, attempt)
-        if not isinstance(self.model, Spec):
-            raise ModelError(
-                "several or isolated workers",
-                expected="a model's SPEC, which they build themselves",
-                found="a ready model",
-            )
-        total = max(self.survey.n_total, 1)
-        options = replace(options, workers=min(options.workers, total))
-        if options.ray is None:
-            return Processes(self.model, self.folder, attempt, options, samples=total)
-        note = self.progress.note
-        return Actors(self.model, self.folder, attempt, options, note=note, samples=total)
 
     def _manifest(self, info: WorkerInfo) -> dict[str, Any]:
         task, options = self.task, self.options
@@ -439,70 +383,3 @@ class _Evaluation:
                 f"{last['prediction']['failure'][1]!r}. Mend it and run again with --retry-failed"
             )
         return in_a_row
-
-    def _losses(self, journal: Journal) -> Unavailable | None:
-        """Return the error of a run that lost too many samples to the infrastructure for a score.
-
-        Such a run stays unfinished: a number would be one of servers, nodes and files that failed.
-        """
-        total, limit = self.survey.n_total, self.options.infrastructure_limit
-        lost = [
-            query
-            for query, place in journal.places.items()
-            if place.failure == FailureKind.INFRASTRUCTURE
-        ]
-        if len(lost) <= limit * total:
-            return None
-        reasons = Counter(journal.record(query)["prediction"]["failure"][1] for query in lost)
-        ((reason, times),) = reasons.most_common(1)
-        return Unavailable(
-            f"run {self.folder}",
-            expected=f"at most {limit:.1%} of the samples lost to servers, nodes and files",
-            found=f"{len(lost)} of {total}, {times} of them because of: {reason[:SHOWN_REASON]}",
-            fix="It has no score. The same command predicts the lost samples again; "
-            "--infrastructure-limit 1 scores them as failed.",
-        )
-
-    def _finish(
-        self,
-        manifest: dict[str, object],
-        scorer: Scorer,
-        *,
-        predicted: bool,
-        renewed: dict[str, object] | None,
-    ) -> None:
-        if self.task.submission is not None:
-            submit(
-                self.task,
-                self.selection.samples(self.task),
-                Run(self.folder),
-                manifest,
-                total=self.survey.n_total,
-                progress=self.progress,
-            )
-            return
-        results, finished = scorer.results(manifest), Run(self.folder)
-        if (
-            not predicted
-            and finished.is_finished
-            and keeps_its_numbers(
-                self.folder, results, rescore=self.options.rescore, progress=self.progress
-            )
-        ):
-            scores = list(finished.units())
-            finish(self.folder, scores, finished.results, manifest=renewed)
-        else:
-            finish(self.folder, scorer.done, results, manifest=renewed)
-        if len(served := results["ledger"].get("served", ())) > 1:
-            self.progress.note(
-                f"{self.task.name}: the server answered as {', '.join(served)}: these numbers are "
-                "of several models, which the record and boards say. A dated name as model= keeps "
-                "one of them"
-            )
-        if results["n_scored"] == 0:
-            failure = Run(self.folder).prediction(scorer.done[0].samples[0]).failure
-            why = failure.message if failure else f"{results['protocol']} reads nothing from it"
-            self.progress.note(
-                f"{self.task.name}: no sample was answered by {results['model']}, "
-                f"the first because of: {why}"
-            )

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeAlias
 
-ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+KEPT_IGNORED = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
+ENDING = [signal.SIGTERM, *KEPT_IGNORED]
 """Signals by which others end a process."""
 
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
@@ -75,7 +76,8 @@ def terminable() -> Iterator[None]:
 def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
     """Handle signals in the block, if this is the main thread, whose they are.
 
-    One that is ignored stays so: `nohup` ignores SIGHUP.
+    A SIGHUP that is ignored stays so, as `nohup` wants it; a shell's background jobs ignore SIGINT,
+    and are meant to be interruptible nevertheless.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -83,7 +85,7 @@ def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
     before = {
         number: signal.signal(number, handler)
         for number in numbers
-        if signal.getsignal(number) is not signal.SIG_IGN
+        if number not in KEPT_IGNORED or signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         yield

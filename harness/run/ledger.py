@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from harness.masks import Rle
 from harness.plugins import plugin_errors
-from harness.record import values
 from harness.scores import Scores, UnitScore
+from harness.summary import values
 from harness.task import Task
 from harness.types import Answer, Failure, FailureKind, Parsed, Prediction, Sample
 

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from harness.errors import StoreError, raised_as
-from harness.interchange import stored_prediction
+from harness.interchange.journal_form import stored_prediction
 from harness.record import Run
 from harness.run.batching import Selection, units
 from harness.run.judging import TaskSource

@@ -18,26 +18,19 @@ finished and journalled first, and nothing else is begun; see `Predictor.finish`
 No prediction depends on any of this: every stage is given what it would be given otherwise.
 """
 
-import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    CancelledError,
-    Future,
-    InvalidStateError,
-    ThreadPoolExecutor,
-    wait,
-)
-from contextlib import closing, suppress
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TypeVar
 
 from harness.errors import ModelError
 from harness.model import Answered, Model, StagedModel
 from harness.plugins import plugin_errors
 from harness.run.batching import Batch
-from harness.run.pixels import ANSWERED, MemoryBudget, bytes_needed, decode, parts, shown_pixels
+from harness.run.inflight import AnsweredSample, InflightBatch, set_error, set_result
+from harness.run.pixels import ANSWERED, MemoryBudget, bytes_needed, shown_pixels
 from harness.run.predict import (
     Outcome,
     RecordSink,
@@ -50,6 +43,8 @@ from harness.run.predict import (
     responded,
     split_readable,
 )
+from harness.run.prefetch import Prefetcher
+from harness.run.stage_threads import StageThreads
 from harness.run.timing import (
     LANGUAGE,
     PROPAGATION,
@@ -60,60 +55,6 @@ from harness.run.timing import (
     gpu_peak,
 )
 from harness.types import FailureKind, Prediction, Query
-from harness.video.decoder import MAX_OPEN
-
-T = TypeVar("T")
-
-STAGES = 4
-"""Readers of videos beside the decoders: segmentation, propagation, `expect`, tensors."""
-
-
-def decoders() -> int:
-    """Return the number of decoding threads; a network on the CPU needs the other cores.
-
-    Every one of them has a video open, and none is closed for another's.
-    """
-    own = getattr(os, "sched_getaffinity", None)  # a job may have a part of the machine
-    cores = (os.cpu_count() or 1) if own is None else len(own(0))
-    return max(2, min(MAX_OPEN - STAGES, cores // 4))
-
-
-@dataclass(frozen=True, slots=True)
-class _DecodingBatch:
-    """A batch that is being decoded and will be submitted."""
-
-    batch: Batch
-    parts: "Sequence[Future[None]]" = ()
-
-
-@dataclass(slots=True, eq=False)
-class InflightBatch:
-    """A batch in work, with the cost of its stages and the future of its outcome."""
-
-    batch: Batch
-    done: "Future[Outcome]" = field(default_factory=Future)
-    began: float = field(default_factory=perf_counter)
-    stages: dict[str, Stage] = field(default_factory=dict)
-    whole: Outcome = field(init=False)
-    remaining: int = 1
-    """Number of samples that are not journalled, plus 1 while the batch is being asked for."""
-
-    def __post_init__(self) -> None:
-        self.whole = Outcome(self.batch.index, tuple(one.id for one in self.batch.queries))
-
-
-@dataclass(slots=True, eq=False)
-class _AnsweredSample:
-    """A sample on its way from the language stage to the journal."""
-
-    model: StagedModel[Answered]
-    inflight: InflightBatch
-    query: Query
-    response: Answered
-    end: "Future[None]" = field(default_factory=Future)
-    """Settled when the sample is journalled, or never will be."""
-    need: int = 0
-    """Bytes of its image and masks."""
 
 
 @dataclass(slots=True)
@@ -140,11 +81,8 @@ class Predictor:
     closed: bool = False
     """True: nothing is journalled any more."""
     _halted: bool = False
-    _met: list[_DecodingBatch] = field(default_factory=list)
-    """Batches that are prefetched, and not submitted yet."""
-    _requested_now: Batch | None = None
-    """The batch that the network is answering; None if there is none."""
-    _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
+    _threads: StageThreads = field(default_factory=StageThreads)
+    _prefetcher: Prefetcher = field(init=False)
     _under_way: list[InflightBatch] = field(default_factory=list)
     _ends: "set[Future[None]]" = field(default_factory=set)
     """A future for each sample that was answered and is not journalled."""
@@ -154,6 +92,7 @@ class Predictor:
 
     def __post_init__(self) -> None:
         self._fewer = threading.Condition(self._lock)
+        self._prefetcher = Prefetcher(self.model, self._threads, lambda: self.ending)
 
     @property
     def max_batches(self) -> int:
@@ -162,16 +101,7 @@ class Predictor:
 
     def prefetch(self, batch: Batch) -> None:
         """Begin to decode in the background the frames that the model looks at first."""
-        threads = decoders()
-        self._met.append(
-            _DecodingBatch(
-                batch,
-                [
-                    self._run_stage("decode", decode, part, lambda: self.ending, threads=threads)
-                    for part in parts(self.model, batch)
-                ],
-            )
-        )
+        self._prefetcher.decode(batch)
 
     def prepare(self) -> None:
         """Load what the model loads before its first prediction.
@@ -214,24 +144,18 @@ class Predictor:
         has the error that ended the run. Where threads ask, there are no steps.
         """
         batch, model = inflight.batch, self.model
-        met = next((one for one in self._met if one.batch is batch), _DecodingBatch(batch))
-        self._met = [one for one in self._met if one is not met]
+        taken = self._prefetcher.take(batch)
         if not isinstance(model, StagedModel):
             set_result(inflight.done, self._predict_whole(inflight))
             return
         inline = self.inline and model.turns == 1
-        if inline:  # it is asked at once, and the next one after it
-            likely = self._met[0] if self._met else None
-        else:  # it waits for the one that is asked now
-            likely = met if self._requested_now is not None else None
-        if likely is not None:
-            self._expect_decoded(likely)
+        self._prefetcher.expect_next(taken, inline=inline)
         shown = shown_pixels(model, batch.queries)
         self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
         if inline:
             yield from self._iter_answers(model, inflight, shown)
         else:
-            self._run_stage(LANGUAGE, self._ask, model, inflight, shown, threads=model.turns)
+            self._threads.submit(LANGUAGE, self._ask, model, inflight, shown, threads=model.turns)
 
     def finish(self) -> None:
         """End early: finish and journal the samples that were answered, and drop all others.
@@ -255,10 +179,9 @@ class Predictor:
             self.ending = self.closed = True
             dropped = list(self._under_way)
             self._fewer.notify_all()
-        for threads in list(self._threads.values()):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         self._room.close()  # whoever waits for it finds that all is over
-        if sum(set_error(one.done, CancelledError()) for one in dropped) > 0:
+        if sum(set_error(inflight.done, CancelledError()) for inflight in dropped) > 0:
             self._halt()
 
     def _close_batch(self, inflight: InflightBatch) -> None:
@@ -269,14 +192,6 @@ class Predictor:
         if not self._halted and isinstance(self.model, StagedModel):
             self._halted = True
             self.model.halt()
-
-    def _run_stage(
-        self, stage: str, call: Callable[..., T], *given: object, threads: int = 1
-    ) -> "Future[T]":
-        if stage not in self._threads:
-            made = ThreadPoolExecutor(threads, thread_name_prefix=stage)
-            self._threads.setdefault(stage, made)  # of two threads that come here one is first
-        return self._threads[stage].submit(call, *given)
 
     def _append(self, lines: Sequence[Mapping[str, object]]) -> None:
         with self._lock:
@@ -296,37 +211,10 @@ class Predictor:
         inflight.stages = {WHOLE: stage.end(inflight.began)}
         self._append(records(inflight.batch, predictions))
         inflight.whole.failed = sum(
-            one.failure is not None and one.query_id not in inflight.batch.kept
-            for one in predictions
+            prediction.failure is not None and prediction.query_id not in inflight.batch.kept
+            for prediction in predictions
         )
-        return self._outcome_of(inflight)
-
-    def _outcome_of(self, inflight: InflightBatch) -> Outcome:
-        """Complete and return the outcome of a batch whose samples are all journalled."""
-        whole = inflight.whole
-        for name, stage in inflight.stages.items():
-            stage.record_peak(self._memory.maximum(name), self._memory.of_process())
-        whole.crashed = sum(one.crashed for one in inflight.stages.values())
-        whole.halvings = sum(one.halvings for one in inflight.stages.values())
-        whole.stages = inflight.stages
-        return whole
-
-    def _expect_decoded(self, met: _DecodingBatch) -> None:
-        """Call `_prefetch_next` once a batch is decoded: sooner, frames would be decoded twice."""
-        for part in met.parts:
-            if not part.done():  # no thread waits for it: it may be cancelled
-                part.add_done_callback(lambda _: self._expect_decoded(met))
-                return
-        if not self.ending:
-            with suppress(RuntimeError):  # it is ending now
-                self._run_stage("expect", self._prefetch_next, met.batch)
-
-    def _prefetch_next(self, batch: Batch) -> None:
-        """Let the model prepare its inputs for the next batch."""
-        if self.ending or self._requested_now is batch or not isinstance(self.model, StagedModel):
-            return
-        with suppress(Exception):  # what is wrong shows when the model is asked
-            self.model.prepare_next(batch.queries)
+        return inflight.outcome(self._memory)
 
     def _ask(self, model: StagedModel[Answered], inflight: InflightBatch, shown: int) -> None:
         """Ask for a batch in a thread of the language stage."""
@@ -338,7 +226,7 @@ class Predictor:
         self, model: StagedModel[Answered], inflight: InflightBatch, shown: int
     ) -> Iterator[bool]:
         """Ask for a batch, and hand each sample on as it is answered, unless the run ends."""
-        batch, self._requested_now = inflight.batch, inflight.batch
+        batch = self._prefetcher.requested = inflight.batch
         inflight.began = perf_counter()
         inflight.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
         inflight.remaining += len(batch.queries)
@@ -346,18 +234,20 @@ class Predictor:
         parts = dict(model.part_seconds)
         try:
             whole, lost = split_readable(batch)
-            results = responded(model, whole, stage, lambda some: self._responses(model, some))
+            results = responded(
+                model, whole, stage, lambda queries: self._responses(model, queries)
+            )
             with closing(results):
                 while True:
                     if by_sample(model) and len(self._ends) >= ANSWERED and not self.ending:
                         yield True
                         continue
                     start = perf_counter()
-                    one = next(results, None)
+                    answered = next(results, None)
                     stage.end(start)
-                    if one is None:
+                    if answered is None:
                         break
-                    self._hand_on(_AnsweredSample(model, inflight, *one))
+                    self._hand_on(AnsweredSample(model, inflight, *answered))
                     yield False
             after = self._wait_seconds(model)
             stage.wait_seconds = None if before is None or after is None else after - before
@@ -371,7 +261,7 @@ class Predictor:
             set_error(inflight.done, error if isinstance(error, Exception) else CancelledError())
             raise
         finally:
-            self._requested_now = None
+            self._prefetcher.requested = None
             self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
 
     def _wait_for_room(self) -> None:
@@ -398,46 +288,35 @@ class Predictor:
             raise ValueError(f"{len(responses)} responses for {len(queries)} queries")
         return responses
 
-    def _hand_on(self, one: _AnsweredSample) -> None:
+    def _hand_on(self, sample: AnsweredSample) -> None:
         with self._lock:
             if self.ending:
                 raise CancelledError
-            self._ends.add(one.end)
+            self._ends.add(sample.end)
         self._memory.enter(SEGMENTATION, 0)  # it waits, and holds no pixels
-        self._run_stage(SEGMENTATION, self._segment, one)
+        self._threads.submit(SEGMENTATION, self._segment, sample)
 
-    def _segment(self, one: _AnsweredSample) -> None:
+    def _segment(self, sample: AnsweredSample) -> None:
         """Segment a sample once there is room for it; its last stage makes room for another."""
-        one.need = bytes_needed(one.model, one.query, one.response)
-        self._room.enter(one.need)
-        self._memory.enter(SEGMENTATION, one.need, samples=0)
+        sample.need = bytes_needed(sample.model, sample.query, sample.response)
+        self._room.enter(sample.need)
+        self._memory.enter(SEGMENTATION, sample.need, samples=0)
         try:
-            started = self._begin(one)
-            self._memory.enter(PROPAGATION, one.need)
-            self._run_stage(PROPAGATION, self._finish, one, started)
+            if self.closed:
+                raise CancelledError
+            started = sample.begin()
+            self._memory.enter(PROPAGATION, sample.need)
+            self._threads.submit(PROPAGATION, self._finish, sample, started)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._room.leave(one.need)
-            self._finish_sample(one, error)
+            self._room.leave(sample.need)
+            self._finish_sample(sample, error)
         finally:
-            self._memory.leave(SEGMENTATION, one.need)
+            self._memory.leave(SEGMENTATION, sample.need)
 
-    def _begin(self, one: _AnsweredSample) -> Prediction | Callable[[], Prediction]:
-        """Return the call that finishes a sample, or the Prediction of a sample that failed."""
-        if self.closed:
-            raise CancelledError
-        if isinstance(one.response, Prediction):
-            return one.response
-        start, stage = perf_counter(), one.inflight.stages[SEGMENTATION]
-        (started,) = call_guarded(
-            one.model, [one.query], stage, lambda _: [one.model.begin(one.query, one.response)]
-        )
-        stage.end(start)
-        if isinstance(started, Prediction):
-            return replace(started, calls=one.response.calls)
-        return started
-
-    def _finish(self, one: _AnsweredSample, started: Prediction | Callable[[], Prediction]) -> None:
-        start, stage = perf_counter(), one.inflight.stages[PROPAGATION]
+    def _finish(
+        self, sample: AnsweredSample, started: Prediction | Callable[[], Prediction]
+    ) -> None:
+        start, stage = perf_counter(), sample.inflight.stages[PROPAGATION]
         crashed = stage.crashed
         try:
             try:
@@ -448,21 +327,21 @@ class Predictor:
                     )
                 else:
                     (prediction,) = call_guarded(
-                        one.model,
-                        [one.query],
+                        sample.model,
+                        [sample.query],
                         stage,
                         lambda chosen: check_predictions(chosen, [started()]),
                     )
                     if prediction.failure is not None:  # what raised has none of its own
-                        prediction = replace(prediction, calls=one.response.calls)
+                        prediction = replace(prediction, calls=sample.response.calls)
             finally:
-                self._memory.leave(PROPAGATION, one.need)
-                self._room.leave(one.need)
+                self._memory.leave(PROPAGATION, sample.need)
+                self._room.leave(sample.need)
             stage.end(start)
-            self._journal(one.inflight, prediction, crashed=stage.crashed - crashed)
-            self._finish_sample(one)
+            self._journal(sample.inflight, prediction, crashed=stage.crashed - crashed)
+            self._finish_sample(sample)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._finish_sample(one, error)
+            self._finish_sample(sample, error)
 
     def _journal(
         self, inflight: InflightBatch, prediction: Prediction, *, crashed: int = 0
@@ -491,30 +370,16 @@ class Predictor:
             inflight.remaining -= 1
             last = inflight.remaining == 0
         if last:
-            set_result(inflight.done, self._outcome_of(inflight))
+            set_result(inflight.done, inflight.outcome(self._memory))
 
-    def _finish_sample(self, one: _AnsweredSample, error: BaseException | None = None) -> None:
+    def _finish_sample(self, sample: AnsweredSample, error: BaseException | None = None) -> None:
         """Record that an answered sample is finished, or never will be because of `error`."""
         if error is not None:
-            set_error(one.inflight.done, error)
+            set_error(sample.inflight.done, error)
         with self._lock:
-            self._ends.discard(one.end)
+            self._ends.discard(sample.end)
             self._fewer.notify_all()
-        set_result(one.end, None)
-
-
-def set_result(future: "Future[T]", value: T) -> None:
-    """Give a future its result, unless it has one already, or an error."""
-    with suppress(InvalidStateError):
-        future.set_result(value)
-
-
-def set_error(future: "Future[T]", error: BaseException) -> bool:
-    """Give a future its error, unless it is settled already; return True if it was not."""
-    with suppress(InvalidStateError):
-        future.set_exception(error)
-        return True
-    return False
+        set_result(sample.end, None)
 
 
 def batches_ahead(model: Model) -> int:

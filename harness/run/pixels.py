@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.errors import HarnessError
-from harness.media import CACHE, Media
+from harness.frame_cache import CACHE
+from harness.media import Media
 from harness.model import Answered, Model, StagedModel
 from harness.run.batching import Batch
 from harness.types import AnswerForm, Prediction, Query
@@ -63,7 +64,7 @@ def first_frames(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]
         if not model.reads_pixels(query):
             return []
         return [
-            (media, [int(one) for one in frames if 0 <= one < len(media)])
+            (media, [int(number) for number in frames if 0 <= number < len(media)])
             for media, frames in zip(query.media, model.looks_at(query), strict=True)
         ]
     except Exception:  # noqa: BLE001 - the boundary to models
@@ -126,7 +127,7 @@ def _needed_frames(model: Model, queries: Sequence[Query]) -> Iterator[MediaFram
             yield MediaFrames(media, frames, len(frames) < len(media))
             if place == 0 and EVERY_FRAME.intersection(query.forms):
                 seen = set(frames)
-                others = [one for one in range(len(media)) if one not in seen]
+                others = [number for number in range(len(media)) if number not in seen]
                 rest.append(MediaFrames(media, others, divisible=False))
     yield from rest
 

@@ -16,7 +16,8 @@ from harness.errors import (
     Unavailable,
     UsageError,
 )
-from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
+from harness.interchange.answers import MAX_COUNT
+from harness.interchange.journal_form import prediction_from_json, prediction_to_json
 from harness.model import Answered, Model, StagedModel
 from harness.plugins import describe_error, missing_dependency
 from harness.run.batching import Batch, lost_image

@@ -12,128 +12,32 @@ with its machine before it was fetched, costs its batch one of `TRIES` tries, as
 process does.
 """
 
-import asyncio
 import math
-import os
-import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from harness.errors import HarnessError, ModelError, UsageError, raised_as
+from harness.errors import ModelError, UsageError, raised_as
 from harness.plugins import describe_error, missing_dependency
 from harness.run.batching import Batch
 from harness.run.interrupts import sigterm_kept
 from harness.run.options import Options
-from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
-from harness.run.worker_pool import READY, Member, Pool, WorkerNotScheduled
-from harness.run.workers import WorkerInfo, build_model, worker_error, worker_info
+from harness.run.worker_pool import Member, Pool, WorkerNotScheduled
 from harness.spec import Spec
 from harness.store.journal import Writer
 
 if TYPE_CHECKING:
     from ray import ObjectRef
     from ray.actor import ActorHandle
+from harness.run.ray_actor import Worker
 
 FETCH = 1.0  # seconds between two fetches of finished samples from an actor
 FINISH = 60.0  # seconds that an actor has, when a run ends early, to finish what was answered
 LOCAL = "local"  # the address that means a cluster of this machine, begun and ended with the run
-
-
-class BufferedJournal:
-    """A journal that keeps what is appended, by batch, until that is fetched."""
-
-    def __init__(self) -> None:
-        self._records: dict[int, list[Mapping[str, object]]] = {}
-        self._lock = threading.Lock()
-
-    def append(self, records: Sequence[Mapping[str, object]]) -> None:
-        """Keep records of a batch."""
-        with self._lock:
-            for record in records:
-                batch = record["begin"] if "begin" in record else record["batch"]
-                assert type(batch) is int, "records are of a batch"
-                self._records.setdefault(batch, []).append(record)
-
-    def fetch(self, batch: int | None = None) -> list[Mapping[str, object]]:
-        """Remove and return the records kept of one batch, or of all batches (None)."""
-        with self._lock:
-            chosen = list(self._records) if batch is None else [batch]
-            return [record for index in chosen for record in self._records.pop(index, ())]
-
-
-class Worker:
-    """The remote side of an actor. Its own errors are returned, since Ray wraps what is raised."""
-
-    def __init__(self, spec: Spec, seed: int, *, hides_gpus: bool = False) -> None:
-        if hides_gpus:
-            # Ray leaves the variable as it is where no GPU is asked for: all would be seen.
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""
-        self._spec, self._seed = spec, seed
-        self._journal = BufferedJournal()
-        self._predictor: Predictor | None = None
-        self._finished: list[Outcome] = []
-
-    async def is_placed(self) -> None:
-        """Return nothing; a call that completes shows that the actor has a machine."""
-
-    async def info(self) -> WorkerInfo | HarnessError:
-        """Build the model and return its `WorkerInfo`, or the HarnessError that this raised."""
-        try:
-            model = build_model(self._spec, self._seed)
-            self._predictor = Predictor(
-                model,
-                self._journal,
-                inline=False,
-                on_outcome=lambda outcome: self._finished.append(outcome),
-            )
-            return worker_info(model)
-        except HarnessError as error:
-            return error
-
-    async def prepare(self) -> object:
-        """Load what the model loads before its first prediction."""
-        return await self._call_guarded(self._prepare)
-
-    async def run(self, batch: Batch) -> object:
-        """Predict a batch; return its outcome and its journal records.
-
-        Calls may begin and end in another order than they were sent, so only the records of this
-        batch are fetched with its outcome.
-        """
-        return await self._call_guarded(partial(self._run, batch))
-
-    async def fetch(self) -> tuple[list[Outcome], list[Mapping[str, object]]]:
-        """Return the samples finished since the last call, and their journal records."""
-        finished, self._finished = self._finished, []  # each was journalled before it was told
-        return finished, self._journal.fetch()
-
-    async def finish(self) -> list[Mapping[str, object]]:
-        """Finish answered samples, drop the others, and return the records not fetched yet."""
-        if self._predictor is not None:
-            await asyncio.to_thread(self._predictor.finish)
-        return self._journal.fetch()
-
-    async def _prepare(self, predictor: Predictor) -> str:
-        predictor.prepare()
-        return READY
-
-    async def _run(self, batch: Batch, predictor: Predictor) -> object:
-        predictor.prefetch(batch)  # others are before it
-        outcome = await asyncio.wrap_future(predictor.submit(batch))
-        return outcome, self._journal.fetch(batch.index)
-
-    async def _call_guarded(self, call: Callable[[Predictor], Awaitable[object]]) -> object:
-        assert self._predictor is not None, "the pool greets first"
-        try:
-            return await call(self._predictor)
-        except Exception as error:  # noqa: BLE001 - the driver says it, and ends the run
-            return worker_error("an actor", error)
 
 
 @dataclass(kw_only=True)

@@ -9,11 +9,11 @@ import numpy as np
 
 from harness.errors import DataError, HarnessError
 from harness.plugins import plugin_errors
-from harness.record import summarise, values
 from harness.run.batching import units
 from harness.run.ledger import Ledger, unit_ledger
 from harness.scores import UnitScore, check_scores
 from harness.statistics.bootstrap import intervals
+from harness.summary import summarise, values
 from harness.task import Task
 from harness.types import FailureKind, Prediction, Sample
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from harness.errors import counted
 from harness.plugins import plugin_errors
-from harness.record import Run, finish, unscored_results
+from harness.record import Run, finish
 from harness.run.options import Progress
 from harness.run.scoring import Tally, tally
+from harness.summary import unscored_results
 from harness.task import Task
 from harness.types import Prediction, Sample
 

@@ -12,9 +12,9 @@ from time import perf_counter
 from typing import Any
 
 from harness import checkpoint_config, provenance
-from harness.errors import ModelError, ResumeMismatch, UsageError
+from harness.errors import ModelError, UsageError
 from harness.plugins import check_contract, plugin_errors
-from harness.record import config_hash, differences
+from harness.record import config_hash
 from harness.run.batching import Selection, lost_image, samples_of
 from harness.run.contamination import (
     ADAPTER,
@@ -30,34 +30,18 @@ from harness.run.contamination import (
     write_samples,
 )
 from harness.run.interrupts import interrupts
-from harness.run.manifest import set_aside
 from harness.run.preflight import conversion_text, problem_line, survey
+from harness.run.resumed_training import forget_unbegun, refuse_used, repeatable, start_or_resume
 from harness.run.timing import gpu_peak
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
-from harness.store.atomic import forget, write_json, writing
+from harness.store.atomic import write_json, writing
 from harness.store.lease import lease
 from harness.task import Task
-from harness.trainer import (
-    CHECKPOINT,
-    CURVE,
-    EVALUATIONS,
-    STATE,
-    NullProgress,
-    Trainer,
-    TrainingProgress,
-    TrainingRun,
-)
+from harness.trainer import CHECKPOINT, NullProgress, Trainer, TrainingProgress, TrainingRun
 from harness.types import Sample
 from harness.version import __version__
 
-NOT_COMPARED = (
-    *("config_hash", "data_root", "base_is_folder", "devices", "eval_model", "seconds", "result"),
-    "changed",
-)
-NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
-"""Fields of the provenance that are recorded, and may differ when a training is resumed."""
-NOT_COMPARED_OF_TASKS = ("images", "faults")
 SHOWN = 10  # faulty files that are listed
 
 
@@ -117,7 +101,7 @@ def train(
         trainer.check_installation()
     # The same command goes on: a folder with a manifest is this training's, or is refused as such.
     options = replace(options, resume=options.resume or (out / MANIFEST).is_file())
-    _refuse_used(out, resume=options.resume or not main)
+    refuse_used(out, resume=options.resume or not main)
     readable = [_drop_unreadable(task, options.progress) for task in tasks]
     tasks, faults = [task for task, _ in readable], [counts for _, counts in readable]
     listed = [
@@ -133,7 +117,7 @@ def train(
         out.mkdir(parents=True, exist_ok=True)
     with lease(out) if main else nullcontext():
         is_new = main and not (out / MANIFEST).exists()
-        manifest, finished = _start_or_resume(trainer, out, manifest, listed, main=main)
+        manifest, finished = start_or_resume(trainer, out, manifest, listed, main=main)
         if finished:
             options.progress.note(f"{out} is finished already")
             return Training(out)
@@ -157,7 +141,7 @@ def train(
                 _run_training(trainer, run, manifest, before)
             except UsageError:
                 if is_new:
-                    _forget_unbegun(out)
+                    forget_unbegun(out)
                 raise
         if main and not options.keep_state:
             shutil.rmtree(run.state, ignore_errors=True)
@@ -210,17 +194,6 @@ def manifest_of(
         "base_is_folder": base is not None and Path(str(base)).expanduser().is_dir(),
         **evaluated,
     }
-
-
-def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
-    """Return the part of a manifest that must be equal for a training to be resumed."""
-    kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
-    made_with = provenance.repeatable(kept["provenance"], without=NOT_COMPARED_OF_PROVENANCE)
-    tasks = [
-        {name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
-        for task in kept["tasks"]
-    ]
-    return {**kept, "provenance": made_with, "tasks": tasks}
 
 
 def _describe_model(worker: WorkerInfo) -> dict[str, Any]:
@@ -292,116 +265,6 @@ def _with_hashes(
             progress.step(done, {})
     progress.end()
     return hashed
-
-
-def _refuse_used(out: Path, *, resume: bool) -> None:
-    if resume or not out.exists():
-        return
-    if not out.is_dir() or any(not path.name.startswith(".") for path in out.iterdir()):
-        raise UsageError(
-            f"--out {out}",
-            expected="a new or empty folder",
-            found="a folder that is not empty" if out.is_dir() else "a file",
-            fix="Choose another, or pass --resume to go on with the training in it.",
-        )
-
-
-def _forget_unbegun(out: Path) -> None:
-    """Remove the record of a training without a step, which would refuse the one that is meant."""
-    if not any((out / name).exists() for name in (CURVE, STATE, CHECKPOINT)):
-        for name in (MANIFEST, SAMPLES):
-            forget(out / name)
-
-
-def _start_or_resume(
-    trainer: Trainer,
-    out: Path,
-    manifest: dict[str, object],
-    listed: Sequence[Sequence[TrainedSample]],
-    *,
-    main: bool,
-) -> tuple[dict[str, object], bool]:
-    """Return the manifest to go on with, and True if the training is finished."""
-    path = out / MANIFEST
-    if not main:  # a manifest with a result is not from the process that writes now
-        if not path.exists():
-            return manifest, False
-        there, own = Training.open(out).manifest, json.loads(json.dumps(manifest))
-        before, now = (recorded["method"]["settings"] for recorded in (there, own))
-        same = all(before.get(name) == now.get(name) for name in LARGER_TOTALS)
-        return manifest, "result" in there and same  # with larger totals the first process goes on
-    if not path.exists():
-        write_samples(out / SAMPLES, [row for rows in listed for row in rows])
-        write_json(path, manifest)
-        return manifest, False
-    old = Training.open(out).manifest
-    if old["config_hash"] == manifest["config_hash"]:
-        return old, "result" in old
-    changes = _allowed_changes(trainer, out, old, manifest, listed)
-    is_larger = any(change["setting"] in LARGER_TOTALS for change in changes)
-    if is_larger and "result" in old and not (out / STATE).is_dir():
-        raise UsageError(
-            f"training folder {out}",
-            expected="the state of the finished training, to make more steps from",
-            found="none",
-            fix="--keep-state keeps it. Begin a new training with this checkpoint as its model.",
-        )
-    goes_on = is_larger and "result" in old
-    manifest = {**old, **{name: manifest[name] for name in ("method", "config_hash")}}
-    manifest["changed"] = [*old.get("changed", []), *changes]
-    if goes_on:
-        del manifest["result"]
-        set_aside(out / EVALUATIONS)  # they are of the checkpoint before
-    write_json(path, manifest)
-    return manifest, "result" in manifest
-
-
-LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})
-"""Settings by which a finished training goes on."""
-
-
-def _allowed_changes(
-    trainer: Trainer,
-    out: Path,
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    listed: Sequence[Sequence[TrainedSample]],
-) -> list[dict[str, object]]:
-    """Return the settings that were changed, `{setting, from, to}`, if all of them may be.
-
-    Raises:
-        ResumeMismatch: something else was changed; only that is named.
-    """
-    (before, after) = (
-        json.loads(json.dumps(repeatable(configuration))) for configuration in (old, new)
-    )
-    settings = [configuration["method"].pop("settings") for configuration in (before, after)]
-    for configuration in (before, after):
-        configuration["method"].pop("spec")  # the settings, as typed
-    names = sorted(settings[0].keys() | settings[1].keys())
-    pairs = {name: (settings[0].get(name), settings[1].get(name)) for name in names}
-    changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    refused = [name for name, pair in changed.items() if not trainer.may_change(name, *pair)]
-    lines = differences(before, after)
-    if gone := _gone_samples(out, listed):
-        more = f" and {len(gone) - SHOWN} more" if gone[SHOWN:] else ""
-        lines.append(f"samples that are no longer there: {', '.join(gone[:SHOWN])}{more}")
-    lines += [f"{name}: {changed[name][0]!r} → {changed[name][1]!r}" for name in refused]
-    if lines:
-        shown = "\n  ".join(lines)
-        raise ResumeMismatch(
-            f"training folder {out} was begun with something else (old → new)\n  {shown}\n"
-            "Choose another --out, or give what it was begun with"
-        )
-    return [{"setting": name, "from": a, "to": b} for name, (a, b) in changed.items()]
-
-
-def _gone_samples(out: Path, listed: Sequence[Sequence[TrainedSample]]) -> list[str]:
-    """Return the samples of the training's tasks that are no longer there."""
-    there = {(row.task, row.id) for rows in listed for row in rows}
-    tasks = {task for task, _ in there}
-    rows = [row for row in Training(out).samples() if row.task in tasks]
-    return [f"{row.task} {row.id}" for row in rows if (row.task, row.id) not in there]
 
 
 def _run_training(

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from harness.errors import MediaError
 from harness.files import content_hash
-from harness.media import CACHE, Frame, Media, placeholder_media
+from harness.frame_cache import CACHE
+from harness.media import Frame, Media, placeholder_media
 from harness.video.decoder import DECODERS
 from harness.video.disk import disk_cache
 from harness.video.index import Index, index_of

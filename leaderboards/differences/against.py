@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.errors import UsageError, counted
 from harness.leaderboards.runs import check_numbers, metrics_for
 from harness.record import Run
-from harness.run.score import selected
+from harness.run.rescore import selected
 from harness.scores import Corpus, Mean, Ratio, UnitScore, value_of
 from harness.statistics.paired import Comparison, compare
 from harness.statistics.quantiles import check_level

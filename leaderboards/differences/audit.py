@@ -6,23 +6,31 @@ another order; fewer or more frames; an answer that goes on from another respons
 compared with the model as it is by the paired test that ranks rows.
 """
 
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
-from string import ascii_uppercase
-from typing import TypeAlias
-
-import numpy as np
 
 from harness import plugins
 from harness.errors import HarnessError, counted
 from harness.files import temporary_prefix
+from harness.leaderboards.differences.audit_verdicts import (
+    Judge,
+    judge_blind,
+    judge_frames,
+    judge_options,
+    judge_order,
+    judge_reasoning,
+)
+from harness.leaderboards.differences.option_order import (
+    is_same_option,
+    shuffled_options,
+    shuffled_sample,
+)
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
-from harness.record import Run, values
+from harness.record import Run
 from harness.run.contamination import read_contamination
 from harness.run.evaluate import evaluate
 from harness.run.options import Options, Progress
@@ -31,10 +39,10 @@ from harness.run.sweep import with_argument
 from harness.run.verify import perfect
 from harness.spec import Spec, parse
 from harness.statistics.paired import Comparison, compare, dependencies_of
-from harness.statistics.shares import exact
 from harness.store.atomic import writing
+from harness.summary import values
 from harness.task import Task
-from harness.types import Prediction, Sample
+from harness.types import Sample
 
 CONTROLS = (
     *("grey", "swapped", "shuffled", "omitted", "reasoning", "options", "frames", "contamination"),
@@ -49,12 +57,6 @@ MEANS: Mapping[str, str] = {
     "options": "options in another order",
     "reasoning": "answers go on from another response's reasoning",
 }
-LISTED = re.compile(r"(?m)^\s*\(?A[.):]\s")
-"""A line of a question's text that begins a list of its options."""
-Judge: TypeAlias = Callable[[Comparison], tuple[str, bool | None]]
-"""Returns the verdict on a control, and whether it is what a sound model does."""
-SAME = 0.5
-"""Share of the score that a model that sees keeps at most without its images."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +217,7 @@ class _Auditor:
             yield _skipped("reasoning", "no response reasons in <think> tags")
 
     def _options(self) -> Iterator[Control]:
-        turned = {sample.id: (sample, _shuffled(sample)) for sample in self.samples}
+        turned = {sample.id: (sample, shuffled_sample(sample)) for sample in self.samples}
         turned = {name: both for name, both in turned.items() if both[0] is not both[1]}
         task = shuffled_options(self.task)
         if not turned:
@@ -230,7 +232,7 @@ class _Auditor:
         with tempfile.TemporaryDirectory(prefix=temporary_prefix("audit")) as folder:
             run = self.evaluate("options", self.spec, task, Path(folder) / "options")
             kept = [
-                _same_option(*both, self.run.prediction(name), run.prediction(name))
+                is_same_option(*both, self.run.prediction(name), run.prediction(name))
                 for name, both in turned.items()
             ]
             known = [is_same for is_same in kept if is_same is not None]
@@ -280,110 +282,6 @@ class _Auditor:
 def _skipped(name: str, reason: str, about: str = "") -> Control:
     about = about or MEANS.get(name, "")
     return Control(name=name, about=about, verdict="not applicable", reason=reason)
-
-
-def judge_blind(comparison: Comparison) -> tuple[str, bool | None]:
-    """Judge a control without the right images: a model that sees loses at least half its score.
-
-    It does not see if no loss is shown and the interval leaves out a loss of half.
-    """
-    return _judge_loss(comparison, "sees", "does not see")
-
-
-def judge_order(comparison: Comparison) -> tuple[str, bool | None]:
-    """Judge images or frames in another order by the same rule; order may rightly not matter."""
-    verdict, passed = _judge_loss(comparison, "sees the order", "does not need the order")
-    return verdict, passed or None
-
-
-def _judge_loss(comparison: Comparison, seeing: str, blind: str) -> tuple[str, bool | None]:
-    whole = abs(comparison.a or 0.0)
-    if comparison.is_worse:
-        large = comparison.better == "lower" or (comparison.loss or 0.0) >= (1 - SAME) * whole
-        return (seeing, True) if large else ("partly", None)
-    bound = None
-    if comparison.interval is not None:
-        bound = -comparison.interval[0] if comparison.better == "higher" else comparison.interval[1]
-    known = bound is not None and whole > 0 and bound < SAME * whole
-    return (blind, False) if known else ("cannot tell", None)
-
-
-def judge_reasoning(comparison: Comparison) -> tuple[str, bool | None]:
-    """Judge answers on other reasoning: they get worse if the answer follows from the reasoning."""
-    return ("answers follow it", True) if comparison.is_worse else ("not shown to matter", None)
-
-
-def judge_options(
-    comparison: Comparison, kept: Sequence[bool], groups: int
-) -> tuple[str, bool | None]:
-    """Judge another order of options, which a sound model does not notice.
-
-    The score alone does not tell: who always says A is as often right in any order.
-
-    Args:
-        comparison: The control against the model as it is.
-        kept: Whether each answer is the same option as before.
-        groups: From how many groups of samples these are.
-    """
-    if comparison.is_worse or comparison.is_better:
-        return "prefers positions", False
-    if kept and groups > 1:
-        share = sum(kept) / len(kept)
-        low, high = exact(share, size=len(kept), groups=groups, level=comparison.level)
-        if low > SAME:
-            return "stable", True
-        if high < SAME:
-            return "not stable", False
-    return "cannot tell", None
-
-
-def judge_frames(comparison: Comparison) -> tuple[str, bool | None]:
-    """Judge another number of frames."""
-    if comparison.is_worse:
-        return "worse", None
-    return ("better", None) if comparison.is_better else ("no difference shown", None)
-
-
-def shuffled_options(task: Task) -> Task:
-    """Return a task whose options are in another order, the right letter in another place.
-
-    The order depends on the sample's id alone. Questions without options, or whose text names
-    their options itself, stay as they are.
-    """
-    return replace(task, samples=lambda: map(_shuffled, task.samples()))
-
-
-def _shuffled(sample: Sample) -> Sample:
-    query, target = sample.query, sample.target
-    letter = None if target is None else target.answer.choice
-    number = len(query.options)
-    if target is None or letter is None or number < 2 or LISTED.search(query.text):
-        return sample
-    seed = int(query.id[:8], 16) if set(query.id[:8]) <= set("0123456789abcdef") else 0
-    turn = int(np.random.default_rng(seed).integers(1, number))
-    place = ascii_uppercase.index(letter)
-    options = tuple(query.options[(index + turn) % number] for index in range(number))
-    turned = ascii_uppercase[(place - turn) % number]
-    extra = target.extra
-    if extra.get("letter") == letter:  # the scorers of questions compare with this one
-        extra = {**extra, "letter": turned}
-    target = replace(target, answer=replace(target.answer, choice=turned), extra=extra)
-    return replace(sample, query=replace(query, options=options), target=target)
-
-
-def _same_option(
-    original: Sample, shuffled: Sample, before: Prediction, after: Prediction
-) -> bool | None:
-    """Return whether two answers to a question are the same option; None: neither is one."""
-    chosen = [
-        sample.query.options[place]
-        if said.answer is not None
-        and (place := ascii_uppercase.find(said.answer.choice or " "))
-        in range(len(original.query.options))
-        else None
-        for sample, said in ((original, before), (shuffled, after))
-    ]
-    return None if chosen == [None, None] else chosen[0] == chosen[1]
 
 
 def _ceiling(task: Task, run: Run) -> float | None:

@@ -27,7 +27,7 @@ from PIL import Image
 from harness import plugins
 from harness.errors import HarnessError, UsageError
 from harness.files import temporary_prefix
-from harness.interchange import answer_to_json, as_requested
+from harness.interchange.journal_form import answer_to_json, as_requested
 from harness.leaderboards.differences.corpus import MISSED, Case, corpus
 from harness.masks import Rle
 from harness.run.batching import units

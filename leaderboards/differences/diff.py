@@ -13,53 +13,25 @@ cannot be read by the rules of what did not write it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError, counted
 from harness.judge import Judge
-from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
-from harness.leaderboards.differences.changed import model_changes
+from harness.leaderboards.differences.causes import CAUSES
+from harness.leaderboards.differences.mixed_reading import ANSWERS, READING, MixedReading
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
-from harness.model import PartedReader
+from harness.leaderboards.differences.steps import Step, Walk
 from harness.record import Run, differences
 from harness.run.judging import verdicts_of
 from harness.run.scoring import score_unit
-from harness.run.sweep import with_argument
-from harness.scores import Metric, UnitScore, value_of
-from harness.spec import Spec, parse
-from harness.statistics.paired import Comparison, compare, dependencies_of
+from harness.scores import UnitScore
+from harness.statistics.paired import Comparison, compare
 from harness.task import Task
-from harness.types import Prediction, Sample
 
 TODAY = "today's scorer"
 """The step to what this version scores the first run's own predictions as."""
-ANSWERS = "answers"
-"""Cause of answers that differ where neither run has responses."""
-READING = ("grammar", "coordinates", "segmenter", "propagator")
-"""Stages that read a response, in their order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One stage of the way from the first number to the second."""
-
-    name: str
-    before: float | None
-    after: float | None
-    interval: tuple[float, float] | None = None
-    """Paired interval of the difference; None where no samples can be paired."""
-    samples: int = 0
-    """Number of samples whose scores change."""
-    details: tuple[str, ...] = ()
-    """The settings or facts that differ."""
-
-    @property
-    def points(self) -> float:
-        """Difference that the stage explains, in the headline's unit; 0 without numbers."""
-        return 0.0 if self.before is None or self.after is None else self.after - self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,121 +66,6 @@ class Difference:
             "comparison": self.comparison.to_json() if self.comparison else None,
             "verdict": self.verdict,
         }
-
-
-def reader_of(run: Run) -> PartedReader | None:
-    """Return the model that reads a run's responses, without its network; None if there is none."""
-    described = run.manifest["model"]["description"]
-    try:
-        spec = _reader_spec(run)
-        if not plugins.accepts("models", spec.name, "backend"):
-            return None
-        backend, meaning = spec.arguments.get("backend"), described.get("coordinates")
-        if not (isinstance(backend, Spec) and backend.name == "stored"):
-            backend = Spec("stored", {} if meaning is None else {"coordinates": meaning})
-        reader = plugins.build("models", with_argument(spec, "backend", backend))
-    except HarnessError:
-        return None
-    return reader if isinstance(reader, PartedReader) else None
-
-
-def _reader_spec(run: Run) -> Spec:
-    """Return the model that reads responses: of a file's scoring, of a replay, or the run's own."""
-    model = run.manifest["model"]
-    reader = model["description"].get("reader")
-    spec = parse(reader if isinstance(reader, str) else model["spec"])
-    replayed = spec.arguments.get("model")
-    return replayed if isinstance(reader, dict) and isinstance(replayed, Spec) else spec
-
-
-def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
-    """Return the settings that decide each stage of reading, as recorded or as the reader says."""
-    described = run.manifest["model"]["description"]
-    if "segmenter" not in described:
-        described = reader.describe()  # type: ignore[attr-defined]
-    grammar = (_reader_spec(run).name, described.get("prompt"), described.get("keyframe"))
-    return {
-        "grammar": grammar,
-        **{name: _without_device(described.get(name)) for name in READING[1:]},
-    }
-
-
-def _without_device(settings: object) -> object:
-    if not isinstance(settings, Mapping):
-        return settings
-    return {key: value for key, value in settings.items() if key not in ("device", "compiled")}
-
-
-@dataclass
-class _Chain:
-    """The stages of the second run that have been taken so far."""
-
-    a: Run
-    b: Run
-    units: Sequence[Sequence[Sample]]
-    taken: set[str] = field(default_factory=set)
-    responses: set[str] = field(default_factory=set)
-    """Causes whose responses are the second run's."""
-    stages: tuple[dict[str, object], dict[str, object]] = field(init=False)
-    differing: list[str] = field(init=False)
-    """Stages of reading in which the runs differ; none where no model reads responses."""
-
-    def __post_init__(self) -> None:
-        self.settings = setting_causes(self.a, self.b)
-        self.readers = reader_of(self.a), reader_of(self.b)
-        self.pairs = {
-            sample.id: (self.a.prediction(sample.id), self.b.prediction(sample.id))
-            for unit in self.units
-            for sample in unit
-        }
-        self.causes = {
-            name: causes_of(*pair, self.settings)
-            for name, pair in self.pairs.items()
-            if pair[0].responses != pair[1].responses
-        }
-        answers = {
-            name: ANSWERS
-            for name, pair in self.pairs.items()
-            if not any(prediction.responses for prediction in pair)
-            and pair[0].answer != pair[1].answer
-        }
-        if answers:
-            self.causes |= answers
-            described = (run.manifest["model"] for run in (self.a, self.b))
-            self.settings = {**self.settings, ANSWERS: model_changes(*described)}
-        first, second = self.readers
-        self.stages, self.differing = ({}, {}), []
-        if first is not None and second is not None:
-            old, new = self.stages = _stages(self.a, first), _stages(self.b, second)
-            self.differing = [name for name in READING if old[name] != new[name]]
-        causes = {cause for text in self.causes.values() for cause in text.split(" + ")}
-        with_response = {"grammar": "prompt", "coordinates": "network"}
-        self.joined = {name for name in self.differing if with_response.get(name) in causes}
-
-    def predict(self, sample: Sample) -> Prediction:
-        """Return the prediction with the stages that were taken."""
-        moved = self.causes.get(sample.id) in self.responses
-        source = self.pairs[sample.id][moved]
-        owners = {
-            stage: moved if stage in self.joined else stage in self.taken
-            for stage in self.differing
-        }
-        if not source.responses or all(owner == moved for owner in owners.values()):
-            return source
-        return self._composed(owners).read(sample.query, source.responses, source.calls)
-
-    def _composed(self, owners: Mapping[str, bool]) -> PartedReader:
-        a, b = self.readers
-        assert a is not None and b is not None, "stages differ only between readers"
-        reader, base = (b, True) if owners.get("grammar") else (a, False)
-        for part in READING[1:]:
-            if owners.get(part, base) != base:
-                reader = reader.with_part(part, a if base else b)  # type: ignore[arg-type]
-        return reader
-
-    def score(self, task: Task) -> list[UnitScore]:
-        """Score all samples as they are now predicted."""
-        return [score_unit(task, unit, list(map(self.predict, unit))) for unit in self.units]
 
 
 def diff_runs(
@@ -259,9 +116,9 @@ def diff_runs(
     if not same_data:
         walk.task = task_of_b
     units = samples_by_unit(walk.task, a if same_data else b)
-    chain = _Chain(a, b, [unit for unit in units if unit[0].unit in common])
+    reading = MixedReading(a, b, [unit for unit in units if unit[0].unit in common])
     try:
-        rescored = chain.score(walk.task)
+        rescored = reading.score(walk.task)
     except HarnessError as error:
         if same_data:
             raise
@@ -274,35 +131,9 @@ def diff_runs(
         walk.step(TODAY, rescored, _code(a, b), always=False)
     else:
         walk.step("data", rescored, ["other annotations or samples"])
-    for stage in chain.differing:
-        if stage not in chain.joined:
-            chain.taken.add(stage)
-            changes = _changes(*(stages[stage] for stages in chain.stages))
-            walk.step(stage, chain.score(walk.task), changes)
-    differing = Counter(chain.causes.values())
-    for cause in sorted(differing, key=_in_order):
-        chain.responses.add(cause)
-        with_it = [name for name in READING if name in chain.joined]
-        what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
-        name = " + ".join([named, *with_it])
-        lines = [line for part in cause.split(" + ") for line in chain.settings.get(part, ())]
-        changed = f"{differing[cause]} of {len(chain.pairs)} {what} differ"
-        walk.step(name, chain.score(walk.task), [changed, *lines])
-    judged = task_for(b, data_root)
-    if judged.protocol.name == walk.task.protocol.name:
-        walk.step("not explained", scored, _code(a, b), always=False)
-    else:
-        theirs = [
-            score_unit(walk.task, unit, [chain.pairs[sample.id][1] for sample in unit])
-            for unit in chain.units
-        ]
-        walk.step("not explained", theirs, _code(a, b), always=False)
-        lines = [
-            f"{protocol.name}, {protocol.headline}"
-            for protocol in (walk.task.protocol, judged.protocol)
-        ]
-        walk.task = judged
-        walk.step("protocol", scored, [" → ".join(lines)])
+    _walk_stages(walk, reading)
+    _walk_causes(walk, reading)
+    _walk_scoring(walk, reading, task_for(b, data_root), scored, _code(a, b))
     steps, end = walk.steps, walk.value
     numbers = [first, second, begin, *(step.after for step in steps)]
     if None in numbers:
@@ -313,7 +144,8 @@ def diff_runs(
             found=f"none at {at[numbers.index(None)]}",
         )
     assert begin is not None and second is not None and end is not None, "checked"
-    counts, shared = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)], chain.pairs
+    shared = reading.pairs
+    counts = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)]
     if counts != [len(shared)] * 2:
         left_out = Step(
             name="subset",
@@ -324,12 +156,8 @@ def diff_runs(
         )
         steps.insert(0, left_out)
     if logged is not None:
-        missing = sum(unit.samples[0] not in logged for unit in walk.units)
-        details = [f"mean of {len(logged)} scores in the log"]
-        details += [f"{missing} samples have none there"] if missing else []
-        mean = sum(logged.values()) / len(logged)
-        steps.append(Step(name="their scorer", before=second, after=mean, details=tuple(details)))
-        second = mean
+        steps.append(_logged_step(logged, second, walk.units))
+        second = steps[-1].after
     called = [str(run.manifest["model"]["name"]) for run in (a, b)]
     if called[0] == called[1]:
         called = [str(run.manifest["model"]["spec"]) for run in (a, b)]
@@ -347,6 +175,69 @@ def diff_runs(
         if same_data and logged is None and _are_scored_alike(a, b)
         else None,
     )
+
+
+def _walk_stages(walk: Walk, reading: MixedReading) -> None:
+    """Take the second run's stages of reading one after another, but for those of its responses."""
+    for stage in reading.differing:
+        if stage not in reading.joined:
+            reading.taken.add(stage)
+            changes = _changes(*(stages[stage] for stages in reading.stages))
+            walk.step(stage, reading.score(walk.task), changes)
+
+
+def _walk_causes(walk: Walk, reading: MixedReading) -> None:
+    """Take the second run's responses, those of one cause after another."""
+    differing = Counter(reading.causes.values())
+    for cause in sorted(differing, key=_in_order):
+        reading.responses.add(cause)
+        with_it = [name for name in READING if name in reading.joined]
+        what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
+        name = " + ".join([named, *with_it])
+        lines = [line for part in cause.split(" + ") for line in reading.settings.get(part, ())]
+        changed = f"{differing[cause]} of {len(reading.pairs)} {what} differ"
+        walk.step(name, reading.score(walk.task), [changed, *lines])
+
+
+def _walk_scoring(
+    walk: Walk,
+    reading: MixedReading,
+    judged: Task,
+    scored: Sequence[UnitScore],
+    code: Sequence[str],
+) -> None:
+    """Go on to the scores of the second run's record, by its protocol where that is another.
+
+    Args:
+        walk: Stands at the second run's predictions, by the first run's protocol.
+        reading: The predictions of both runs.
+        judged: The task as the second run was scored.
+        scored: The scores in its record.
+        code: What differs between the runs' code.
+    """
+    if judged.protocol.name == walk.task.protocol.name:
+        walk.step("not explained", scored, code, always=False)
+        return
+    theirs = [
+        score_unit(walk.task, unit, [reading.pairs[sample.id][1] for sample in unit])
+        for unit in reading.units
+    ]
+    walk.step("not explained", theirs, code, always=False)
+    protocols = [
+        f"{protocol.name}, {protocol.headline}"
+        for protocol in (walk.task.protocol, judged.protocol)
+    ]
+    walk.task = judged
+    walk.step("protocol", scored, [" → ".join(protocols)])
+
+
+def _logged_step(logged: Mapping[str, float], before: float, units: Sequence[UnitScore]) -> Step:
+    """Return the step to the mean of the scores in another evaluation's log."""
+    missing = sum(unit.samples[0] not in logged for unit in units)
+    details = [f"mean of {len(logged)} scores in the log"]
+    details += [f"{missing} samples have none there"] if missing else []
+    mean = sum(logged.values()) / len(logged)
+    return Step(name="their scorer", before=before, after=mean, details=tuple(details))
 
 
 def _are_scored_alike(a: Run, b: Run) -> bool:
@@ -412,53 +303,3 @@ def _code(a: Run, b: Run) -> list[str]:
     old, new = (run.manifest["provenance"] for run in (a, b))
     keys = ("commit", "packages")
     return [line for key in keys for line in differences(old[key], new[key], key)]
-
-
-@dataclass
-class Walk:
-    """The steps so far, and the scores where they stand."""
-
-    task: Task
-    level: float
-    units: Sequence[UnitScore]
-    """Scores of a run to begin with."""
-    steps: list[Step] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.metrics = _metrics(self.task)
-
-    @property
-    def value(self) -> float | None:
-        """The headline of the scores where the walk stands."""
-        return value_of(self.metrics, self.units, self.metrics[-1].name)
-
-    def step(
-        self, name: str, units: Sequence[UnitScore], details: Sequence[str], *, always: bool = True
-    ) -> None:
-        """Go to other scores of the same units.
-
-        A step that changes nothing is left out unless `always`.
-        """
-        before = {unit.unit: unit.scores for unit in self.units}
-        changed = [unit for unit in units if unit.scores != before[unit.unit]]
-        old, value, interval = self.metrics[-1].name, self.value, None
-        self.metrics, headline = _metrics(self.task), self.task.protocol.headline
-        if headline == old:
-            comparison = compare(self.metrics, self.units, units, name=old, level=self.level)
-            if comparison.a is not None and value is not None and abs(comparison.a - value) < 1e-9:
-                interval = comparison.interval
-        self.units = units
-        step = Step(
-            name=name,
-            before=value,
-            after=self.value,
-            interval=interval,
-            samples=sum(len(unit.samples) for unit in changed),
-            details=tuple(details),
-        )
-        if always or changed:
-            self.steps.append(step)
-
-
-def _metrics(task: Task) -> list[Metric]:
-    return list(dependencies_of(task.protocol.metrics, task.protocol.headline))

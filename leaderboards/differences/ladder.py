@@ -15,14 +15,17 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from harness.errors import UsageError
-from harness.leaderboards.differences.diff import TODAY, Difference, Walk, reader_of
+from harness.leaderboards.differences.diff import TODAY, Difference
+from harness.leaderboards.differences.mixed_reading import reader_of
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
+from harness.leaderboards.differences.steps import Walk
 from harness.masks import BoolArray, Track
 from harness.metrics.boxes import box_iou
 from harness.model import PartedReader
 from harness.record import Run
+from harness.run.oracle import components, mask_with_box
 from harness.run.scoring import score_unit
-from harness.run.verify import components, mask_with_box, perfect
+from harness.run.verify import perfect
 from harness.scores import UnitScore
 from harness.segmentation import ObjectPrompt
 from harness.types import (

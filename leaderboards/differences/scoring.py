@@ -11,7 +11,7 @@ from harness.record import Run
 from harness.run.batching import samples_of, units
 from harness.run.judging import verdicts_of, with_judge
 from harness.run.preflight import read_once
-from harness.run.score import selected
+from harness.run.rescore import selected
 from harness.run.scoring import Scorer
 from harness.run.sweep import with_argument
 from harness.spec import parse

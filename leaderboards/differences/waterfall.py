@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from html import escape
 
 from harness.errors import counted
-from harness.leaderboards.differences.diff import Difference, Step
+from harness.leaderboards.differences.diff import Difference
+from harness.leaderboards.differences.steps import Step
 from harness.leaderboards.formatting import signed_span
 
 LABEL = 36

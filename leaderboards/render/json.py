@@ -4,7 +4,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from harness.leaderboards.board import RULES, Board, Entry, Table
+from harness.leaderboards.board import Board
+from harness.leaderboards.ranked_table import RULES, Entry, Table
 from harness.leaderboards.row import Row
 
 VERSION = 2

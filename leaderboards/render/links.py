@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from harness.leaderboards.board import Board, Entry
+from harness.leaderboards.board import Board
+from harness.leaderboards.ranked_table import Entry
 from harness.run.checkpoint_provenance import INSIDE, MANIFEST
 from harness.trainer import CHECKPOINT
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness.leaderboards import formatting
-from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.board import Board
 from harness.leaderboards.grid import Grid, left_off_text
 from harness.leaderboards.published_results import PublishedRow, title_of
+from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.row import Row
 
 HOLLOW = "○"

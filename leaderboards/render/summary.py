@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError, UsageError
 from harness.leaderboards import formatting
-from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.board import Board
+from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.row import Row
 from harness.leaderboards.runs import metrics_for
 from harness.record import Run

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, counted
-from harness.leaderboards.board import Entry
+from harness.leaderboards.ranked_table import Entry
 from harness.leaderboards.runs import task_of
 from harness.leaderboards.site import details
 from harness.media import Media

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.interchange import answer_to_json, as_requested, prediction_from_json
+from harness.interchange.journal_form import answer_to_json, as_requested, prediction_from_json
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.transcripts import spans_of
 from harness.masks import Rle, SoftMask

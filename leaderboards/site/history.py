@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.leaderboards.board import LEVEL, Entry, Table, comparer
+from harness.leaderboards.ranked_table import LEVEL, Entry, Table, comparer
 from harness.leaderboards.ranking import Compare
 from harness.record import RESULTS, Run
 from harness.statistics.paired import Comparison

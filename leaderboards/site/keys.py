@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from harness.leaderboards.board import Table
+from harness.leaderboards.ranked_table import Table
 from harness.leaderboards.row import Row
 
 WHOLE = "all"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, StoreError
-from harness.leaderboards.board import Board, Entry, Refused, Table, build, key
+from harness.leaderboards.board import Board, Refused, build
+from harness.leaderboards.ranked_table import Entry, Table, key
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.runs import odd_record

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from harness.leaderboards.board import Table, comparer
+from harness.leaderboards.ranked_table import Table, comparer
 from harness.record import Run
 from harness.statistics.paired import Comparison
 

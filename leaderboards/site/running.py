@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.leaderboards.board import Entry
+from harness.leaderboards.ranked_table import Entry
 from harness.leaderboards.row import row
 from harness.leaderboards.runs import task_of
 from harness.leaderboards.unit_values import unit_failures, unit_values
-from harness.record import Run, summarise
+from harness.record import Run
 from harness.run.batching import Selection, select, units
 from harness.run.scoring import counts, score_unit
 from harness.scores import Metric, UnitScore
 from harness.statistics.clusters import dependencies_of
+from harness.summary import summarise
 from harness.task import Task
 from harness.types import Sample
 

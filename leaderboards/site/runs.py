@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import HarnessError, StoreError
 from harness.frames import uniform
-from harness.leaderboards.board import Entry
+from harness.leaderboards.ranked_table import Entry
 from harness.leaderboards.rollouts import ROLLOUTS, Rollout, choose_groups, groups_of
 from harness.record import Run
 from harness.trainer import CURVE, Curve

@@ -14,7 +14,9 @@ from typing import Any
 
 from harness.errors import UsageError, counted
 from harness.files import temporary_beside
-from harness.leaderboards.board import Board, Entry, Table
+from harness.frame_cache import CACHE
+from harness.leaderboards.board import Board
+from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.render.links import with_relative_links
@@ -26,7 +28,7 @@ from harness.leaderboards.site.media import Thumbnails, describe, encode
 from harness.leaderboards.site.pairs import pairs
 from harness.leaderboards.site.runs import run_page
 from harness.leaderboards.site.trainings import KEY, trainings
-from harness.media import CACHE, Media
+from harness.media import Media
 from harness.record import Run
 from harness.scores import UnitScore
 from harness.store.atomic import writing

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from PIL import Image
 
 from harness.errors import DataError, MediaError
-from harness.interchange import MAX_LINE
+from harness.interchange.rows import MAX_LINE
 from harness.media import Frame, Media
 from harness.responses import STRICT
 from harness.types import Query

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from harness.errors import DataError, ParseError, UsageError
 from harness.files import temporary_prefix
-from harness.interchange import Row, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import Row
 from harness.model import Model
 from harness.models.answers import MASKED
 from harness.models.external.exchange import Images, ProgramOutput, lay_out, read_back

@@ -1,6 +1,6 @@
 """A model whose answers are already in a file: other programs' predictions, scored by harness.
 
-The file is the one of `harness.interchange`. Responses need a model that reads them:
+The file is the one of `harness.interchange.rows`. Responses need a model that reads them:
 `replay(file=said.jsonl,model=qwen_vl(backend=stored))`.
 """
 
@@ -16,7 +16,8 @@ from harness.errors import UsageError
 from harness.files import open_regular
 from harness.formats.mask_order import check_order
 from harness.formats.units import check_units
-from harness.interchange import AS_DOCUMENTED, Row, Written, read_rows, row_to_prediction
+from harness.interchange.answers import row_to_prediction
+from harness.interchange.rows import AS_DOCUMENTED, Row, Written, read_rows
 from harness.model import Model, RecordedReader, ResponseReader
 from harness.spec import Spec
 from harness.types import (
@@ -112,7 +113,7 @@ def replay(
     """Predictions or responses from a file.
 
     Args:
-        file: JSON lines, as `harness.interchange` describes them.
+        file: JSON lines, as `harness.interchange.rows` describes them.
         model: Reads the rows that are responses, with its grammar, coordinates and segmenter.
         coordinates: Meaning of the numbers of boxes and points; pixels, and checked, without.
         mask_order: What run-lengths go along; columns, and checked, without.

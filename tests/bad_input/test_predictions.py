@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from harness.interchange import MAX_LINE
+from harness.interchange.rows import MAX_LINE
 from harness.masks import Rle
 from harness.run_lengths import encode_runs
 from harness.world.encode import encode_png

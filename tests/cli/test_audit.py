@@ -11,13 +11,9 @@ from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
 from harness.cli.audit import COLOURS, badge
 from harness.cli.main import main
-from harness.leaderboards.differences.audit import (
-    Audit,
-    Control,
-    judge_blind,
-    judge_options,
-    shuffled_options,
-)
+from harness.leaderboards.differences.audit import Audit, Control
+from harness.leaderboards.differences.audit_verdicts import judge_blind, judge_options
+from harness.leaderboards.differences.option_order import shuffled_options
 from harness.media import pixels
 from harness.models.backends.ablation import AblationChat, _other_tiles
 from harness.models.backends.inputs import conversation_of

@@ -325,7 +325,7 @@ def test_a_scorer_that_has_changed_since_the_runs_is_two_steps(
     def generous(task, unit, predictions):
         return score_unit(task, unit, [perfect(one) for one in unit])
 
-    monkeypatch.setattr(differences, "score_unit", generous)
+    monkeypatch.setattr("harness.leaderboards.differences.mixed_reading.score_unit", generous)
     _, steps = explained(capsys, *runs)
     assert list(steps) == [differences.TODAY, "responses: backend", "not explained"]
     assert steps[differences.TODAY]["before"] == value(runs[0]) < 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.leaderboards.differences.diff import reader_of
+from harness.leaderboards.differences.mixed_reading import reader_of
 from harness.record import Run
 from harness.run.batching import samples_of
 from harness.tasks.reason_seg.task import reason_seg

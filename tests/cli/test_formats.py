@@ -13,7 +13,7 @@ from harness.errors import MediaError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.plugins import build
-from harness.run import worker_pool
+from harness.run import decoded_batch
 from harness.world.encode import encode_png
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -271,7 +271,7 @@ def test_a_format_has_no_place_beside_a_run(capsys, tmp_path):
 
 def test_a_long_video_is_not_sent_to_a_process_without_files(monkeypatch):
     video = pixels([np.zeros((4, 4, 3), np.uint8)] * 9, times=range(9), is_video=True, id="v")
-    assert worker_pool._decode(video).frame(8).shape == (4, 4, 3)
-    monkeypatch.setattr(worker_pool, "MAX_CARRIED", 9 * 48 - 1)
+    assert decoded_batch._decode(video).frame(8).shape == (4, 4, 3)
+    monkeypatch.setattr(decoded_batch, "MAX_CARRIED", 9 * 48 - 1)
     with pytest.raises(MediaError, match="frames=32"):
-        worker_pool._decode(video).frame(0)
+        decoded_batch._decode(video).frame(0)

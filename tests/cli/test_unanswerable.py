@@ -67,7 +67,7 @@ def test_a_model_that_a_worker_builds_is_refused_too_and_leaves_nothing(tmp_path
 
 
 def test_what_is_answered_in_part_is_run_and_said():
-    from harness.run.evaluate import check_answerable
+    from harness.run.answerable import check_answerable
 
     task = example("shapes_qa")
     samples = list(task.samples())

@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import DataError
 from harness.formats import read_format
-from harness.interchange import read_rows
+from harness.interchange.rows import read_rows
 from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id
 

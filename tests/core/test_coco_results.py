@@ -8,7 +8,7 @@ from pycocotools import mask as coco_masks
 
 from harness.errors import DataError
 from harness.formats import read_format
-from harness.interchange import row_to_answer
+from harness.interchange.answers import row_to_answer
 from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id
 

@@ -11,7 +11,8 @@ import pytest
 
 from harness.errors import DataError
 from harness.formats.units import check_units
-from harness.interchange import RowFile, read_rows, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import RowFile, read_rows
 from harness.types import AnswerForm, Query, Sample, query_id
 
 pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")

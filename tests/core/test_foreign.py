@@ -15,7 +15,7 @@ from harness.errors import DataError, ModelError
 from harness.foreign import in_place_of, is_leftover, listed, recognise
 from harness.formats import read_format
 from harness.formats.mask_tree import mask_tree
-from harness.interchange import read_rows
+from harness.interchange.rows import read_rows
 from harness.layout import JsonFile, file, parse_line, read_json, read_lines, rows
 from harness.layout.mask_image import read_mask_image
 from harness.media import image_bytes, open_image

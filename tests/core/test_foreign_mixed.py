@@ -11,7 +11,8 @@ import pytest
 
 from harness.errors import DataError
 from harness.formats import read_format
-from harness.interchange import read_rows, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import read_rows
 from harness.types import AnswerForm, Query, Sample, query_id
 
 pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")

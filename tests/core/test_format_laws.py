@@ -15,7 +15,7 @@ from harness.cli.arguments.scores import FORMATS as OFFERED
 from harness.cli.score import TREES, _tree
 from harness.errors import DataError
 from harness.formats import ROWS, read_format
-from harness.interchange import row_to_answer
+from harness.interchange.answers import row_to_answer
 from harness.masks import Rle
 from harness.media import pixels
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id

@@ -15,7 +15,7 @@ from harness.cli.arguments.scores import FORMATS as OFFERED
 from harness.cli.score import TREES
 from harness.errors import DataError, MissingDependency
 from harness.formats import FORMATS, ROWS, inspect_logs, read_format
-from harness.interchange import row_to_prediction
+from harness.interchange.answers import row_to_prediction
 from harness.media import pixels
 from harness.types import Answer, AnswerForm, FailureKind, Query, Sample, Target, query_id
 

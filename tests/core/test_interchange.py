@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataError, UsageError
-from harness.interchange import (
+from harness.interchange.answers import row_to_answer, row_to_prediction
+from harness.interchange.journal_form import (
     answer_to_json,
     as_requested,
     prediction_from_json,
     prediction_to_json,
-    read_rows,
-    row_to_answer,
-    row_to_prediction,
 )
+from harness.interchange.rows import read_rows
 from harness.masks import Rle, SoftMask
 from harness.media import pixels
 from harness.plain import from_plain, to_plain

@@ -9,7 +9,8 @@ from pycocotools import mask as coco
 from harness.errors import DataError
 from harness.formats import read_format
 from harness.formats.mask_order import check_order
-from harness.interchange import Written, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import Written
 from harness.masks import Rle
 from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from harness.errors import MediaError
-from harness.media import CACHE, FrameCache, frame_files, image_bytes, open_image, pixels
+from harness.frame_cache import CACHE, FrameCache
+from harness.media import frame_files, image_bytes, open_image, pixels
 
 GRADIENT = np.stack(np.meshgrid(np.arange(40), np.arange(30), indexing="xy"), axis=-1)
 COLOUR = np.concatenate([GRADIENT * 5, np.full((30, 40, 1), 77)], axis=-1).astype(np.uint8)

@@ -17,7 +17,8 @@ from harness.errors import DataError
 from harness.foreign_lines import renamed
 from harness.formats import read_format
 from harness.formats.units import check_units
-from harness.interchange import RowFile, read_rows, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import RowFile, read_rows
 from harness.masks import Rle
 from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id

@@ -8,7 +8,8 @@ import pytest
 from harness.errors import DataError
 from harness.formats import read_format
 from harness.formats.units import check_units
-from harness.interchange import Written, row_to_answer
+from harness.interchange.answers import row_to_answer
+from harness.interchange.rows import Written
 from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id
 

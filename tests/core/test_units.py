@@ -17,7 +17,7 @@ from harness.formats.logs import lmms_eval
 from harness.formats.mask_tree import mask_tree
 from harness.formats.tables import vlmevalkit
 from harness.formats.units import MaskCount, check_units
-from harness.interchange import Row
+from harness.interchange.rows import Row
 from harness.masks import Rle
 from harness.media import pixels
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, query_id

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import MediaError, UsageError
-from harness.media import CACHE
-from harness.run.pipeline import decoders
+from harness.frame_cache import CACHE
+from harness.run.prefetch import decoders
 from harness.video import video_file, video_or_lost
 from harness.video.boxes import Tables, extent
 from harness.video.decoder import DECODERS, Decoder, Decoders

@@ -19,7 +19,7 @@ from harness.errors import DataError
 from harness.foreign import from_one
 from harness.formats.coco import coco_results
 from harness.formats.mask_tree import mask_tree
-from harness.interchange import read_rows
+from harness.interchange.rows import read_rows
 from harness.run.score import Unread
 from harness.types import (
     Answer,

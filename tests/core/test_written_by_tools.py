@@ -11,7 +11,7 @@ import pytest
 from harness.errors import DataError
 from harness.formats import read_format
 from harness.formats.mask_tree import mask_tree
-from harness.interchange import row_to_answer
+from harness.interchange.answers import row_to_answer
 from harness.media import pixels
 from harness.tasks.rvos.png_tree import png_tree
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id

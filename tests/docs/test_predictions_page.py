@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from harness.plugins import build
-from harness.run.score import Submission, score_file
+from harness.run.external_predictions import Submission
+from harness.run.score import score_file
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
 EXAMPLE = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"

@@ -10,14 +10,15 @@ from PIL import Image
 
 from harness import media, plugins
 from harness.errors import DataError
-from harness.interchange import prediction_to_json
+from harness.interchange.journal_form import prediction_to_json
 from harness.masks import Rle
-from harness.record import VERSION, breakdowns, finish, summarise, values
+from harness.record import VERSION, finish
 from harness.scores import Mean, Metric, Ratio, UnitScore
 from harness.spec import parse
 from harness.statistics.bootstrap import intervals
 from harness.store.atomic import write_json
 from harness.store.journal import Writer
+from harness.summary import breakdowns, summarise, values
 from harness.task import Ceiling, Protocol, Task
 from harness.types import (
     Answer,

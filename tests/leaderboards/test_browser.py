@@ -744,7 +744,7 @@ def test_rows_of_papers_stand_below_unranked_and_refused_runs_are_named(
         | {"row": "Great", "metric": "giou", "printed": "99.9", "unit": "percent"}
     )
     rows = (PublishedRow(results=(spot,), is_comparable=True),)
-    monkeypatch.setattr("harness.leaderboards.board.published_rows", lambda *_: rows)
+    monkeypatch.setattr("harness.leaderboards.ranked_table.published_rows", lambda *_: rows)
     made = build([first, second, edited], names_refused=True)
     here = opened(write_site(made, tmp_path / "site", images=False).as_uri())
     for fragment in ("#/", SEG, f"{SEG}?sort=giou", f"{SEG}?sort=-giou"):

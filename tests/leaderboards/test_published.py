@@ -10,7 +10,7 @@ import pytest
 
 from harness import plugins
 from harness.errors import DataError
-from harness.leaderboards import board, gate
+from harness.leaderboards import board, gate, ranked_table
 from harness.leaderboards.board import build
 from harness.leaderboards.definitions import definitions, methods, read
 from harness.leaderboards.grid import LeftOff
@@ -409,7 +409,9 @@ def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
     plain = board_json.to_json(build(world.runs, published=False))
     monkeypatch.setattr(board, "is_benchmark", lambda run, made: True)
     monkeypatch.setattr(
-        board, "published_rows", lambda made, metrics: published_rows(genuine(source), ("gIoU",))
+        ranked_table,
+        "published_rows",
+        lambda made, metrics: published_rows(genuine(source), ("gIoU",)),
     )
     source = next(world.runs.iterdir())
     made = build(world.runs)

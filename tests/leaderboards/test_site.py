@@ -20,7 +20,7 @@ import harness
 from harness import media, plugins
 from harness.cli.main import main
 from harness.errors import StoreError, UsageError
-from harness.interchange import prediction_from_json
+from harness.interchange.journal_form import prediction_from_json
 from harness.leaderboards.board import build
 from harness.leaderboards.site import chunks
 from harness.leaderboards.site.details import QUESTION, chunk

@@ -18,9 +18,9 @@ from typing import Any
 
 from harness import load_model, load_task
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.record import values
 from harness.run.batching import samples_of, units
 from harness.run.scoring import score_unit
+from harness.summary import values
 
 TASKS = {"video_mme": "videomme", "mvbench": "mvbench", "vsi_bench": "vsibench"}
 SPECS = {"mvbench": "mvbench(protocol=mvbench/lmms)"}

@@ -22,7 +22,7 @@ from harness.adaptation import LearningSettings  # noqa: E402
 from harness.catalog.settings import settings as settings_of  # noqa: E402
 from harness.chat import ChatRequest  # noqa: E402
 from harness.errors import ModelError, NotRestored, OutOfMemory, UsageError  # noqa: E402
-from harness.interchange import prediction_from_json, prediction_to_json  # noqa: E402
+from harness.interchange.journal_form import prediction_from_json, prediction_to_json  # noqa: E402
 from harness.leaderboards.row import row  # noqa: E402
 from harness.masks import Rle  # noqa: E402
 from harness.models.backends import adaptation_context  # noqa: E402

@@ -13,7 +13,8 @@ from harness.errors import UsageError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.models.response_writer import objects_in
-from harness.run.verify import Oracle, verify
+from harness.run.oracle import Oracle
+from harness.run.verify import verify
 from harness.segmentation import ObjectPrompt
 from harness.spec import parse
 from harness.trainers.grpo.examples import example_of

@@ -180,7 +180,7 @@ def test_what_is_wrong_after_the_network_misses_the_ceiling(shapes, kind):
 
 
 def test_what_a_box_track_says_is_verified_by_masks(ask):
-    from harness.run.verify import PerfectNetwork
+    from harness.run.oracle import PerfectNetwork
 
     boxes = (Box(3, 4, 20, 30), None)
     perfect = PerfectNetwork(Answer(box_track=boxes), ("",))

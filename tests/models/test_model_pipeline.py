@@ -15,7 +15,7 @@ from harness.coordinates import Coordinates
 from harness.errors import ModelError, ParseError, UsageError
 from harness.explained.parsed import lines
 from harness.explained.parsed import parsed_parts as shown_parts
-from harness.interchange import prediction_from_json, prediction_to_json
+from harness.interchange.journal_form import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import ResponseReader
 from harness.models.canvas import Canvas

@@ -8,10 +8,10 @@ import pytest
 from harness import plugins
 from harness.models.backends.openai import openai
 from harness.models.qwen_vl.model import qwen_vl
-from harness.record import public
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.spec import Spec
+from harness.summary import public
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 

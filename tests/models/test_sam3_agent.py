@@ -10,7 +10,7 @@ from harness import media, plugins
 from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
 from harness.errors import UsageError
-from harness.interchange import prediction_from_json, prediction_to_json
+from harness.interchange.journal_form import prediction_from_json, prediction_to_json
 from harness.leaderboards.request_log import request_log
 from harness.masks import Rle
 from harness.models.backends.inputs import chat_text

@@ -17,7 +17,7 @@ from harness import media, plugins
 from harness.backend import Chat, ConversingChat
 from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ParseError, UsageError
-from harness.interchange import prediction_from_json, prediction_to_json
+from harness.interchange.journal_form import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import ResponseReader
 from harness.models.backends.ablation import ablation

@@ -13,8 +13,9 @@ from harness.model import Model
 from harness.provenance import device_of
 from harness.record import Run
 from harness.run.evaluate import evaluate
+from harness.run.external_predictions import Submission
 from harness.run.options import Options
-from harness.run.score import Submission, score_file
+from harness.run.score import score_file
 from harness.run.train import TrainingOptions, train
 from harness.run.workers import worker_info
 from harness.spec import parse

@@ -11,7 +11,7 @@ import pytest
 from harness.errors import UsageError
 from harness.run.pipeline import Predictor
 from harness.run.processes import Process, Processes, _serve
-from harness.run.ray_workers import Worker
+from harness.run.ray_actor import Worker
 from harness.run.worker_pool import READY
 from harness.run.workers import LocalWorker
 from harness.store.journal import Journal

@@ -18,15 +18,17 @@ from harness.errors import (
     StoreError,
     UsageError,
 )
-from harness.interchange import prediction_to_json
+from harness.interchange.journal_form import prediction_to_json
 from harness.record import Run, config_hash, differences, runs_below
 from harness.run.batching import batches, select
 from harness.run.evaluate import evaluate
+from harness.run.external_predictions import Submission
 from harness.run.judging import TaskSource
 from harness.run.options import NullProgress, Options
 from harness.run.parallel import score_journal
 from harness.run.preflight import survey
-from harness.run.score import Submission, rescore, score_file
+from harness.run.rescore import rescore
+from harness.run.score import score_file
 from harness.run.worker_pool import WorkerStartFailed
 from harness.scores import Mean
 from harness.spec import parse
@@ -247,7 +249,7 @@ def test_a_run_is_scored_again_without_its_model_in_any_number_of_processes(
             scored.append(score)
             yield score, counted
 
-    monkeypatch.setattr("harness.run.score.score_journal", noted)
+    monkeypatch.setattr("harness.run.rescore.score_journal", noted)
     source = TaskSource("dots(pair=true)", dots)
     again, differing = rescore(source, Run.open(tmp_path / "a"), processes=processes)
     assert differing == [] and again == done.results

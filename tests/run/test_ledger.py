@@ -15,13 +15,14 @@ from harness.leaderboards.board import build
 from harness.leaderboards.differences.diff import diff_runs
 from harness.leaderboards.gate import check
 from harness.leaderboards.render import markdown
-from harness.record import Run, values
+from harness.record import Run
 from harness.run.batching import samples_of, units
 from harness.run.judging import with_judge
 from harness.run.ledger import unit_ledger
 from harness.run.scoring import score_unit
 from harness.scores import Mean
 from harness.spec import parse
+from harness.summary import values
 from harness.types import Failure, FailureKind, GenerationSettings, Parsed, Prediction
 
 READER = "qwen_vl(prompt=visionreasoner,segmenter=box,propagator=still,backend=stored)"

@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import MediaError
 from harness.media import Media
-from harness.run import pipeline, pixels
+from harness.run import pixels, prefetch
 from harness.run.batching import Batch
 from harness.run.pipeline import Predictor
 from harness.run.workers import LocalWorker
@@ -237,7 +237,7 @@ class LooksEarly(Looks):
 @pytest.mark.parametrize("threads", [2, 4])
 def test_what_is_expected_is_decoded_once(decoded, room, monkeypatch, tmp_path, threads):
     room(LONG)
-    monkeypatch.setattr(pipeline, "decoders", lambda: threads)
+    monkeypatch.setattr(prefetch, "decoders", lambda: threads)
     shown = tuple(range(0, 40, 2))
 
     def slow(name):
@@ -281,20 +281,21 @@ def test_a_run_that_ends_while_it_decodes_expects_nothing_and_waits_for_nothing(
     predictor.submit(batch(query(decoded, "a")))
     assert requested.wait(PATIENCE)
     monkeyed = pixels.MediaFrames(video(decoded, "b", 9), range(9), divisible=True)
-    stuck = predictor._run_stage("decode", held.wait, PATIENCE, threads=1)
-    waiting = predictor._run_stage("decode", pixels.decode, monkeyed, lambda: False)
-    predictor._expect_decoded(pipeline._DecodingBatch(batch(query(decoded, "b")), [stuck, waiting]))
+    stuck = predictor._threads.submit("decode", held.wait, PATIENCE, threads=1)
+    waiting = predictor._threads.submit("decode", pixels.decode, monkeyed, lambda: False)
+    decoding = prefetch.DecodingBatch(batch(query(decoded, "b")), [stuck, waiting])
+    predictor._prefetcher.prepare_decoded(decoding)
     predictor.close()
     held.set()
     assert stuck.result(PATIENCE) and waiting.cancelled()
-    assert model.expected == [] and "expect" not in predictor._threads
+    assert model.expected == [] and "expect" not in predictor._threads.pools
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 2), (8, 2), (16, 4), (32, 8), (400, 8)])
 def test_a_share_of_the_cores_that_are_ours_decodes(monkeypatch, cores, threads):
     monkeypatch.setattr(os, "cpu_count", lambda: 512)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
-    assert pipeline.decoders() == threads
+    assert prefetch.decoders() == threads
 
 
 def test_nothing_is_decoded_ahead_of_a_model_that_reads_no_pixels(decoded):

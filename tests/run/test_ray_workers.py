@@ -14,7 +14,8 @@ from harness.errors import UsageError
 from harness.run.batching import Batch
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
-from harness.run.ray_workers import Worker, connect
+from harness.run.ray_actor import Worker
+from harness.run.ray_workers import connect
 from harness.run.worker_pool import WorkerNotScheduled, WorkerStartFailed
 from harness.spec import parse
 from harness.tasks.reason_seg import writer as reason_seg
@@ -81,7 +82,7 @@ def test_an_actor_gives_what_is_finished_of_a_batch(monkeypatch):
     """While the last sample of the batch waits, the others can be fetched, each once."""
     last = threading.Event()
     model = Staged(on_finish=lambda query: query.id == "c" and last.wait(PATIENCE))
-    monkeypatch.setattr("harness.run.ray_workers.build_model", lambda spec, seed: model)
+    monkeypatch.setattr("harness.run.ray_actor.build_model", lambda spec, seed: model)
 
     async def answered():
         worker = Worker(parse("staged"), 0)

@@ -11,7 +11,8 @@ from harness.errors import ModelError
 from harness.run.interrupts import terminable
 from harness.run.options import Options
 from harness.run.predict import Outcome
-from harness.run.ray_workers import Actor, Actors, Worker, connect
+from harness.run.ray_actor import Worker
+from harness.run.ray_workers import Actor, Actors, connect
 from harness.run.worker_pool import READY, WorkerNotScheduled
 from harness.run.workers import WorkerInfo
 from harness.spec import parse

@@ -12,7 +12,8 @@ from harness.errors import DataError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.record import Run
-from harness.run.score import Submission, score_file
+from harness.run.external_predictions import Submission
+from harness.run.score import score_file
 from harness.scores import Mean, Metric
 from harness.task import Ceiling, Protocol, Task
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id

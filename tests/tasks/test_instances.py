@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from harness.interchange import answer_to_json, as_requested
+from harness.interchange.journal_form import answer_to_json, as_requested
 from harness.masks import Rle
 from harness.media import pixels
 from harness.models.response_writer import objects_in, parts
-from harness.run.verify import Oracle
+from harness.run.oracle import Oracle
 from harness.segmentation import ObjectPrompt
 from harness.spec import parse
 from harness.types import Answer, Target

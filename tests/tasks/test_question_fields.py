@@ -13,8 +13,8 @@ from PIL import Image
 from pyarrow import parquet
 
 from harness.errors import DataError, HarnessError, UsageError
-from harness.record import values
 from harness.run.scoring import score_unit
+from harness.summary import values
 from harness.tasks.qa.letters import Reading, Subtasks, letter_protocols
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of

@@ -10,9 +10,9 @@ from PIL import Image
 
 from harness.errors import DataError, MissingDependency
 from harness.masks import Rle
-from harness.record import breakdowns, values
 from harness.run.scoring import score_unit
 from harness.run.verify import perfect
+from harness.summary import breakdowns, values
 from harness.tasks.jitbench.task import DEFAULT as JITBENCH
 from harness.tasks.rvtbench.mapping import read_mapping
 from harness.tasks.rvtbench.task import DEFAULT

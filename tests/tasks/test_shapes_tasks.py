@@ -12,7 +12,7 @@ from PIL import Image
 from harness import plugins
 from harness.card import Card
 from harness.errors import DataError
-from harness.interchange import prediction_from_json, prediction_to_json
+from harness.interchange.journal_form import prediction_from_json, prediction_to_json
 from harness.layout.json_lines import MAX_LINE
 from harness.masks import Rle
 from harness.run.verify import verify

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from harness.errors import DataError
-from harness.media import CACHE
+from harness.frame_cache import CACHE
 from harness.tasks.mevis import task as mevis
 from harness.tasks.qa import images
 from harness.tasks.reason_seg import task as reason_seg

@@ -15,11 +15,11 @@ from PIL import Image
 from harness.errors import DataError, StoreError
 from harness.masks import Rle
 from harness.model import Model
-from harness.record import values
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
+from harness.summary import values
 from harness.tasks.rvos.submission import write_submission
 from harness.types import Answer, FailureKind, Prediction, failed_prediction
 

@@ -12,8 +12,8 @@ import pytest
 
 from harness.masks import Rle
 from harness.media import frame_files
-from harness.record import values
 from harness.run.scoring import score_unit
+from harness.summary import values
 from harness.tasks.rvos.png_tree import label_tree, png_tree
 from harness.types import Answer, Prediction
 from harness.world.shapes import make

@@ -17,15 +17,16 @@ from PIL import Image
 from harness import plugins
 from harness.card import Card
 from harness.errors import DataError, UsageError
+from harness.frame_cache import CACHE
 from harness.masks import Rle, SoftMask
-from harness.media import CACHE, pixels
+from harness.media import pixels
 from harness.metrics.boundary import boundary_radius
-from harness.record import values
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
 from harness.spec import parse
+from harness.summary import values
 from harness.tasks.ref_davis17.task import ground_truth_of_video
 from harness.tasks.ref_youtube_vos.splits import VALID, choose_videos, held_out
 from harness.tasks.rvos.png_tree import png_tree

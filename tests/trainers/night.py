@@ -190,9 +190,9 @@ def _fill(path: Path) -> None:
 
 def _keep_no_image() -> None:
     """Forget images once they are decoded, as with more of them than memory holds."""
-    from harness import media
+    from harness.frame_cache import CACHE
 
-    media.CACHE.max_bytes = 0
+    CACHE.max_bytes = 0
 
 
 def _nan_reward(night: Night, step: int) -> None:

@@ -129,6 +129,16 @@ def test_a_lost_terminal_is_ignored_under_nohup():
         signal.signal(signal.SIGHUP, before)
 
 
+def test_a_background_job_of_a_shell_is_interrupted_all_the_same():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts() as stopping:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stopping()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_folder_in_use_or_with_files_is_refused(mine, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"^--out .*: .*--resume"):

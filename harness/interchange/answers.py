@@ -1,60 +1,37 @@
-"""Answers and predictions as plain JSON: the journal's form, and the form for other programs.
+"""Answers that rows of a predictions file give, checked against their questions.
 
-A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
-
-    "response"      text, or a list of texts, read by the parser and segmenter of a model
-    "boxes"      [[left, top, right, bottom], …] in original pixels, with "box_scores" if any; for
-                 a track one a frame, null where a frame does not show it
-    "points"     [[x, y], …] in original pixels
-    "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
-    "instances"  such a list for each object, with "box_scores" if any
-    "answer"     a letter, number, text or [start, end], as the question asks
-    "no_target"  true: the query refers to nothing that is there
+A mistake in a row raises DataError, with what to type where the file can be converted.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from harness.coordinates import Coordinates, in_pixels
-from harness.errors import DataError, MaskError, ParseError, StoreError, UsageError, raised_as
-from harness.files import lines_of, open_regular
-from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
+from harness.coordinates import in_pixels
+from harness.errors import DataError, MaskError, ParseError, UsageError
 from harness.foreign_lines import (
     command,
     failed_where,
     number_of_option,
-    of_line,
-    of_whole,
-    other_keys,
     polygons,
     rewrite,
-    way_out,
 )
+from harness.interchange.rows import Row
 from harness.masks import Rle
-from harness.plain import from_plain, to_plain
-from harness.responses import STRICT, finite_numbers, storable
+from harness.responses import finite_numbers
 from harness.types import (
-    Adaptation,
     Answer,
     AnswerForm,
     Box,
-    Call,
     Failure,
     FailureKind,
     Interval,
-    Parsed,
     Point,
     Prediction,
     Query,
-    Request,
-    Usage,
 )
 
-KINDS = ("response", "boxes", "points", "masks", "instances", "answer", "no_target")
 FITTING = {
     AnswerForm.MASK: ("masks", "instances", "no_target"),
     AnswerForm.MASK_TRACK: ("masks", "instances", "no_target"),
@@ -69,12 +46,8 @@ FITTING = {
     AnswerForm.TEXT: ("answer",),
 }
 """Kinds of rows that can answer a question, by the question's form of answer."""
-
-USAGE = tuple(field.name for field in fields(Usage))
-MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
 MAX_BOXES = 100_000
 MAX_COUNT = 10**9
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LETTER = re.compile(r"\s*\(?\s*([A-Za-z])\s*[).:]?\s*")
 """A letter as an "answer", alone or as a label is written: `B`, `b`, `(B)`, `B.`."""
 
@@ -84,208 +57,6 @@ NO_NUMBERS = frozenset({"", "na", "n/a", "nan", "none", "null"})
 CLOCK = re.compile(r"\d+(?::\d\d){0,2}(?:\.\d+)?")
 SECONDS = 'split(":") | map(tonumber) | reduce .[] as $part (0; . * 60 + $part)'
 """jq's program that makes seconds of a time as a clock shows it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Meaning of a file's numbers, where its author states it."""
-
-    coordinates: Coordinates = "pixels"
-    """Meaning of the numbers of "boxes" and "points"; pixels are those of the original image."""
-    by_rows: bool = False
-    """Run-lengths go along the rows of the image, not down its columns."""
-
-
-AS_DOCUMENTED = Written()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a predictions file."""
-
-    id: str
-    kind: str
-    value: object
-    box_scores: tuple[float, ...] | None
-    where: str
-    """File and line, for messages."""
-    written: Written = AS_DOCUMENTED
-
-    @property
-    def file(self) -> str:
-        """The file's name, for a command to type."""
-        return _file(self.where)
-
-    @property
-    def responses(self) -> tuple[str, ...] | None:
-        """The texts of a "response" row; None for the others."""
-        if self.kind != "response":
-            return None
-        texts = self.value if isinstance(self.value, list) else [self.value]
-        if not all(isinstance(text, str) for text in texts):
-            raise DataError(
-                f'{self.where}: "response"', expected="text or a list of texts", found="others"
-            )
-        return tuple(texts)
-
-
-def read_rows(path: Path) -> Iterator[Row]:
-    """Read a predictions file line by line.
-
-    Raises:
-        DataError: the file is missing or packed, a line is not a JSON object of this form, or an id
-            occurs twice. The line's number is given.
-    """
-    return (row for row, _, _ in _rows(path))
-
-
-class RowFile(Mapping[str, Row]):
-    """Rows of a predictions file by id; each is parsed again at every access.
-
-    Masks of a thousand expressions take a gigabyte once parsed, so only ids and offsets are held.
-    """
-
-    def __init__(self, path: Path, written: Written = AS_DOCUMENTED) -> None:
-        """Read the file once.
-
-        Args:
-            path: The file.
-            written: What its numbers mean.
-
-        Raises:
-            DataError: as for `read_rows`.
-        """
-        self.path, self.written = path, written
-        self._places = {row.id: (number, offset) for row, number, offset in _rows(path)}
-
-    def __getitem__(self, name: str) -> Row:
-        number, offset = self._places[name]
-        with open_regular(self.path) as file:
-            file.seek(offset)
-            row = _row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
-        if row.id != name:
-            raise DataError(
-                row.where,
-                expected=f"id {name!r}, as before",
-                found=repr(row.id)[:60],
-                fix="Another program writes there.",
-            )
-        return replace(row, written=self.written)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def where(self, name: str) -> str:
-        """File and line of a row, for messages."""
-        return f"{self.path}, line {self._places[name][0]}"
-
-
-def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
-    """Yield each row, its line's number from 1, and the byte at which the line begins."""
-    seen: set[str] = set()
-    for number, offset, line in json_lines(path):
-        row = _row(line, f"{path}, line {number}")
-        if row.id in seen:
-            raise DataError(
-                f"{row.where}: id {row.id!r}", expected="each id once", found="it a second time"
-            )
-        seen.add(row.id)
-        yield row, number, offset
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the number (from 1), place and content of each line of predictions that is not blank.
-
-    Raises:
-        DataError: the file is missing, packed, or something else in its place.
-    """
-    refuse_foreign(path, DataError, f"predictions {path}", "JSON lines", text=True)
-    with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
-        for number, offset, line in lines_of(path, MAX_LINE):
-            mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
-            if number == 1:
-                _refuse_whole(path, line[mark:].strip())
-                refuse_list(path, line[mark:].lstrip(), f"predictions {path}")
-            if line[mark:].strip():
-                yield number, offset + mark, line[mark:]
-
-
-def _refuse_whole(path: Path, start: bytes) -> None:
-    """Raise DataError if a file begins with an object over several lines, or a list of objects."""
-    opens = start.startswith(b"[") or (start.startswith(b"{") and not start.endswith(b"}"))
-    if not opens or path.stat().st_size > MAX_LINE:  # a whole line says nothing of the others
-        return
-    try:
-        text = path.read_bytes().decode("utf-8-sig").lstrip()
-        plain, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return  # the first line is refused as it is
-    is_list = isinstance(plain, list)
-    if not (plain and isinstance(plain[0], dict) if is_list else "\n" in text[:end]):
-        return
-    raise DataError(
-        f"predictions {path}" if is_list else f"{path}, line 1",
-        expected="one JSON object a line",
-        found="a list" if is_list else "one over several lines",
-        fix=of_whole(plain, path.name, ("box_scores", *KINDS)),
-    )
-
-
-def _row(line: bytes, where: str) -> Row:
-    if len(line) > MAX_LINE:
-        raise DataError(
-            where,
-            expected=f"at most {MAX_LINE} bytes",
-            found="a longer line",
-            fix="Give masks as compressed run-lengths.",
-        )
-    refuse_zeros(line, where)
-    encoded = "" if b"\0" in line else other_encoding(_file(where))
-    with raised_as(DataError, where, "text in UTF-8", UnicodeDecodeError, fix=encoded):
-        text = line.decode("utf-8")
-    fix = of_line(line, _file(where))
-    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError, fix=fix):
-        plain = json.loads(text, **STRICT)
-    if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
-        raise DataError(
-            where,
-            expected='an object with a text "id"',
-            found=repr(plain)[:60],
-            fix=way_out(plain, _file(where)),
-        )
-    if plain["id"] != storable(plain["id"]):
-        raise DataError(where, expected='an "id" of whole characters', found=repr(plain["id"])[:60])
-    given = [kind for kind in KINDS if kind in plain]
-    unknown = set(plain) - {"id", "box_scores", *KINDS}
-    if len(given) != 1 or unknown:
-        raise DataError(
-            where,
-            expected=f"exactly one of {', '.join(KINDS)}",
-            found=", ".join([*given, *sorted(unknown)]) or "none",
-            fix=other_keys(plain, unknown, _file(where)) if unknown else "",
-        )
-    scores = plain.get("box_scores")
-    if scores is not None:
-        scored = plain.get("boxes", plain.get("instances"))
-        try:
-            scores = finite_numbers(
-                scores, len(scored) if isinstance(scored, list) else 0, f"{where}: box_scores"
-            )
-        except ParseError as error:
-            is_nested = isinstance(scores, list) and any(
-                isinstance(score, list) for score in scores
-            )
-            flat = f". {rewrite('box_scores', 'flatten', _file(where))} makes numbers of lists"
-            raise DataError(f"{error}{flat if is_nested else ''}") from error
-    return Row(plain["id"], given[0], plain[given[0]], scores, where)
-
-
-def _file(where: str) -> str:
-    """Return the name of the file of a place in it."""
-    return where.rpartition(", line ")[0].rpartition("/")[2] or where
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
@@ -317,8 +88,8 @@ def _masks(row: Row, query: Query) -> Answer:
 
 def _is_polygon(value: object) -> bool:
     """Return True for [x, y, …] or [[x, y], …] of three corners or more."""
-    if isinstance(value, list) and value and all(isinstance(part, list) for part in value):
-        value = [number for part in value if len(part) == 2 for number in part]
+    if isinstance(value, list) and value and all(isinstance(corner, list) for corner in value):
+        value = [number for corner in value if len(corner) == 2 for number in corner]
     return (
         isinstance(value, list)
         and len(value) >= 6
@@ -599,121 +370,3 @@ def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None
             fix='Give one, such as --model "qwen_vl(backend=stored)".',
         )
     return reader.read(query, row.responses)
-
-
-def as_requested(query: Query, answer: Answer) -> Answer:
-    """A ground truth as a perfect answer: without `instances`, unless the query asks for them."""
-    return answer if query.instances else replace(answer, instances=None)
-
-
-def answer_to_json(answer: Answer) -> dict[str, object]:
-    """Plain data with the fields that were given."""
-    plain: dict[str, object] = to_plain(answer)
-    return plain
-
-
-def prediction_to_json(prediction: Prediction) -> dict[str, object]:
-    """Plain data for the journal; text is made storable, nothing else is changed.
-
-    Nothing stands there twice: a request that equals an earlier call's is that call's number, and
-    so is a response that is a call's response. Without `responses`, they are the calls' responses.
-    """
-    plain: dict[str, object] = {"query_id": prediction.query_id}
-    if prediction.answer is not None:
-        plain["answer"] = answer_to_json(prediction.answer)
-    if prediction.failure is not None:
-        plain["failure"] = [prediction.failure.kind, storable(prediction.failure.message, 2000)]
-    if prediction.calls:
-        plain["calls"] = _calls_to_json(prediction.calls)
-    if prediction.responses != tuple(call.response for call in prediction.calls):
-        plain["responses"] = _responses_to_json(prediction)
-    if prediction.parsed:
-        plain["parsed"] = [to_plain(parsed) for parsed in prediction.parsed]
-    plain["usage"] = [getattr(prediction.usage, name) for name in USAGE]
-    if prediction.notes:
-        plain["notes"] = list(map(storable, prediction.notes))
-    if prediction.adaptation is not None:
-        plain["adaptation"] = to_plain(prediction.adaptation)
-    return plain
-
-
-def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
-    """The inverse of `prediction_to_json`."""
-    calls = _calls_from_json(plain.get("calls", ()))
-    return Prediction(
-        query_id=plain["query_id"],
-        answer=from_plain(Answer, plain["answer"]) if "answer" in plain else None,
-        failure=(
-            Failure(FailureKind(plain["failure"][0]), plain["failure"][1])
-            if "failure" in plain
-            else None
-        ),
-        responses=tuple(
-            calls[response].response or "" if isinstance(response, int) else response
-            for response in plain.get("responses", range(len(calls)))
-        ),
-        calls=calls,
-        parsed=tuple(from_plain(Parsed, parsed) for parsed in plain.get("parsed", ())),
-        usage=Usage(**dict(zip(USAGE, plain["usage"], strict=True))),
-        notes=tuple(plain.get("notes", ())),
-        adaptation=from_plain(Adaptation, plain["adaptation"]) if "adaptation" in plain else None,
-    )
-
-
-def stored_prediction(record: Mapping[str, Any], folder: Path) -> Prediction:
-    """Return the prediction in a record of the journal of a run folder.
-
-    Raises:
-        StoreError: it is none that this version reads, such as one that a later version wrote.
-    """
-    unfit = AttributeError, IndexError, KeyError, TypeError, ValueError
-    with raised_as(StoreError, f"journal in {folder}", "predictions of this version", *unfit):
-        return prediction_from_json(record["prediction"])
-
-
-def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
-    numbers: dict[Request, int] = {}
-    plain = []
-    for number, call in enumerate(calls):
-        first = numbers.setdefault(call.request, number)
-        entry: dict[str, object] = {"request": to_plain(call.request) if first == number else first}
-        if call.key:
-            entry["key"] = call.key
-        if call.response is not None:
-            entry["response"] = storable(call.response)
-        if call.model:
-            entry["model"] = storable(call.model)
-        plain.append(entry)
-    return plain
-
-
-def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
-    requests: list[Request] = []
-    for entry in plain:
-        request = entry["request"]
-        requests.append(
-            requests[request] if isinstance(request, int) else from_plain(Request, request)
-        )
-    return tuple(
-        Call(
-            request=request,
-            key=entry.get("key", ""),
-            response=entry.get("response"),
-            model=entry.get("model", ""),
-        )
-        for request, entry in zip(requests, plain, strict=True)
-    )
-
-
-def _responses_to_json(prediction: Prediction) -> list[int | str]:
-    """Return each response as the number of the call whose response it is, or as text."""
-    responses = [call.response for call in prediction.calls]
-    plain: list[int | str] = []
-    start = 0
-    for response in prediction.responses:
-        if response in responses[start:]:
-            plain.append(responses.index(response, start))
-            start = responses.index(response, start) + 1
-        else:  # a frame was named before it, or nothing was called
-            plain.append(storable(response))
-    return plain

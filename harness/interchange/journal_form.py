@@ -1,0 +1,142 @@
+"""Answers and predictions as plain JSON, the form in which the journal and the site keep them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError, raised_as
+from harness.plain import from_plain, to_plain
+from harness.responses import storable
+from harness.types import (
+    Adaptation,
+    Answer,
+    Call,
+    Failure,
+    FailureKind,
+    Parsed,
+    Prediction,
+    Query,
+    Request,
+    Usage,
+)
+
+USAGE = tuple(field.name for field in fields(Usage))
+
+
+def as_requested(query: Query, answer: Answer) -> Answer:
+    """A ground truth as a perfect answer: without `instances`, unless the query asks for them."""
+    return answer if query.instances else replace(answer, instances=None)
+
+
+def answer_to_json(answer: Answer) -> dict[str, object]:
+    """Plain data with the fields that were given."""
+    plain: dict[str, object] = to_plain(answer)
+    return plain
+
+
+def prediction_to_json(prediction: Prediction) -> dict[str, object]:
+    """Plain data for the journal; text is made storable, nothing else is changed.
+
+    Nothing stands there twice: a request that equals an earlier call's is that call's number, and
+    so is a response that is a call's response. Without `responses`, they are the calls' responses.
+    """
+    plain: dict[str, object] = {"query_id": prediction.query_id}
+    if prediction.answer is not None:
+        plain["answer"] = answer_to_json(prediction.answer)
+    if prediction.failure is not None:
+        plain["failure"] = [prediction.failure.kind, storable(prediction.failure.message, 2000)]
+    if prediction.calls:
+        plain["calls"] = _calls_to_json(prediction.calls)
+    if prediction.responses != tuple(call.response for call in prediction.calls):
+        plain["responses"] = _responses_to_json(prediction)
+    if prediction.parsed:
+        plain["parsed"] = [to_plain(parsed) for parsed in prediction.parsed]
+    plain["usage"] = [getattr(prediction.usage, name) for name in USAGE]
+    if prediction.notes:
+        plain["notes"] = list(map(storable, prediction.notes))
+    if prediction.adaptation is not None:
+        plain["adaptation"] = to_plain(prediction.adaptation)
+    return plain
+
+
+def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
+    """The inverse of `prediction_to_json`."""
+    calls = _calls_from_json(plain.get("calls", ()))
+    return Prediction(
+        query_id=plain["query_id"],
+        answer=from_plain(Answer, plain["answer"]) if "answer" in plain else None,
+        failure=(
+            Failure(FailureKind(plain["failure"][0]), plain["failure"][1])
+            if "failure" in plain
+            else None
+        ),
+        responses=tuple(
+            calls[response].response or "" if isinstance(response, int) else response
+            for response in plain.get("responses", range(len(calls)))
+        ),
+        calls=calls,
+        parsed=tuple(from_plain(Parsed, parsed) for parsed in plain.get("parsed", ())),
+        usage=Usage(**dict(zip(USAGE, plain["usage"], strict=True))),
+        notes=tuple(plain.get("notes", ())),
+        adaptation=from_plain(Adaptation, plain["adaptation"]) if "adaptation" in plain else None,
+    )
+
+
+def stored_prediction(record: Mapping[str, Any], folder: Path) -> Prediction:
+    """Return the prediction in a record of the journal of a run folder.
+
+    Raises:
+        StoreError: it is none that this version reads, such as one that a later version wrote.
+    """
+    unfit = AttributeError, IndexError, KeyError, TypeError, ValueError
+    with raised_as(StoreError, f"journal in {folder}", "predictions of this version", *unfit):
+        return prediction_from_json(record["prediction"])
+
+
+def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
+    numbers: dict[Request, int] = {}
+    plain = []
+    for number, call in enumerate(calls):
+        first = numbers.setdefault(call.request, number)
+        entry: dict[str, object] = {"request": to_plain(call.request) if first == number else first}
+        if call.key:
+            entry["key"] = call.key
+        if call.response is not None:
+            entry["response"] = storable(call.response)
+        if call.model:
+            entry["model"] = storable(call.model)
+        plain.append(entry)
+    return plain
+
+
+def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
+    requests: list[Request] = []
+    for entry in plain:
+        request = entry["request"]
+        requests.append(
+            requests[request] if isinstance(request, int) else from_plain(Request, request)
+        )
+    return tuple(
+        Call(
+            request=request,
+            key=entry.get("key", ""),
+            response=entry.get("response"),
+            model=entry.get("model", ""),
+        )
+        for request, entry in zip(requests, plain, strict=True)
+    )
+
+
+def _responses_to_json(prediction: Prediction) -> list[int | str]:
+    """Return each response as the number of the call whose response it is, or as text."""
+    responses = [call.response for call in prediction.calls]
+    plain: list[int | str] = []
+    start = 0
+    for response in prediction.responses:
+        if response in responses[start:]:
+            plain.append(responses.index(response, start))
+            start = responses.index(response, start) + 1
+        else:  # a frame was named before it, or nothing was called
+            plain.append(storable(response))
+    return plain

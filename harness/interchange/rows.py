@@ -1,0 +1,235 @@
+"""Lines of a predictions file, the form in which other programs give predictions.
+
+A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
+
+    "response"      text, or a list of texts, read by the parser and segmenter of a model
+    "boxes"      [[left, top, right, bottom], …] in original pixels, with "box_scores" if any; for
+                 a track one a frame, null where a frame does not show it
+    "points"     [[x, y], …] in original pixels
+    "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
+    "instances"  such a list for each object, with "box_scores" if any
+    "answer"     a letter, number, text or [start, end], as the question asks
+    "no_target"  true: the query refers to nothing that is there
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.coordinates import Coordinates
+from harness.errors import DataError, ParseError, raised_as
+from harness.files import lines_of, open_regular
+from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
+from harness.foreign_lines import (
+    of_line,
+    of_whole,
+    other_keys,
+    rewrite,
+    way_out,
+)
+from harness.responses import STRICT, finite_numbers, storable
+
+KINDS = ("response", "boxes", "points", "masks", "instances", "answer", "no_target")
+MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Meaning of a file's numbers, where its author states it."""
+
+    coordinates: Coordinates = "pixels"
+    """Meaning of the numbers of "boxes" and "points"; pixels are those of the original image."""
+    by_rows: bool = False
+    """Run-lengths go along the rows of the image, not down its columns."""
+
+
+AS_DOCUMENTED = Written()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a predictions file."""
+
+    id: str
+    kind: str
+    value: object
+    box_scores: tuple[float, ...] | None
+    where: str
+    """File and line, for messages."""
+    written: Written = AS_DOCUMENTED
+
+    @property
+    def file(self) -> str:
+        """The file's name, for a command to type."""
+        return _file(self.where)
+
+    @property
+    def responses(self) -> tuple[str, ...] | None:
+        """The texts of a "response" row; None for the others."""
+        if self.kind != "response":
+            return None
+        texts = self.value if isinstance(self.value, list) else [self.value]
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError(
+                f'{self.where}: "response"', expected="text or a list of texts", found="others"
+            )
+        return tuple(texts)
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Read a predictions file line by line.
+
+    Raises:
+        DataError: the file is missing or packed, a line is not a JSON object of this form, or an id
+            occurs twice. The line's number is given.
+    """
+    return (row for row, _, _ in _rows(path))
+
+
+class RowFile(Mapping[str, Row]):
+    """Rows of a predictions file by id; each is parsed again at every access.
+
+    Masks of a thousand expressions take a gigabyte once parsed, so only ids and offsets are held.
+    """
+
+    def __init__(self, path: Path, written: Written = AS_DOCUMENTED) -> None:
+        """Read the file once.
+
+        Args:
+            path: The file.
+            written: What its numbers mean.
+
+        Raises:
+            DataError: as for `read_rows`.
+        """
+        self.path, self.written = path, written
+        self._places = {row.id: (number, offset) for row, number, offset in _rows(path)}
+
+    def __getitem__(self, name: str) -> Row:
+        number, offset = self._places[name]
+        with open_regular(self.path) as file:
+            file.seek(offset)
+            row = _row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
+        if row.id != name:
+            raise DataError(
+                row.where,
+                expected=f"id {name!r}, as before",
+                found=repr(row.id)[:60],
+                fix="Another program writes there.",
+            )
+        return replace(row, written=self.written)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def where(self, name: str) -> str:
+        """File and line of a row, for messages."""
+        return f"{self.path}, line {self._places[name][0]}"
+
+
+def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
+    """Yield each row, its line's number from 1, and the byte at which the line begins."""
+    seen: set[str] = set()
+    for number, offset, line in json_lines(path):
+        row = _row(line, f"{path}, line {number}")
+        if row.id in seen:
+            raise DataError(
+                f"{row.where}: id {row.id!r}", expected="each id once", found="it a second time"
+            )
+        seen.add(row.id)
+        yield row, number, offset
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number (from 1), place and content of each line of predictions that is not blank.
+
+    Raises:
+        DataError: the file is missing, packed, or something else in its place.
+    """
+    refuse_foreign(path, DataError, f"predictions {path}", "JSON lines", text=True)
+    with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
+        for number, offset, line in lines_of(path, MAX_LINE):
+            mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
+            if number == 1:
+                _refuse_whole(path, line[mark:].strip())
+                refuse_list(path, line[mark:].lstrip(), f"predictions {path}")
+            if line[mark:].strip():
+                yield number, offset + mark, line[mark:]
+
+
+def _refuse_whole(path: Path, start: bytes) -> None:
+    """Raise DataError if a file begins with an object over several lines, or a list of objects."""
+    opens = start.startswith(b"[") or (start.startswith(b"{") and not start.endswith(b"}"))
+    if not opens or path.stat().st_size > MAX_LINE:  # a whole line says nothing of the others
+        return
+    try:
+        text = path.read_bytes().decode("utf-8-sig").lstrip()
+        plain, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return  # the first line is refused as it is
+    is_list = isinstance(plain, list)
+    if not (plain and isinstance(plain[0], dict) if is_list else "\n" in text[:end]):
+        return
+    raise DataError(
+        f"predictions {path}" if is_list else f"{path}, line 1",
+        expected="one JSON object a line",
+        found="a list" if is_list else "one over several lines",
+        fix=of_whole(plain, path.name, ("box_scores", *KINDS)),
+    )
+
+
+def _row(line: bytes, where: str) -> Row:
+    if len(line) > MAX_LINE:
+        raise DataError(
+            where,
+            expected=f"at most {MAX_LINE} bytes",
+            found="a longer line",
+            fix="Give masks as compressed run-lengths.",
+        )
+    refuse_zeros(line, where)
+    encoded = "" if b"\0" in line else other_encoding(_file(where))
+    with raised_as(DataError, where, "text in UTF-8", UnicodeDecodeError, fix=encoded):
+        text = line.decode("utf-8")
+    fix = of_line(line, _file(where))
+    with raised_as(DataError, where, "one JSON object", ValueError, RecursionError, fix=fix):
+        plain = json.loads(text, **STRICT)
+    if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
+        raise DataError(
+            where,
+            expected='an object with a text "id"',
+            found=repr(plain)[:60],
+            fix=way_out(plain, _file(where)),
+        )
+    if plain["id"] != storable(plain["id"]):
+        raise DataError(where, expected='an "id" of whole characters', found=repr(plain["id"])[:60])
+    given = [kind for kind in KINDS if kind in plain]
+    unknown = set(plain) - {"id", "box_scores", *KINDS}
+    if len(given) != 1 or unknown:
+        raise DataError(
+            where,
+            expected=f"exactly one of {', '.join(KINDS)}",
+            found=", ".join([*given, *sorted(unknown)]) or "none",
+            fix=other_keys(plain, unknown, _file(where)) if unknown else "",
+        )
+    scores = plain.get("box_scores")
+    if scores is not None:
+        scored = plain.get("boxes", plain.get("instances"))
+        try:
+            scores = finite_numbers(
+                scores, len(scored) if isinstance(scored, list) else 0, f"{where}: box_scores"
+            )
+        except ParseError as error:
+            is_nested = isinstance(scores, list) and any(isinstance(item, list) for item in scores)
+            flat = f". {rewrite('box_scores', 'flatten', _file(where))} makes numbers of lists"
+            raise DataError(f"{error}{flat if is_nested else ''}") from error
+    return Row(plain["id"], given[0], plain[given[0]], scores, where)
+
+
+def _file(where: str) -> str:
+    """Return the name of the file of a place in it."""
+    return where.rpartition(", line ")[0].rpartition("/")[2] or where

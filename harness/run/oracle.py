@@ -1,0 +1,229 @@
+"""Oracles for `verify`: perception that knows the ground truth, and networks that emit it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from harness.chat import ChatRequest
+from harness.masks import BoolArray, Rle, Track
+from harness.media import Frame, Media
+from harness.segmentation import Instance, MaskResponse, ObjectPrompt, Propagator, Segmenter
+from harness.types import Answer, Box, Point, Target
+from harness.world.raster import edges
+
+CANVAS = 840  # the coarsest coordinates that a grammar is expected to have, in steps a side
+
+
+@dataclass(frozen=True)
+class PerfectNetwork:
+    """A network that emits the true objects."""
+
+    answer: Answer
+    texts: Sequence[str]
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[MaskResponse]:
+        """Return one response for each request: its text, and a track for each object."""
+        return [
+            MaskResponse(text=text, masks=self._tracks(request.media[0]))
+            for request, text in zip(requests, self.texts, strict=True)
+        ]
+
+    def _tracks(self, media: Media) -> list[Track]:
+        answer = self.answer
+        if answer.no_target:
+            return []
+        if answer.masks is None:
+            return [_filled_track(answer.box_track or (None,) * len(media), media.size)]
+        return [_track(masks) for masks in answer.instances or (answer.masks,)]
+
+
+def _track(masks: Sequence[Rle]) -> Track:
+    track = Track(len(masks), masks[0].height, masks[0].width)
+    for index, mask in enumerate(masks):
+        track[index] = mask.to_array()
+    return track
+
+
+def _filled_track(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
+    """A track of filled boxes; edges between pixels are rounded."""
+    track = Track(len(boxes), size[1], size[0])
+    for index, box in enumerate(boxes):
+        mask = np.zeros((size[1], size[0]), dtype=np.bool_)
+        if box is not None:
+            left, top, right, bottom = (max(0, round(edge)) for edge in box)
+            mask[top:bottom, left:right] = True
+        track[index] = mask
+    return track
+
+
+@dataclass(frozen=True)
+class Oracle(Segmenter, Propagator):
+    """Segments and propagates the ground truth, for prompts that name it.
+
+    The objects are the true instances (where those are not known, the connected parts of the true
+    mask). A prompt names one if its box, where it has one, agrees on every side within what
+    coordinates of `CANVAS` steps can tell apart, and its positive points, where it has some, lie on
+    the object within the same. Prompts and objects are matched one to one: as many as can be, and
+    of those matchings the nearest (by edges of boxes, else by the distance of points). So a point
+    that lies on two objects is taken for the one that no other prompt names. A prompt that is left
+    over names its nearest object again.
+
+    A prompt of a phrase alone names all objects together if the phrase is the question's text, but
+    for case and blanks around it.
+    """
+
+    target: Target
+    media: Media
+    text: str = ""
+    """Text of the question."""
+
+    @property
+    def name(self) -> str:
+        """A short name for records."""
+        return "oracle"
+
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """Return the part of the ground truth that each prompt names; an empty mask for a prompt
+        that names none.
+        """
+        best: list[BoolArray] = []
+        for objects in self._ground_truths(image):
+            masks = self._find_masks(prompts, objects, image)
+            if not best or sum(map(np.any, masks)) > sum(map(np.any, best)):
+                best = masks
+        return best
+
+    def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
+        """Return all objects together, as one, if the phrase is the question's text."""
+        masks = self.segment(image, [ObjectPrompt(phrase=phrase)])
+        return [Instance(mask, 1.0) for mask in masks if mask.any()]
+
+    def _find_masks(
+        self,
+        prompts: Sequence[ObjectPrompt],
+        objects: Sequence[tuple[Box, BoolArray]],
+        image: Frame,
+    ) -> list[BoolArray]:
+        masks = [part for _, part in objects]
+        nothing = np.zeros(image.shape[:2], dtype=np.bool_)
+        everything = np.logical_or.reduce([nothing, *masks])
+        named = _prompted_part([prompt for prompt in prompts if _is_placed(prompt)], objects, image)
+        parts = []
+        for prompt in prompts:
+            if _is_placed(prompt):
+                chosen = next(named)
+                parts.append(nothing if chosen is None else masks[chosen])
+            else:
+                parts.append(everything if self._is_requested(prompt.phrase) else nothing)
+        return parts
+
+    def _is_requested(self, phrase: str) -> bool:
+        return bool(phrase.strip()) and phrase.strip().casefold() == self.text.strip().casefold()
+
+    def _ground_truths(self, image: Frame) -> Iterator[list[tuple[Box, BoolArray]]]:
+        """The true objects of the frames that look like this (still videos repeat frames)."""
+        answer = self.target.answer
+        for index, mask in enumerate(answer.masks or ()):
+            if np.array_equal(self.media.frame(index), image):
+                known = answer.instances
+                yield (
+                    components(mask.to_array())
+                    if known is None
+                    else [mask_with_box(track[index]) for track in known if track[index].area]
+                )
+
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
+        """Return the true track if all masks together are the true one at `start`, else nothing."""
+        known = self.target.answer.masks or ()
+        nothing = Track(len(known), video.size[1], video.size[0])
+        ground_truth = _track(known)  # as a propagator's masks are encoded, not as read
+        right = bool(masks) and np.array_equal(
+            np.logical_or.reduce(list(masks)), ground_truth[start]
+        )
+        return [ground_truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
+
+
+def mask_with_box(mask: Rle) -> tuple[Box, BoolArray]:
+    """A mask that is not empty, with the box around all of it (right and bottom exclusive)."""
+    array = mask.to_array()
+    return Box(*map(float, edges(array))), array
+
+
+def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:
+    """The 8-connected parts of a mask, each with its box (right and bottom exclusive)."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(
+        mask.astype(np.uint8), connectivity=8
+    )
+    parts = []
+    for label in range(1, count):
+        left, top, width, height = (float(number) for number in np.asarray(stats)[label, :4])
+        parts.append((Box(left, top, left + width, top + height), np.asarray(labels) == label))
+    return parts
+
+
+def _is_placed(prompt: ObjectPrompt) -> bool:
+    return prompt.box is not None or bool(prompt.positive)
+
+
+def _prompted_part(
+    prompts: Sequence[ObjectPrompt], parts: Sequence[tuple[Box, BoolArray]], image: Frame
+) -> Iterator[int | None]:
+    """Yield the number of the part that each prompt names; None for one that names none."""
+    height, width = image.shape[:2]
+    reach = (width / CANVAS + 1.5, height / CANVAS + 1.5)
+    far = np.full((len(prompts), len(parts)), np.inf)
+    for row, prompt in enumerate(prompts):
+        for number, (box, part) in enumerate(parts):
+            if (prompt.box is None or _close(prompt.box, box, reach)) and all(
+                _hits(point, part, reach) for point in prompt.positive
+            ):
+                far[row, number] = _far(prompt, box, part)
+    fits = np.isfinite(far)
+    # Whatever does not fit costs more than all that fits together: no fit is given up for it.
+    unfit = 1.0 + far[fits].max(initial=0.0) * (1 + min(far.shape))
+    matched = dict(zip(*linear_sum_assignment(np.where(fits, far, unfit)), strict=True))
+    for row in range(len(prompts)):
+        chosen = matched.get(row)
+        if chosen is None or not fits[row, chosen]:
+            chosen = np.argmin(far[row]) if fits[row].any() else None
+        yield None if chosen is None else int(chosen)
+
+
+def _far(prompt: ObjectPrompt, box: Box, part: BoolArray) -> float:
+    """Pixels between a prompt and an object that it fits: of edges, else of its farthest point."""
+    if prompt.box is not None:
+        return _distance(prompt.box, box)
+    return max(_off(point, part) for point in prompt.positive)
+
+
+def _off(point: Point, part: BoolArray) -> float:
+    """The distance of a point from the nearest pixel of a part that is not empty; 0: on it."""
+    row, column = round(point.y), round(point.x)
+    if 0 <= row < part.shape[0] and 0 <= column < part.shape[1] and part[row, column]:
+        return 0.0
+    rows, columns = np.nonzero(part)
+    return float(np.hypot(rows - point.y, columns - point.x).min())
+
+
+def _distance(first: Box, second: Box) -> float:
+    return max(abs(a - b) for a, b in zip(first, second, strict=True))
+
+
+def _close(first: Box, second: Box, reach: tuple[float, float]) -> bool:
+    steps = (*reach, *reach)
+    return all(abs(a - b) <= step for a, b, step in zip(first, second, steps, strict=True))
+
+
+def _hits(point: Point, part: BoolArray, reach: tuple[float, float]) -> bool:
+    """Return True if a point lies within `reach` (x, y), in pixels, of a part."""
+    rows = _span(point.y, reach[1], part.shape[0])
+    columns = _span(point.x, reach[0], part.shape[1])
+    return bool(part[rows, columns].any())
+
+
+def _span(centre: float, reach: float, limit: int) -> slice:
+    return slice(max(0, math.floor(centre - reach)), min(limit, math.ceil(centre + reach) + 1))

@@ -1,0 +1,101 @@
+"""Frames and inputs of the next batches, made ready while the model answers another one."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from harness.model import Model, StagedModel
+from harness.run.batching import Batch
+from harness.run.pixels import decode, parts
+from harness.run.stage_threads import StageThreads
+from harness.video.decoder import MAX_OPEN
+
+STAGES = 4
+"""Readers of videos beside the decoders: segmentation, propagation, `expect`, tensors."""
+
+
+def decoders() -> int:
+    """Return the number of decoding threads; a network on the CPU needs the other cores.
+
+    Every one of them has a video open, and none is closed for another's.
+    """
+    own = getattr(os, "sched_getaffinity", None)  # a job may have a part of the machine
+    cores = (os.cpu_count() or 1) if own is None else len(own(0))
+    return max(2, min(MAX_OPEN - STAGES, cores // 4))
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingBatch:
+    """A batch that is being decoded and will be submitted."""
+
+    batch: Batch
+    parts: "Sequence[Future[None]]" = ()
+
+
+@dataclass(slots=True)
+class Prefetcher:
+    """The batches that are decoded before they are submitted, in the order of the plan."""
+
+    model: Model
+    threads: StageThreads
+    is_ending: Callable[[], bool]
+    """Returns True once the run ends: nothing more is decoded or prepared then."""
+    requested: Batch | None = None
+    """The batch that the network is answering; None if there is none."""
+    _decoding: list[DecodingBatch] = field(default_factory=list)
+
+    def decode(self, batch: Batch) -> None:
+        """Begin to decode in the background the frames that the model looks at first."""
+        threads = decoders()
+        self._decoding.append(
+            DecodingBatch(
+                batch,
+                [
+                    self.threads.submit("decode", decode, part, self.is_ending, threads=threads)
+                    for part in parts(self.model, batch)
+                ],
+            )
+        )
+
+    def take(self, batch: Batch) -> DecodingBatch:
+        """Remove and return a batch that is submitted now, decoded before or not."""
+        taken = next(
+            (decoding for decoding in self._decoding if decoding.batch is batch),
+            DecodingBatch(batch),
+        )
+        self._decoding = [decoding for decoding in self._decoding if decoding is not taken]
+        return taken
+
+    def expect_next(self, taken: DecodingBatch, *, inline: bool) -> None:
+        """Have the model prepare its inputs for the batch that it is likely to be asked for next.
+
+        Args:
+            taken: The batch that is submitted now.
+            inline: It is asked for at once, and the next one after it; else it waits for the one
+                that the network is answering.
+        """
+        if inline:
+            likely = self._decoding[0] if self._decoding else None
+        else:
+            likely = taken if self.requested is not None else None
+        if likely is not None:
+            self.prepare_decoded(likely)
+
+    def prepare_decoded(self, decoding: DecodingBatch) -> None:
+        """Call `_prepare_next` once a batch is decoded: sooner, frames would be decoded twice."""
+        for part in decoding.parts:
+            if not part.done():  # no thread waits for it: it may be cancelled
+                part.add_done_callback(lambda _: self.prepare_decoded(decoding))
+                return
+        if not self.is_ending():
+            with suppress(RuntimeError):  # it is ending now
+                self.threads.submit("expect", self._prepare_next, decoding.batch)
+
+    def _prepare_next(self, batch: Batch) -> None:
+        """Let the model prepare its inputs for the next batch."""
+        if self.is_ending() or self.requested is batch or not isinstance(self.model, StagedModel):
+            return
+        with suppress(Exception):  # what is wrong shows when the model is asked
+            self.model.prepare_next(batch.queries)

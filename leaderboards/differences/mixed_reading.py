@@ -1,0 +1,137 @@
+"""Predictions of two runs whose responses are read by stages of the one and of the other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness import plugins
+from harness.errors import HarnessError
+from harness.leaderboards.differences.causes import causes_of, setting_causes
+from harness.leaderboards.differences.changed import model_changes
+from harness.model import PartedReader
+from harness.record import Run
+from harness.run.scoring import score_unit
+from harness.run.sweep import with_argument
+from harness.scores import UnitScore
+from harness.spec import Spec, parse
+from harness.task import Task
+from harness.types import Prediction, Sample
+
+ANSWERS = "answers"
+"""Cause of answers that differ where neither run has responses."""
+READING = ("grammar", "coordinates", "segmenter", "propagator")
+"""Stages that read a response, in their order."""
+
+
+def reader_of(run: Run) -> PartedReader | None:
+    """Return the model that reads a run's responses, without its network; None if there is none."""
+    described = run.manifest["model"]["description"]
+    try:
+        spec = _reader_spec(run)
+        if not plugins.accepts("models", spec.name, "backend"):
+            return None
+        backend, meaning = spec.arguments.get("backend"), described.get("coordinates")
+        if not (isinstance(backend, Spec) and backend.name == "stored"):
+            backend = Spec("stored", {} if meaning is None else {"coordinates": meaning})
+        reader = plugins.build("models", with_argument(spec, "backend", backend))
+    except HarnessError:
+        return None
+    return reader if isinstance(reader, PartedReader) else None
+
+
+def _reader_spec(run: Run) -> Spec:
+    """Return the model that reads responses: of a file's scoring, of a replay, or the run's own."""
+    model = run.manifest["model"]
+    reader = model["description"].get("reader")
+    spec = parse(reader if isinstance(reader, str) else model["spec"])
+    replayed = spec.arguments.get("model")
+    return replayed if isinstance(reader, dict) and isinstance(replayed, Spec) else spec
+
+
+def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
+    """Return the settings that decide each stage of reading, as recorded or as the reader says."""
+    described = run.manifest["model"]["description"]
+    if "segmenter" not in described:
+        described = reader.describe()  # type: ignore[attr-defined]
+    grammar = (_reader_spec(run).name, described.get("prompt"), described.get("keyframe"))
+    return {
+        "grammar": grammar,
+        **{name: _without_device(described.get(name)) for name in READING[1:]},
+    }
+
+
+def _without_device(settings: object) -> object:
+    if not isinstance(settings, Mapping):
+        return settings
+    return {key: value for key, value in settings.items() if key not in ("device", "compiled")}
+
+
+@dataclass
+class MixedReading:
+    """The stages of the second run that have been taken so far."""
+
+    a: Run
+    b: Run
+    units: Sequence[Sequence[Sample]]
+    taken: set[str] = field(default_factory=set)
+    responses: set[str] = field(default_factory=set)
+    """Causes whose responses are the second run's."""
+    stages: tuple[dict[str, object], dict[str, object]] = field(init=False)
+    differing: list[str] = field(init=False)
+    """Stages of reading in which the runs differ; none where no model reads responses."""
+
+    def __post_init__(self) -> None:
+        self.settings = setting_causes(self.a, self.b)
+        self.readers = reader_of(self.a), reader_of(self.b)
+        self.pairs = {
+            sample.id: (self.a.prediction(sample.id), self.b.prediction(sample.id))
+            for unit in self.units
+            for sample in unit
+        }
+        self.causes = {
+            name: causes_of(*pair, self.settings)
+            for name, pair in self.pairs.items()
+            if pair[0].responses != pair[1].responses
+        }
+        answers = {
+            name: ANSWERS
+            for name, pair in self.pairs.items()
+            if not any(prediction.responses for prediction in pair)
+            and pair[0].answer != pair[1].answer
+        }
+        if answers:
+            self.causes |= answers
+            described = (run.manifest["model"] for run in (self.a, self.b))
+            self.settings = {**self.settings, ANSWERS: model_changes(*described)}
+        first, second = self.readers
+        self.stages, self.differing = ({}, {}), []
+        if first is not None and second is not None:
+            old, new = self.stages = _stages(self.a, first), _stages(self.b, second)
+            self.differing = [name for name in READING if old[name] != new[name]]
+        causes = {cause for text in self.causes.values() for cause in text.split(" + ")}
+        with_response = {"grammar": "prompt", "coordinates": "network"}
+        self.joined = {name for name in self.differing if with_response.get(name) in causes}
+
+    def predict(self, sample: Sample) -> Prediction:
+        """Return the prediction with the stages that were taken."""
+        moved = self.causes.get(sample.id) in self.responses
+        source = self.pairs[sample.id][moved]
+        owners = {
+            stage: moved if stage in self.joined else stage in self.taken
+            for stage in self.differing
+        }
+        if not source.responses or all(owner == moved for owner in owners.values()):
+            return source
+        return self._mixed_reader(owners).read(sample.query, source.responses, source.calls)
+
+    def _mixed_reader(self, owners: Mapping[str, bool]) -> PartedReader:
+        a, b = self.readers
+        assert a is not None and b is not None, "stages differ only between readers"
+        reader, base = (b, True) if owners.get("grammar") else (a, False)
+        for part in READING[1:]:
+            if owners.get(part, base) != base:
+                reader = reader.with_part(part, a if base else b)  # type: ignore[arg-type]
+        return reader
+
+    def score(self, task: Task) -> list[UnitScore]:
+        """Score all samples as they are now predicted."""
+        return [score_unit(task, unit, list(map(self.predict, unit))) for unit in self.units]

@@ -1,0 +1,78 @@
+"""Steps from one run's number to another's, each with the scores where it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.scores import Metric, UnitScore, value_of
+from harness.statistics.paired import compare, dependencies_of
+from harness.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One stage of the way from the first number to the second."""
+
+    name: str
+    before: float | None
+    after: float | None
+    interval: tuple[float, float] | None = None
+    """Paired interval of the difference; None where no samples can be paired."""
+    samples: int = 0
+    """Number of samples whose scores change."""
+    details: tuple[str, ...] = ()
+    """The settings or facts that differ."""
+
+    @property
+    def points(self) -> float:
+        """Difference that the stage explains, in the headline's unit; 0 without numbers."""
+        return 0.0 if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass
+class Walk:
+    """The steps so far, and the scores where they stand."""
+
+    task: Task
+    level: float
+    units: Sequence[UnitScore]
+    """Scores of a run to begin with."""
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.metrics = _metrics(self.task)
+
+    @property
+    def value(self) -> float | None:
+        """The headline of the scores where the walk stands."""
+        return value_of(self.metrics, self.units, self.metrics[-1].name)
+
+    def step(
+        self, name: str, units: Sequence[UnitScore], details: Sequence[str], *, always: bool = True
+    ) -> None:
+        """Go to other scores of the same units.
+
+        A step that changes nothing is left out unless `always`.
+        """
+        before = {unit.unit: unit.scores for unit in self.units}
+        changed = [unit for unit in units if unit.scores != before[unit.unit]]
+        old, value, interval = self.metrics[-1].name, self.value, None
+        self.metrics, headline = _metrics(self.task), self.task.protocol.headline
+        if headline == old:
+            comparison = compare(self.metrics, self.units, units, name=old, level=self.level)
+            if comparison.a is not None and value is not None and abs(comparison.a - value) < 1e-9:
+                interval = comparison.interval
+        self.units = units
+        step = Step(
+            name=name,
+            before=value,
+            after=self.value,
+            interval=interval,
+            samples=sum(len(unit.samples) for unit in changed),
+            details=tuple(details),
+        )
+        if always or changed:
+            self.steps.append(step)
+
+
+def _metrics(task: Task) -> list[Metric]:
+    return list(dependencies_of(task.protocol.metrics, task.protocol.headline))
