@@ -44,7 +44,8 @@ demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
 		$(BIN)/harness data make shapes --out $(DEMO)/data --seed 0 --size 36 \
 		--tasks reason_seg,mevis,counting
-	$(EVAL) --model "saliency(segmenter=grabcut,propagator=flow),random" >$(DEMO)/baselines.txt 2>&1 & \
+	@echo "evaluate pocket and two baselines on $(DEMO)/data"
+	@$(EVAL) --model "saliency(segmenter=grabcut,propagator=flow),random" >$(DEMO)/baselines.txt 2>&1 & \
 		other=$$!; trap "kill $$other" INT TERM; \
 		$(EVAL) --model pocket || { kill $$other; exit 1; }; \
 		wait $$other; code=$$?; cat $(DEMO)/baselines.txt; exit $$code

@@ -420,6 +420,8 @@ def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -
     if isinstance(first, dict) and isinstance(first.get("id"), str):
         unknown = {*first} - {"id", *kinds}
         fix = other_keys(first, unknown, name) if unknown else ""
+    elif first is not plain and isinstance(first, dict) and (renaming := _renaming(first)):
+        fix = f"If {renaming[1]}, {command(renaming[0], name)} makes such lines."
     else:
         fix = way_out(first, name)
     if first is plain:
@@ -443,15 +445,10 @@ def way_out(plain: object, name: str) -> str:
         return f"Each value is in a list: {command(UNBOX, name)} makes such lines."
     if known:
         return known
-    called = next((key for key in IDS if type(plain.get(key)) in (str, int)), None)
-    texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
-    written = next((key for key in texts if isinstance(plain.get(key), str)), None)
-    if called and written:
-        program = _response(written, f"(.{called} | tostring)")
-        return (
-            f"If {called} is the benchmark's id and {written} what the model wrote, "
-            f"{command(program, name)} makes such lines."
-        )
+    if renaming := _renaming(plain):
+        program, condition = renaming
+        return f"If {condition}, {command(program, name)} makes such lines."
+    written = _written(plain)
     if written and "id" not in plain:
         return (
             f"If its lines are in the order of the samples of TASK below ROOT, and {written} is "
@@ -467,6 +464,30 @@ def way_out(plain: object, name: str) -> str:
     key = next((key for key in plain if key in LISTS), None)
     listed = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
     return f"{listed}{OWN_LINES}"
+
+
+def _renaming(plain: Plain) -> tuple[str, str] | None:
+    """Return jq's program that renames the keys of a line, and what must be so; None if unknown."""
+    called = next((key for key in (*IDS, "id") if type(plain.get(key)) in (str, int)), None)
+    if called is None or type(plain.get("id")) is str:
+        return None
+    name = f"(.{called} | tostring)"
+    if written := _written(plain):
+        condition = f"{called} is the benchmark's id and {written} what the model wrote"
+        return _response(written, name), condition
+    answers = {"count": "answer", **{kind: kind for kind in ("answer", "boxes", "points")}}
+    kinds = [key for key in answers if key in plain]
+    if len(kinds) != 1 or not set(TRUTHS).isdisjoint(plain):
+        return None
+    (kind,) = kinds
+    condition = f"{called} is the benchmark's id and {kind} the answer"
+    return f"{{id: {name}, {answers[kind]}: .{kind}}}", condition
+
+
+def _written(plain: Plain) -> str | None:
+    """Return the key of what a model wrote; None where no key is known for it."""
+    texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
+    return next((key for key in texts if isinstance(plain.get(key), str)), None)
 
 
 def _known(plain: Plain, name: str) -> str:

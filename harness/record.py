@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,8 @@ class Run:
                 f"run folder {folder}",
                 expected=MANIFEST,
                 found="none",
-                fix="Name the folder of one run, which holds that file; the same "
+                fix=_runs_near(folder)
+                or "Name the folder of one run, which holds that file; the same "
                 "`harness eval` writes it again where it was lost.",
             )
         assert run.manifest, "it was read and checked"
@@ -208,6 +210,8 @@ class Run:
 FINISHED = (MANIFEST, RESULTS, SCORES, checksums.CHECKSUMS)
 """Files of a finished run; a run that is not finished has only the first."""
 
+NEAR = 5
+"""Number of runs that an error names."""
 EARLIER = re.compile(r".*\.old\d+\Z")
 """The names that `--restart` gives to earlier runs."""
 
@@ -227,6 +231,19 @@ def runs_below(folder: Path) -> list[Path]:
         if files > 1  # one alone may be anybody's
         and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
     )
+
+
+def _runs_near(folder: Path) -> str:
+    """Return which runs lie below a folder or beside it, as a sentence; empty if there are none."""
+    for place in (folder, folder.parent):
+        found = sorted(
+            path.parent for deep in ("*", "*/*") for path in place.glob(f"{deep}/{MANIFEST}")
+        )
+        if found:
+            near = get_close_matches(str(folder), map(str, found), n=NEAR, cutoff=0.0)
+            more = f", and {len(found) - NEAR} more" if len(found) > NEAR else ""
+            return f"Runs near it: {', '.join(near)}{more}."
+    return ""
 
 
 def no_run(folder: Path) -> StoreError:

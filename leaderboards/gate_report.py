@@ -370,9 +370,13 @@ def power(report: GateReport) -> str:
     limits = _limits(report.verdicts)
     rate = report.false_alarms
     return (
-        (f"{sizes} or more with {_power(report)} power. " if sizes else "")
+        (f"{sizes} or more in {_power(report)} of cases. " if sizes else "")
         + f"Limit: --max-drop {limits}, --level {report.level:g}."
-        + (f" Unchanged models fail {rate * 100:.1f} % of gates like this." if rate else "")
+        + (
+            f" With an unchanged model, this gate fails in {rate * 100:.1f} % of cases."
+            if rate
+            else ""
+        )
     )
 
 

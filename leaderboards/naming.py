@@ -37,6 +37,10 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
             members,
             [settings(stored_method(rows[index]) or rows[index].model_spec) for index in members],
         )
+    for row, label in zip(rows, labels, strict=True):
+        folder = own_folder(row.model, row.model_spec)
+        if folder and not any(folder in text for text in label):
+            label.insert(0, folder)
     for name in _ambiguous_names(current_names(), tables):
         members = _indices_by_name(current_names())[name]
         tell_apart(members, [_record(rows[index]) for index in members])
@@ -64,6 +68,25 @@ def _ambiguous_names(named: Sequence[str], tables: Sequence[object]) -> list[str
 def _name_with_labels(model: str, labels: Sequence[str]) -> str:
     text = ",".join(filter(None, labels))
     return f"{model}({text})" if text else model
+
+
+def own_folder(model: str, spec: str) -> str:
+    """Return the name of the folder of the user's own checkpoint; empty for other models.
+
+    A model with a name of the user's own (`--name`) needs no other.
+
+    >>> own_folder("qwen_vl/own", "qwen_vl(checkpoint=./runs/my-qwen,frames=4)")
+    'my-qwen'
+    >>> own_folder("polite", "qwen_vl(checkpoint=./my-qwen)"), own_folder("pocket", "pocket")
+    ('', '')
+    """
+    try:
+        parsed = parse(spec)
+    except UsageError:
+        return ""
+    checkpoint = str(parsed.arguments.get("checkpoint", ""))
+    is_own = checkpoint.startswith((".", "/", "~")) and model.partition("/")[0] == parsed.name
+    return PurePath(checkpoint).name if is_own else ""
 
 
 def stored_method(row: Row) -> str | None:

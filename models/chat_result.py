@@ -6,7 +6,7 @@ from typing import Self
 
 from harness.chat import ChatRequest, ChatResponse
 from harness.media import Media
-from harness.models.backends.inputs import frames_shown
+from harness.models.backends.shown_media import frames_shown
 from harness.responses import storable
 from harness.types import Call, GenerationSettings, Prediction, Query, Request, Shown
 

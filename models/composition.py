@@ -8,7 +8,7 @@ from harness.coordinates import Coordinates
 from harness.frames import FramePolicy
 from harness.models.default_parts import default_propagator, default_segmenter
 from harness.models.factory import build_chat, build_frame_policy, build_propagator, build_segmenter
-from harness.models.pipeline import KeyFrame
+from harness.models.prompted_requests import KeyFrame
 from harness.options import Carried
 from harness.segmentation import Propagator, Segmenter
 from harness.spec import Spec, Value

@@ -90,14 +90,16 @@ def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object
         and all(where.get(k) == v for k, v in (setting.where or {}).items())
     ]
     values = [str(value) for setting in declared for value in setting.paper]
-    none = f"no {part} is chosen for {method}, and "
+    none = f"no {part} is chosen for {method}, and"
     alternative = CLASSICAL[part] + (" and is not the paper's" if paper else "")
     if not values:
         said = next((setting.published for setting in declared if setting.published), "")
         why = f"its paper has none ({said})" if said else "no paper of it says which"
-        return None, f"{none}{why}. Choose one: {part}={SAM2[part]}, or {alternative}."
+        return None, f"{none} {why}. Choose one: {part}={SAM2[part]}, or {alternative}."
     try:
         return plugins.build(KINDS[part], parse(values[0])), ""
     except HarnessError as error:
-        paper_part = f"the paper's, {part}={values[0]}, is not here ({str(error).rstrip('.')})"
-        return None, f"{none}{paper_part}. Fetch it, or choose {alternative}."
+        paper_part, checkpoint = parse(values[0]), parse(values[0]).arguments.get("checkpoint")
+        how = f"Fetch it (hf download {checkpoint})" if checkpoint else f"Make it ready ({error})"
+        missing = f"{none} the paper's, {part}={paper_part}, is not here"
+        return None, f"{missing}. {how}, or choose {alternative}."

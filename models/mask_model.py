@@ -22,7 +22,7 @@ from harness.models.answers import MASKED, Pending, combine_answers, mask_answer
 from harness.models.chat_result import calls_of
 from harness.models.factory import at_least
 from harness.models.grammar import Item
-from harness.models.pipeline import AnswerPrompt
+from harness.models.prompted_requests import AnswerPrompt
 from harness.models.tracks import extent, joint_track
 from harness.responses import storable
 from harness.segmentation import MaskNetwork, MaskResponse

@@ -13,7 +13,8 @@ from string import ascii_uppercase
 from harness.errors import UsageError
 from harness.files import read_text
 from harness.models.grammar import Item, ParseResult, Prompt, ask_for_frame
-from harness.models.pipeline import AnswerPrompt, PromptedModel
+from harness.models.pipeline import PromptedModel
+from harness.models.prompted_requests import AnswerPrompt
 from harness.models.prompts import fill
 from harness.responses import Which
 from harness.types import Answer, AnswerForm, Query

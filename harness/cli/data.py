@@ -21,9 +21,9 @@ from harness.interchange.journal_form import answer_to_json
 from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select
-from harness.run.preflight import conversion_text, problem_line, survey, undecodable
+from harness.run.preflight import conversion_text, problem_lines, survey, undecodable
 from harness.store.atomic import writing
-from harness.task import Task
+from harness.task import Problem, Task
 from harness.types import Sample
 
 SHOWN = 20
@@ -67,8 +67,10 @@ def draft(arguments: Namespace) -> int:
         show_json({"description": str(path), "doubts": doubts, "text": text})
         return 0
     checked = f"{doubts} to check (see {CHECK})" if doubts else "nothing to check"
-    after = f'next: harness data check "table(file={table})"'
-    say(*text.splitlines(), "", f"{path}: {checked}", after)
+    steps = [f"edit each line with {CHECK} in {path}"] if doubts else []
+    first, *others = [*steps, f'harness data check "table(file={table})"']
+    after = [f"next: {first}", *(f"      {step}" for step in others)]
+    say(*text.splitlines(), "", f"{path}: {checked}", *after)
     return 0
 
 
@@ -230,11 +232,11 @@ def _question(sample: Sample) -> int:
 def _show_check(line: dict[str, Any], *, strict: bool) -> None:
     where = f"{line['name']}, split {line['split']}"
     if line["problems"]:
-        say(f"{where}: {len(line['problems'])} problem(s)")
-        for problem in line["problems"][:SHOWN]:
-            say(f"  {problem_line(**problem)}")
-        if (rest := len(line["problems"]) - SHOWN) > 0:
-            say(f"  … and {rest} more (--json lists all)")
+        say(f"{where}: {counted(len(line['problems']), 'problem')}")
+        problems = [Problem(**problem) for problem in line["problems"]]
+        say(*(f"  {text}" for text in problem_lines(problems, SHOWN)))
+        if len(problems) > SHOWN:
+            say("  (--json lists all)")
     else:
         say(f"{where}: {_counts(line)}, fingerprint {line['fingerprint']}")
         _show_differences(line, strict=strict)

@@ -1,5 +1,6 @@
 """`harness diff`: why two numbers differ, stage by stage."""
 
+import shlex
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -10,10 +11,11 @@ from harness.errors import UsageError
 from harness.files import temporary_prefix
 from harness.formats import FORMATS, read_format
 from harness.formats.logs import lmms_eval
+from harness.leaderboards.baseline import Key, task_key
 from harness.leaderboards.differences.diff import Difference, diff_runs
 from harness.leaderboards.differences.scoring import task_for
 from harness.model import RecordedReader
-from harness.record import Run
+from harness.record import MANIFEST, Run, runs_below
 from harness.run.batching import samples_of
 from harness.run.counts import Counting
 from harness.run.counts import task_of as log_task
@@ -28,6 +30,8 @@ def diff(arguments: Namespace) -> int:
     waterfall.check_out(arguments.out)
     if arguments.model is not None and arguments.format is None:
         raise UsageError("--model", expected="--format beside it", found="none")
+    if arguments.format is None:
+        arguments.a, arguments.b = _pair(arguments.a, arguments.b)
     a = Run.open(arguments.a)
     a.check_files()
     if arguments.format is None:
@@ -37,6 +41,37 @@ def diff(arguments: Namespace) -> int:
     else:
         difference = _against_log(a, arguments)
     return waterfall.show(difference, arguments, {})
+
+
+def _pair(a: Path, b: Path) -> tuple[Path, Path]:
+    """Return two runs of one task from runs, or from folders of them, such as two models'.
+
+    Raises:
+        UsageError: the folders have several tasks in common, or none.
+    """
+    if all((folder / MANIFEST).is_file() for folder in (a, b)):
+        return a, b
+    sides = [_runs_by_task(folder) for folder in (a, b)]
+    for folder, runs in zip((a, b), sides, strict=True):
+        if not runs:
+            Run.open(folder)  # raises, and names the runs beside it
+            return a, b
+    shared = [(sides[0][key], sides[1][key]) for key in sides[0] if key in sides[1]]
+    if len(shared) == 1:
+        return shared[0]
+    listed = [shlex.join(["harness", "diff", *map(str, pair)]) for pair in shared]
+    raise UsageError(
+        f"{a} and {b}",
+        expected="one task with a run in both",
+        found="none" if not shared else f"{len(shared)}",
+        fix="\n".join(["Give one:", *listed]) if listed else "",
+    )
+
+
+def _runs_by_task(folder: Path) -> dict[Key, Path]:
+    """Return the finished runs at or below a folder by their task, split and subset."""
+    runs = runs_below(folder) if folder.is_dir() else []
+    return {task_key(Run.open(run)): run for run in runs}
 
 
 def _against_log(a: Run, arguments: Namespace) -> Difference:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.chosen.checkpoints import IMAGES, VIDEOS, check_network, lacking_parts
+from harness.chosen.checkpoints import check_network, lacking_parts
+from harness.chosen.names import named_models
+from harness.chosen.trained_settings import as_trained
 from harness.cli import progress as terminal
 from harness.cli.against import against
 from harness.cli.contamination import contamination_of, print_contamination
@@ -30,6 +32,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.leaderboards.differences.against import Against, write_decision
+from harness.provenance import is_rehearsal
 from harness.record import SCORES, Run
 from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
@@ -99,8 +102,11 @@ def evaluate(arguments: Namespace) -> int:
             if not shown[model][key].keys() & NO_SCORES
         ]
         _show(arguments, shown, scored)
-    if any("refused" in outcome for outcome in outcomes):
-        return UnsupportedAnswerForm.exit_code
+    if refused := [outcome["refused"] for outcome in outcomes if "refused" in outcome]:
+        alone = len(outcomes) == 1
+        raise UnsupportedAnswerForm(
+            refused[0] if alone else f"{len(refused)} of {len(outcomes)} pairs were not run"
+        )
     if lost:
         raise Unavailable("; ".join(lost))
     if failed:
@@ -123,7 +129,11 @@ def _evaluate_models(
     started = 0
     with terminal.progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
         requested = [  # all of them, before any model is loaded
-            (key, spec, preflight(task, progress, allow_missing=options.allow_missing))
+            (
+                key,
+                spec,
+                preflight(task, progress, allow_missing=options.allow_missing, spec=str(spec)),
+            )
             for key, spec, task in requested
         ]
         samples = [select(task, options.subset).samples(task) for _, _, task in requested]
@@ -169,9 +179,12 @@ def _evaluate_models(
                     if leads:
                         with suppress(OSError):
                             folder.parent.rmdir()  # if it holds no other run
-                        not_chosen = isinstance(error, PartNotChosen)
-                        progress.note(f"{error}{_with_classical_parts(spec) if not_chosen else ''}")
-                        shown[str(spec)][key] = {"refused": str(error)}
+                        refusal = str(error)
+                        if isinstance(error, PartNotChosen):
+                            refusal += _without_weights(arguments, spec, task)
+                        if pairs > 1:
+                            progress.note(refusal)
+                        shown[str(spec)][key] = {"refused": refusal}
                     continue
                 except Unavailable as error:  # the other pairs may have all that they need
                     shown[str(spec)][key] = {"lost": str(error)}
@@ -200,14 +213,24 @@ def _unfinished(
     return {"shard": list(options.shard or ()), "folder": str(folder)}
 
 
-def _with_classical_parts(spec: Spec) -> str:
-    """Return what to type for a model that lacks its segmenter or propagator.
+def _without_weights(arguments: Namespace, spec: Spec, task: Task) -> str:
+    """Return the command as it was typed, with the parts that a model lacks for a task.
 
-    Empty for one that has them in a model within it.
+    Empty for a model that has them in a model within it.
     """
-    parts = {name: CLASSICAL[name] for name in lacking_parts(spec, IMAGES | VIDEOS)}
-    whole = Spec(spec.name, {**parts, **spec.arguments})
-    return f". Without weights: --model {shlex.quote(str(whole))}" if parts else ""
+    lacking = lacking_parts(spec, frozenset(task.forms))
+    if not lacking:
+        return ""
+    named = [pair for text in arguments.model for pair in named_models(text)]
+    model = next((text for text, whole in named if as_trained(whole) == spec), str(spec))
+    parts = ",".join(f"{name}={CLASSICAL[name]}" for name in lacking)
+    with_parts = f"{model[:-1]},{parts})" if model.endswith(")") else f"{model}({parts})"
+    command = ["--model", with_parts]
+    if len(named) == 1 and "--model" in arguments.typed:
+        place = arguments.typed.index("--model") + 1
+        before, after = arguments.typed[:place], arguments.typed[place + 1 :]
+        command = ["harness", *before, with_parts, *after]
+    return f"\nWithout weights: {shlex.join(command)}"
 
 
 def _check_processes(arguments: Namespace, options: Options, size: int) -> None:
@@ -292,11 +315,13 @@ def _against(decider: Against, run: Run) -> dict[str, object]:
 
 def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Sequence[Path]) -> None:
     if arguments.json:
+        mark = {"rehearsal": True} if is_rehearsal() else {}
         if len(shown) == 1:
             ((model, results),) = shown.items()
-            show_json({"model": model, "tasks": results})
+            show_json({"model": model, "tasks": results, **mark})
         else:
-            show_json({"models": {name: {"tasks": tasks} for name, tasks in shown.items()}})
+            models = {name: {"tasks": tasks} for name, tasks in shown.items()}
+            show_json({"models": models, **mark})
         return
     from harness.cli.tables import show_results, wrap_lines
 
@@ -317,13 +342,18 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
 
 
 def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
-    """Return lines with the run folders and the next commands; of several runs, for the last."""
+    """Return lines with the run folders and the next commands; of several runs, for the last.
+
+    A rehearsal stands on no site: after it comes the command itself.
+    """
     lines = (
         [f"runs: {folder}" for folder in folders]
         if len(folders) <= SHOWN
         else [f"runs: {len(folders)} below {out}"]
     )
     board = f"harness board site --runs {shlex.quote(str(out))} --out site"
+    if is_rehearsal():
+        board = "the same command without --rehearse, with another --out"
     for folder in reversed(folders):
         if not (folder / SCORES).exists():  # the ground truth is hidden
             continue

@@ -4,6 +4,8 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -22,6 +24,8 @@ def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
     return [spec for text in texts for spec in parse_list(text)]
 
 
+TABLES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+"""Ends of the names of tables."""
 NEEDED = {
     "method": "a trainer; see `harness list trainers`",
     "model": "NAME or NAME(key=value,…), see `harness list models`",
@@ -37,6 +41,8 @@ NEEDED = {
 def require(arguments: Namespace, *names: str, **options: str) -> None:
     """Raise UsageError that names all options without a value at once, with what each is for."""
     lacking = {name: NEEDED[name] for name in names} | options
+    if "tasks" in lacking:
+        _refuse_files(arguments.tasks)
     if {"data", "tasks"} <= lacking.keys() and _name_their_files(arguments.tasks):
         arguments.data = arguments.data or Path()
     missing = [
@@ -46,6 +52,18 @@ def require(arguments: Namespace, *names: str, **options: str) -> None:
     ]
     if missing:
         raise UsageError("missing options", expected="; ".join(missing), found="nothing")
+
+
+def _refuse_files(tasks: Sequence[str] | None) -> None:
+    """Raise UsageError for a table's file in the place of the task that reads it."""
+    for text in tasks or ():
+        if Path(text).suffix.lower() in TABLES:
+            raise UsageError(
+                f"--tasks {text}",
+                expected=NEEDED["tasks"],
+                found="a file",
+                fix=f'A table is a task as --tasks "table(file={text})".',
+            )
 
 
 def _name_their_files(tasks: Sequence[str] | None) -> bool:
@@ -79,7 +97,8 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
             task = plugins.build("tasks", spec, root)
         except DataError as error:
             _refuse_own_folder(root, spec, error)
-            if how := how_to_fetch(spec.name):
+            hints = filter(None, [_splits_here(root, spec), how_to_fetch(spec.name)])
+            if how := " ".join(hints):
                 raise DataError(str(error), fix=how) from error
             raise
         key = task.name if names.count(spec.name) == 1 else str(spec)
@@ -122,6 +141,21 @@ def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
             found=f"{spec.name}/ itself" if folder == place else f"a folder in {spec.name}/",
             fix=f"Give --data {folder.parent}",
         ) from error
+
+
+def _splits_here(root: Path, spec: Spec) -> str:
+    """Return which other splits of a benchmark are at a root, as a sentence; empty if none are."""
+    card = plugins.find_card(spec.name)
+    here = []
+    for split in card.splits if card is not None else ():
+        if split == spec.arguments.get("split"):
+            continue
+        with suppress(HarnessError):
+            plugins.build(
+                "tasks", replace(spec, arguments={**spec.arguments, "split": split}), root
+            )
+            here.append(f"{spec.name}(split={split})")
+    return f"Splits that are there: {', '.join(here)}." if here else ""
 
 
 def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:

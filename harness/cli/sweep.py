@@ -25,17 +25,28 @@ def evaluate_or_sweep(arguments: Namespace) -> int:
 def sweep(arguments: Namespace) -> int:
     """Evaluate a model once for each setting; boards then show the score's sensitivity to it."""
     require(arguments, "model", "vary", "tasks", "data", "out")
-    bases = model_specs(arguments.model)
-    if len(bases) != 1:
-        raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
-    varied = merge_values(arguments.vary)
-    plan = Sweep(bases[0], varied, grid=arguments.grid, whole=_evaluated)
+    plan = _plan(arguments, tell=True)
     models = [spec for spec, _ in plan.models()]
     for spec in models:  # a mistyped setting leaves no sweep in the folder
         plugins.check_arguments("models", spec)
     plan.write(arguments.out)
     arguments.model = [str(spec) for spec in models]
     return evaluate(arguments)
+
+
+def models_of(arguments: Namespace) -> list[Spec]:
+    """Return the models that `evaluate_or_sweep` evaluates, and print nothing."""
+    if arguments.vary:
+        return [spec for spec, _ in _plan(arguments, tell=False).models()]
+    return model_specs(arguments.model, tell=False)
+
+
+def _plan(arguments: Namespace, *, tell: bool) -> Sweep:
+    bases = model_specs(arguments.model, tell=tell)
+    if len(bases) != 1:
+        raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
+    varied = merge_values(arguments.vary)
+    return Sweep(bases[0], varied, grid=arguments.grid, whole=_evaluated)
 
 
 def _evaluated(spec: Spec) -> Spec:

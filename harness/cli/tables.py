@@ -7,9 +7,11 @@ from typing import Any
 
 from harness.cli.output import say
 from harness.errors import counted, one_line
+from harness.provenance import is_rehearsal
 
 ENDLESS = 10_000
 """Number of columns where the output is not a terminal: another program reads whole lines."""
+REHEARSED = "REHEARSAL with random stand-ins of the networks: the scores mean nothing"
 MIN_WIDTH = 24
 """Number of columns below which a text goes under its row instead of beside it."""
 
@@ -58,6 +60,8 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Every task with its protocol, coverage and failures, and below them every metric."""
     say(*wrap_lines(model, indent=2))
+    if is_rehearsal():
+        say(*wrap_lines(REHEARSED, indent=2))
     for key, result in results.items():
         print()
         say(*wrap_lines(f"  {key}, {result['protocol']}", indent=4))

@@ -70,8 +70,8 @@ def lines(table: MaskTable) -> list[str]:
     return [
         f"of {width} × {height} pixels; IoU is of all pixels, without the protocol's own rules",
         *(
-            f"frame {row['frame']}: prediction {_mask_text(row['prediction'])}; "
-            f"ground truth {_mask_text(row['ground_truth'])}; IoU {_iou_text(row)}"
+            f"frame {row['frame']}: {_mask_text('prediction', row['prediction'])}; "
+            f"{_mask_text('ground truth', row['ground_truth'])}; {_iou_text(row)}"
             for row in table["frames"]
         ),
     ]
@@ -107,17 +107,19 @@ def _describe_mask(mask: Rle | None) -> MaskFacts | None:
     }
 
 
-def _mask_text(info: MaskFacts | None) -> str:
+def _mask_text(name: str, info: MaskFacts | None) -> str:
     if info is None:
-        return "not given"
+        return f"no {name}"
     if info["box"] is None:
-        return "empty"
+        return f"{name} empty"
     pieces = "1 piece" if info["pieces"] == 1 else f"{info['pieces']} pieces"
-    return f"{info['area']} pixels ({100 * info['share']:.1f} %), box {info['box']}, {pieces}"
+    return (
+        f"{name} {info['area']} pixels ({100 * info['share']:.1f} %), box {info['box']}, {pieces}"
+    )
 
 
 def _iou_text(row: FrameMasks) -> str:
     if row["iou"] is not None:
-        return f"{row['iou']:.3f}"
+        return f"IoU {row['iou']:.3f}"
     both = row["prediction"] is not None and row["ground_truth"] is not None
-    return "none, both empty" if both else "none"
+    return "no IoU: both empty" if both else "no IoU"

@@ -7,7 +7,7 @@ import numpy as np
 from harness import overlay
 from harness.leaderboards.images import draw
 from harness.media import Frame
-from harness.models.backends.inputs import squashed
+from harness.models.backends.shown_media import squashed
 from harness.types import Answer, Call, Prediction, Query, Sample, Shown
 
 FRAMES = 6  # of a video that are drawn

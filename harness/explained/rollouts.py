@@ -8,7 +8,7 @@ from harness import plugins
 from harness.errors import HarnessError, ParseError, StoreError
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups_of, with_images
-from harness.models.pipeline import LOCATED
+from harness.models.prompted_requests import LOCATED
 from harness.models.response_writer import objects_of, training_answer
 from harness.run.batching import samples_of
 from harness.run.contamination import Training

@@ -12,6 +12,7 @@ from harness import plugins
 from harness.cli.train import configured, method_of
 from harness.spec import Spec, parse_list
 from harness.testing.shapes import make_shapes, writers
+from harness.types import AnswerForm
 from harness.world.shapes import TRAIN_FACTOR
 
 SIZE = 4
@@ -172,3 +173,9 @@ def _text(value: object) -> str:
 def tasks_of(texts: Sequence[str] | None) -> set[str]:
     """Return the names of the tasks of an option."""
     return {spec.name for text in texts or () for spec in parse_list(text)}
+
+
+def forms_of(texts: Sequence[str] | None, root: Path) -> set[AnswerForm]:
+    """Return the forms of answer that the tasks of an option ask for."""
+    specs = [spec for text in texts or () for spec in parse_list(text)]
+    return {form for spec in specs for form in plugins.build("tasks", spec, root).forms}

@@ -20,13 +20,16 @@ from pathlib import Path
 from harness.cli.main import build_parser
 from harness.cli.reproduce import OUT as REPRODUCED
 from harness.cli.spec_arguments import slug
+from harness.cli.sweep import models_of
 from harness.errors import UsageError
+from harness.files import cache_folder
 from harness.leaderboards import table_commands as tables
 from harness.leaderboards.definitions import BoardRow, Definition, definitions, find
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.servers import Package
-from harness.rehearsal import amounts, report, server, standins
+from harness.rehearsal import amounts, report, responses, server, standins
+from harness.rehearsal.own_prompts import own_grammar, own_prompts
 from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.report import RehearsedRow, is_unanswered, tasks_of
 from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
@@ -89,8 +92,11 @@ def evaluate_or_sweep(arguments: Namespace) -> int:
     """Rehearse `harness eval` as typed."""
     tasks = sorted(amounts.tasks_of(arguments.tasks))
     data = _data(arguments, tasks)
+    replaced = [amounts.make_world(data, tasks), *_unread(arguments)]
+    if models := list(own_prompts(models_of(arguments))):
+        forms = amounts.forms_of(arguments.tasks, data)
+        responses.OWN[:] = [own_grammar(model, forms) for model in models]
     with replacements() as replacing:
-        replaced = [amounts.make_world(data, tasks)]
         return _alone(replacing, amounts.with_data(_typed(arguments), data), replaced)
 
 
@@ -103,9 +109,14 @@ def train(arguments: Namespace) -> int:
     data = _data(arguments, tasks)
     small, changes = amounts.training(arguments, 1, data)
     with replacements() as replacing:
-        replaced = [amounts.make_world(data, tasks), *map(str, changes)]
+        replaced = [amounts.make_world(data, tasks), *map(str, changes), *_unread(arguments)]
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
         return _alone(replacing, typed, replaced)
+
+
+def _unread(arguments: Namespace) -> list[str]:
+    """Return what is said of the data root that was typed."""
+    return [] if arguments.data is None else [f"your --data {arguments.data} is not read"]
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
@@ -168,8 +179,7 @@ def replacements(models: Sequence[str] = ()) -> Iterator[Replacements]:
 
 def _cache() -> Path:
     """Return the folder that stand-ins are kept in between rehearsals."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "harness" / "stand-ins"
+    return cache_folder() / "stand-ins"
 
 
 def _make_room(out: Path) -> None:

@@ -67,23 +67,32 @@ def grammars() -> tuple[Grammar, ...]:
 def _places() -> Iterator[Grammar]:
     """Yield the requests for places in an image, each with the methods' own prompt and parser."""
     for form in ("sam2", "sam3"):
-        yield _place(dr2seg.DR2Seg(form=form), dr2seg.template(f"{form}.txt"))
+        yield place_grammar(dr2seg.DR2Seg(form=form), dr2seg.template(f"{form}.txt"))
     for name, think in (("prompt.txt", True), ("prompt_direct.txt", False)):
-        yield _place(videoseg_r1.Prompt(think=think), videoseg_r1.template(name))
-    yield _place(visionreasoner.VisionReasoner(), visionreasoner.template())
-    yield _place(seg_zero.SegZero(), seg_zero.template(), nothing=False)
+        yield place_grammar(videoseg_r1.Prompt(think=think), videoseg_r1.template(name))
+    yield place_grammar(visionreasoner.VisionReasoner(), visionreasoner.template())
+    yield place_grammar(seg_zero.SegZero(), seg_zero.template(), nothing=False)
     for path in sorted(DIALECTS.iterdir(), key=lambda file: file.name):
         own = dialect(path.name.removesuffix(".toml"))
         side = normalized_to(own.coordinates)
         extent = None if side is None else (side, side)
-        yield _place(own, own.request, nothing=own.empty is not None, extent=extent)
-    yield _place(Locate(), text_of("harness.models.qwen_vl", "locate.txt"))
-    yield _place(visionreasoner.VisionReasoner(), text_of("harness.models", "short.txt"))
+        yield place_grammar(own, own.request, nothing=own.empty is not None, extent=extent)
+    yield place_grammar(Locate(), text_of("harness.models.qwen_vl", "locate.txt"))
+    yield place_grammar(visionreasoner.VisionReasoner(), text_of("harness.models", "short.txt"))
 
 
-def _place(
+def place_grammar(
     prompt: Prompt, template: str, *, nothing: bool = True, extent: tuple[int, int] | None = None
 ) -> Grammar:
+    """Return the grammar of requests by a template, whose answers the prompt's grammar writes.
+
+    Args:
+        prompt: Writes and reads the places of a response.
+        template: The text of the request, with a gap for the question.
+        nothing: True if a response may say that there is no such object.
+        extent: (width, height) that places are numbers of; None: those of the request's image.
+    """
+
     def write(asked: Asked, filled: Filled, draw: random.Random) -> str:
         none = nothing and draw.random() < NOTHING
         objects = [] if none else drawn.items(draw, extent or asked.extent)
@@ -221,12 +230,13 @@ def _questions() -> Iterator[Grammar]:
             yield Grammar(
                 name=f"{package}/{form}",
                 pattern=pattern_of(template),
-                write=partial(_write_plain, form, package == "pocket"),
-                reads=partial(_reads_plain, form),
+                write=partial(write_plain, form, package == "pocket"),
+                reads=partial(reads_plain, form),
             )
 
 
-def _write_plain(form: str, tagged: bool, asked: Asked, filled: Filled, draw: random.Random) -> str:
+def write_plain(form: str, tagged: bool, asked: Asked, filled: Filled, draw: random.Random) -> str:
+    """Return an answer in words of a form; `tagged`: in `<answer>`, after a thought."""
     if form == AnswerForm.INTERVAL:
         start, end = drawn.seconds(draw)
         text = json.dumps({"start": start, "end": end})
@@ -238,7 +248,8 @@ def _write_plain(form: str, tagged: bool, asked: Asked, filled: Filled, draw: ra
     return f"{think}<answer>{text}</answer>" if tagged else text
 
 
-def _reads_plain(form: str, asked: Asked, filled: Filled, text: str) -> bool:
+def reads_plain(form: str, asked: Asked, filled: Filled, text: str) -> bool:
+    """Return True if a response has an answer in words of a form."""
     return _reads(lambda whole: _PARTS[form](answer_part(whole)), text)
 
 

@@ -18,8 +18,8 @@ from harness.types import FailureKind
 LEFT_OUT = Path(__file__).with_name("left_out.toml")
 """Rows that are not run, with the reason of each; reviewed like code."""
 NOT_SHOWN = (
-    "A rehearsal does not show any number of a table, real memory and time, or that the published "
-    "weights load."
+    "A rehearsal shows that the commands run. It does not show the tables' numbers, the time and "
+    "memory of the real networks, or that the published weights load."
 )
 HOW_TO_READ = """\
 A line has the rows of one name that ran with the same trainings and memory: in **bold** their

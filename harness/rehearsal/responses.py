@@ -40,6 +40,8 @@ TURNS = ("dt_r1", "jit", "sam3_agent")
 LONGEST = 512
 """Longest limit of new tokens up to which a response that is cut goes on to the limit."""
 START = Path(__file__).parent / "start"
+OWN: list[Grammar] = []
+"""Grammars of prompts of the user's own, in this process and those that it forks."""
 SEED = "HARNESS_REHEARSAL_SEED"
 """Variable that has the seed in processes that rehearse."""
 
@@ -81,8 +83,10 @@ def draw(asked: Asked, *, seed: int = 0) -> Drawn:
 
 
 def grammar_of(asked: Asked) -> Grammar:
-    """Return the grammar of a request; the last one takes any text."""
-    return next(grammar for grammar in grammars() if grammar.filled(asked) is not None)
+    """Return the grammar of a request: the methods', the user's own, or one for any text."""
+    *known, any_text = grammars()
+    candidates = (*known, *OWN, any_text)
+    return next(grammar for grammar in candidates if grammar.filled(asked) is not None)
 
 
 def _random(asked: Asked, seed: int) -> random.Random:
@@ -225,7 +229,7 @@ def install(seed: int = 0) -> Callable[[], None]:
         TransformersChat.samplings = samplings  # type: ignore[method-assign]
         TransformersChat.token_choice = token_choice  # type: ignore[method-assign]
 
-    TransformersChat.samplings = spoken  # type: ignore[method-assign]
+    TransformersChat.samplings = spoken  # type: ignore[assignment, method-assign]
     TransformersChat.token_choice = spoken_batch  # type: ignore[assignment, method-assign]
     return undo
 

@@ -33,7 +33,7 @@ def check_answerable(
     if lacking := [
         missing[form] for forms_ in surveyed.forms for form in forms_ if form in missing
     ]:
-        raise PartNotChosen(f"{lacking[0]} {task.name} gets no score of {model}")
+        raise PartNotChosen(f"{task.name} was not run: {lacking[0]}")
     lost = (
         {}
         if forms is None
@@ -51,6 +51,5 @@ def check_answerable(
         f"model {model} on task {task.name}",
         expected=f"a model that answers with {wanted}",
         found=f"one that answers with {', '.join(sorted(forms))}",
-        fix=f"This pair is not run: {task.name} gets no score of {model}. Other pairs of the "
-        "command are run.",
+        fix=f"{task.name} was not run with this model.",
     )

@@ -75,18 +75,17 @@ def select(task: Task, name: str | None) -> Selection:
     return Selection(f"ids-{digest}", frozenset(unit_of.values()))
 
 
-def shortage(name: str | None, found: int) -> str | None:
+def shortage(name: str | None, present: int) -> str | None:
     """Describe the samples that a subset's name asks for and the set lacks; None if it has all.
 
     >>> shortage("first200", 3), shortage("seed0-200", 200), shortage(None, 3)
     ('3 samples of the 200 that first200 asks for: the set holds no more', None, None)
     """
     match = (FIRST.match(name) or DRAWN.match(name)) if name else None
-    if match is None or (requested := int(match[match.re.groups])) <= found:
+    if match is None or (requested := int(match[match.re.groups])) <= present:
         return None
-    return (
-        f"{counted(found, 'sample')} of the {requested} that {name} asks for: the set holds no more"
-    )
+    held = counted(present, "sample")
+    return f"{held} of the {requested} that {name} asks for: the set holds no more"
 
 
 def _read_ids(name: str) -> set[str]:

@@ -64,7 +64,7 @@ def first_frames(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]
         if not model.reads_pixels(query):
             return []
         return [
-            (media, [int(number) for number in frames if 0 <= number < len(media)])
+            (media, [int(frame) for frame in frames if 0 <= frame < len(media)])
             for media, frames in zip(query.media, model.looks_at(query), strict=True)
         ]
     except Exception:  # noqa: BLE001 - the boundary to models
@@ -127,7 +127,7 @@ def _needed_frames(model: Model, queries: Sequence[Query]) -> Iterator[MediaFram
             yield MediaFrames(media, frames, len(frames) < len(media))
             if place == 0 and EVERY_FRAME.intersection(query.forms):
                 seen = set(frames)
-                others = [number for number in range(len(media)) if number not in seen]
+                others = [frame for frame in range(len(media)) if frame not in seen]
                 rest.append(MediaFrames(media, others, divisible=False))
     yield from rest
 

@@ -8,17 +8,19 @@ other process can open or change: what is unpickled is what this process wrote.
 
 import hashlib
 import pickle
+import re
 import tempfile
 import threading
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
+from shlex import quote
 
-from harness.errors import DataError
+from harness.errors import DataError, counted
 from harness.files import ReadHashes
 from harness.image_file import read_header, refuse_cut
 from harness.media import Media, files_of
@@ -29,6 +31,7 @@ from harness.task import Problem, Task
 from harness.types import AnswerForm, Sample
 
 PROBLEMS_SHOWN = 10
+LINE_NUMBER = re.compile(r"\bline \d+")
 MAX_BYTES = 2**30
 """Size limit of the file. Samples of a larger benchmark, as one whose tables hold its images, are
 read anew for each walk."""
@@ -38,8 +41,14 @@ UNFIT = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionE
 """Errors of a sample that cannot be pickled, and of a full disk."""
 
 
-def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> Task:
+def preflight(task: Task, progress: Progress, *, allow_missing: bool, spec: str = "") -> Task:
     """Check every file of the benchmark before any work is done; faults are noted if allowed.
+
+    Args:
+        task: The task whose files are checked.
+        progress: Shows the faults that are allowed.
+        allow_missing: Go on where files are missing or damaged.
+        spec: The task as it was typed, for the commands that are named; "": its name.
 
     Returns:
         The task, whose samples are not parsed again.
@@ -51,14 +60,11 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> Task:
     problems = _problems(task)
     if not problems:
         return task
-    listed = [problem_line(problem.path, problem.message) for problem in problems[:PROBLEMS_SHOWN]]
-    if (rest := len(problems) - PROBLEMS_SHOWN) > 0:
-        listed.append(f"… and {rest} more")
-    text = "\n  ".join(listed)
+    text = "\n  ".join(problem_lines(problems, PROBLEMS_SHOWN))
     if not allow_missing:
         raise DataError(
-            f"{task.name}, split {task.split}: {len(problems)} file(s) are not as they should "
-            f"be\n  {text}\nMend them (`harness data check {task.name}` lists all). Where "
+            f"{task.name}, split {task.split}: {counted(len(problems), 'problem')}\n  {text}\n"
+            f"Mend them (`harness data check {quote(spec or task.name)}` lists all). Where "
             "images are missing or damaged, --allow-missing counts their samples as failed"
         )
     progress.note(
@@ -82,6 +88,25 @@ def _problems(task: Task) -> list[Problem]:
             return []
     with plugin_errors(f"the check of {task.name}"):
         return list(task.check()) or faults
+
+
+def problem_lines(problems: Sequence[Problem], limit: int) -> list[str]:
+    """Return a line for each problem; one for all that differ in the number of a line alone.
+
+    Args:
+        problems: What is wrong.
+        limit: Number of lines after which the rest is counted.
+    """
+    kinds: dict[str, list[str]] = {}
+    for problem in problems:
+        line = problem_line(problem.path, problem.message)
+        kinds.setdefault(LINE_NUMBER.sub("line", line), []).append(line)
+    lines = [
+        first + (f" (and {counted(len(others), 'line')} like it)" if others else "")
+        for first, *others in kinds.values()
+    ]
+    rest = f"… and {len(lines) - limit} more"
+    return [*lines[:limit], *([rest] if len(lines) > limit else [])]
 
 
 def problem_line(path: str, message: str) -> str:

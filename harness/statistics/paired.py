@@ -139,6 +139,8 @@ class Comparison:
             low, high = sorted(abs(end) for end in self.interval)
             size = f"{number(abs(self.difference))} ({number(low)} to {number(high)})"
             evidence = f", {p_value(p)}" if p is not None else ""
+            if evidence and tests > 1 and adjusted_p is not None:
+                evidence += f" (corrected for {tests} tasks)"
             if self.is_worse or self.is_better:
                 return f"{b} is {'worse' if self.is_worse else 'better'} by {size}{evidence}"
         if self.interval is not None and self.by_formula is None and abs(self.difference) <= SAME:
@@ -147,10 +149,10 @@ class Comparison:
             return f"no difference shown; {samples} are too few to show one ({needed} groups can)"
         if (size_shown := self.smallest_shown(tests)) is None:
             is_named = self.n_units >= FEWEST_ANSWERS
-            what = "would not show one" if is_named else "are too few to say what they would show"
-            return f"no difference shown; {samples} {what}"
-        size = f"{number(size_shown)} or more with {self.power} power"
-        return f"no difference shown; {samples} would show one of {size}"
+            what = "show a difference" if is_named else "estimate which difference they would show"
+            return f"no difference shown; {samples} are too few to {what}"
+        size = f"{number(size_shown)} or more in {self.power} of cases"
+        return f"no difference shown; {samples} would show a difference of {size}"
 
     def to_json(self) -> dict[str, object]:
         """Plain data, without what was counted on the way."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.leaderboards.differences.changed import setting_text
 from harness.record import Run, differences
 from harness.types import GenerationSettings, Prediction
 
@@ -27,6 +28,8 @@ OF_MODEL: Mapping[str, str] = {
     **{"frames": "frames", "resize": "canvas", "words_resize": "canvas"},
 }
 """Causes by the setting of a model that they are."""
+UNKNOWN = "unknown cause"
+"""Cause of different responses where a run has no network and no requests on record."""
 FOLLOWING = ("template", "processor", "backend")
 """Causes that come with another network, and are not named beside it."""
 
@@ -37,7 +40,11 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     old, new = (run.manifest["model"]["description"] for run in (a, b))
     chats = [_chat(old), _chat(new)]
     if not all(chats):
-        return {"not on record": ["one of the two records holds no network and no requests"]}
+        return {
+            UNKNOWN: [
+                "one of the two runs has answers alone, without the requests that led to them"
+            ]
+        }
     for line in differences(chats[0], chats[1]):
         keys = line.partition(":")[0].split(".")
         keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
@@ -52,7 +59,8 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
         pairs.append(("images", "content of the images", *images))
     for cause, name, before, after in pairs:
         if before != after:
-            line = f"{name}: {str(before)[:60]} → {str(after)[:60]}"
+            shown = (setting_text(name, value)[:60] for value in (before, after))
+            line = f"{name}: {' → '.join(shown)}"
             by_cause.setdefault(cause, []).append(line)
     return {cause: by_cause[cause] for cause in CAUSES if cause in by_cause}
 
@@ -83,7 +91,7 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
         causes -= set(FOLLOWING)
     if len(causes) > 1:
         causes -= {"backend"}  # alone it changes last bits, beside another cause nothing more
-    return " + ".join(cause for cause in (*CAUSES, "not on record") if cause in causes) or "chance"
+    return " + ".join(cause for cause in (*CAUSES, UNKNOWN) if cause in causes) or "chance"
 
 
 def _begins_the_other(a: Prediction, b: Prediction) -> bool:

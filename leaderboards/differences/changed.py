@@ -42,7 +42,14 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> 
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from _differences(before, after, name)
         elif before != after:
-            yield _line(name, *map(_part, (before, after)))
+            yield _line(name, *(setting_text(key, _part(value)) for value in (before, after)))
+
+
+def setting_text(key: str, value: object) -> str:
+    """Return a setting's value; a prompt in quotes, with `{question}` where the question stands."""
+    if key == "prompt_text" and isinstance(value, str):
+        return repr(value.replace("QUESTION", "{question}"))
+    return "none" if value is None else str(value)
 
 
 def _part(value: object) -> object:

@@ -19,7 +19,7 @@ from shlex import quote
 
 from harness.errors import DataError, HarnessError, UsageError, counted
 from harness.judge import Judge
-from harness.leaderboards.differences.causes import CAUSES
+from harness.leaderboards.differences.causes import CAUSES, UNKNOWN
 from harness.leaderboards.differences.mixed_reading import ANSWERS, READING, MixedReading
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.leaderboards.differences.steps import Step, Walk
@@ -257,7 +257,7 @@ def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
 
 
 def _in_order(cause: str) -> list[int]:
-    known = (*CAUSES, "not on record", "chance", ANSWERS)
+    known = (*CAUSES, UNKNOWN, "chance", ANSWERS)
     return [known.index(part) for part in cause.split(" + ")]
 
 

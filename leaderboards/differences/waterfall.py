@@ -36,18 +36,21 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
     places = heights(diff)
     numbers = [diff.first or 0.0, diff.second or 0.0, *(level for pair in places for level in pair)]
     low, high = min(numbers), max(numbers)
+    if low >= 0 and high <= 1:  # a share: bars have the scale of all scores
+        low, high = 0.0, 1.0
     names = [diff.a, diff.b, *(step.name for step in diff.steps)]
     room = min(LABEL, max(map(len, names)))
     yield (
-        f"{diff.b} against {diff.a} on {diff.task}, {diff.headline}, "
-        f"{counted(diff.n_samples, 'sample')}: {_number(diff.first)} → {_number(diff.second)}"
+        f"{diff.task}, {diff.headline} on {counted(diff.n_samples, 'sample')}: "
+        f"{diff.a} {_number(diff.first)} → {diff.b} {_number(diff.second)}"
     )
     yield ""
     yield f"  {_label(diff.a):{room}}  {_number(diff.first):>8}"
     for step, (before, after) in zip(diff.steps, places, strict=True):
         drawn = _bar(before, after, low, high)
         moved = _moved(before, after)
-        yield f"  {_label(step.name):{room}}  {moved:>8}  {drawn}  {_evidence(step)}".rstrip()
+        evidence = _evidence(step, diff.level)
+        yield f"  {_label(step.name):{room}}  {moved:>8}  {drawn}  {evidence}".rstrip()
         for line in step.details:
             yield f"      {_cut(line, width)}"
     yield f"  {_label(diff.b):{room}}  {_number(diff.second):>8}"
@@ -73,12 +76,12 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
-def _evidence(step: Step) -> str:
+def _evidence(step: Step, level: float) -> str:
     """Return the paired interval of a step and the number of samples that it changes."""
     if not step.samples:
         return ""
-    interval = f"{signed_span(step.interval)}; " if step.interval else ""
-    return f"{interval}{step.samples} change"
+    interval = f"{100 * level:g} % interval {signed_span(step.interval)}; " if step.interval else ""
+    return f"{interval}{counted(step.samples, 'sample')} changed"
 
 
 def _bar(before: float, after: float, low: float, high: float) -> str:
@@ -92,7 +95,7 @@ def svg(diff: Difference) -> str:
     """Draw the waterfall: both numbers as whole bars, each step as what it adds or takes."""
     places = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
     names = [diff.a, *(step.name for step in diff.steps), diff.b]
-    evidence = ["", *map(_evidence, diff.steps), ""]
+    evidence = ["", *(_evidence(step, diff.level) for step in diff.steps), ""]
     numbers = [level for pair in places for level in pair]
     low, high = min(numbers), max(numbers) or 1.0
     scale = (WIDTH - LEFT - RIGHT) / (high - low)
@@ -131,7 +134,7 @@ def html(diff: Difference) -> str:
     """Return a page with the drawing and what differs at each step."""
     rows = "".join(
         f"<tr><td>{escape(step.name)}</td><td>{_moved(*place)}</td>"
-        f"<td>{escape(_evidence(step))}</td>"
+        f"<td>{escape(_evidence(step, diff.level))}</td>"
         f"<td>{'<br>'.join(map(escape, step.details))}</td></tr>"
         for step, place in zip(diff.steps, heights(diff), strict=True)
     )

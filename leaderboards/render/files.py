@@ -38,7 +38,7 @@ def _cell(cell: Cell, spread: str) -> str:
     text = f"**{cell.value}**" if cell.is_best else cell.value
     if spread == "pm" and cell.plus_minus:
         return f"{text} ± {cell.plus_minus}"
-    return f"{text} [{cell.low}, {cell.high}]" if spread == "interval" and cell.low else text
+    return f"{text} [{cell.low}, {cell.high}]" if spread != "none" and cell.low else text
 
 
 def table_csv(summary: Summary) -> str:

@@ -127,7 +127,8 @@ def _cell(cell: Cell, spread: str) -> str:
     if not cell.low:
         return f"{text} &"
     low, high = (end.replace("-", "$-$") for end in (cell.low, cell.high))
-    reach = rf"$\pm${cell.plus_minus}" if spread == "pm" else rf"[{low}, {high}]"
+    in_pm = spread == "pm" and cell.plus_minus
+    reach = rf"$\pm${cell.plus_minus}" if in_pm else rf"[{low}, {high}]"
     return rf"{text} & {{\scriptsize\,{reach}}}"
 
 

@@ -17,6 +17,10 @@ from harness.leaderboards.row import Row
 
 HOLLOW = "○"
 REPORTED = "Reported in papers, not measured here: no rank, no interval, compared with nothing"
+BOLD = (
+    " Rows of rank 1 are bold in the first table. A table for a paper (--format) has bold only for "
+    "a row that is shown to be better than every other."
+)
 REFUSED = "Their records cannot be believed, so they are counted nowhere."
 
 
@@ -93,7 +97,7 @@ def blocks(board: Board, *, whole: bool = True) -> Iterator[Block]:
         yield Paragraph(text=left_off_text(board.left_off), is_note=True)
     for table in board.tables:
         yield from _table(table, whole)
-    yield Paragraph(text=formatting.ranking_rule(board.level))
+    yield Paragraph(text=formatting.ranking_rule(board.level) + BOLD * (len(board.tables) > 1))
 
 
 def _overview(board: Board) -> Iterator[Cells]:

@@ -1,7 +1,7 @@
 """A board as one table, models × tasks, as papers print it: numbers, intervals, bold, footnotes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from string import ascii_lowercase
@@ -19,6 +19,7 @@ from harness.statistics.paired import compare
 
 Spread: TypeAlias = Literal["pm", "interval", "none"]
 HEADLINE, ALL = "headline", "all"
+SLACK = 0.0005  # half of the last digit that percent are printed with
 PERCENT, FRACTION = 1, 3  # digits behind the point, unless they are chosen
 
 
@@ -28,8 +29,9 @@ class Style:
 
     metrics: str = HEADLINE
     """`headline`, `all`, or names with commas."""
-    spread: Spread = "pm"
-    """`pm`: ± the larger distance to an end of the interval; `interval`: both ends; `none`."""
+    spread: Spread = "interval"
+    """`interval`: both ends; `pm`: ± the larger distance to an end, or both ends where that would
+    leave the range of the scores; `none`."""
     percent: bool = True
     """True: numbers from 0 to 1 of which more is better are percent."""
     digits: int | None = None
@@ -173,9 +175,9 @@ def _cells(table: Table, column: Column, data_root: Path | None) -> Iterable[tup
         if pair is not None:
             reach = max(value - pair[0], pair[1] - value)
             low, high, spread = (column.write(number) for number in (*pair, reach))
-            cell = Cell(
-                value=cell.value, low=low, high=high, plus_minus=spread, is_best=cell.is_best
-            )
+            if column.is_percent and not -SLACK <= value - reach <= value + reach <= 1 + SLACK:
+                spread = ""
+            cell = replace(cell, low=low, high=high, plus_minus=spread)
         yield row.name, cell
 
 
@@ -213,7 +215,8 @@ def _footnotes(
     level = f"{board.level * 100:g} %"
     if style.spread == "pm" and any(cell.plus_minus for cell in every):
         yield "", f"±: the larger distance to an end of the {level} interval."
-    if style.spread == "interval" and any(cell.low for cell in every):
+    with_ends = (cell.low and (style.spread == "interval" or not cell.plus_minus) for cell in every)
+    if style.spread != "none" and any(with_ends):
         yield "", f"In brackets: the {level} interval."
     if any(cell.is_best for cell in every):
         yield (

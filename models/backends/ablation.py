@@ -10,6 +10,7 @@ whose score stays when its answer has to follow another question's reasoning doe
 """
 
 import hashlib
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -21,7 +22,7 @@ from harness import plugins
 from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
 from harness.media import Frame, Media, pixels
-from harness.models.backends.inputs import frames_shown
+from harness.models.backends.shown_media import frames_shown
 from harness.models.factory import build_chat
 from harness.spec import Spec
 from harness.thoughts import reasoning
@@ -101,7 +102,9 @@ class AblationChat(Chat):
         same call.
         """
         if self.images == "grey":
-            requests = [replace(one, media=tuple(map(_grey, one.media))) for one in requests]
+            requests = [
+                replace(request, media=tuple(map(_grey, request.media))) for request in requests
+            ]
         elif self.images == "swapped":
             requests = _with_others_images(requests)
         elif self.images == "shuffled":
@@ -121,14 +124,14 @@ class AblationChat(Chat):
     ) -> list[ChatResponse]:
         """Answers that go on from the reasoning of another response."""
         thoughts = [reasoning(response.text) for response in responses]
-        others = _next_other(thoughts, lambda one, other: one != other)
+        others = _next_other(thoughts, operator.ne)
         changed: dict[int, ChatRequest] = {}
-        for place, (request, response, other) in enumerate(
+        for place, (request, response, thought) in enumerate(
             zip(requests, responses, others, strict=True)
         ):
             before, opened, _ = response.text.partition("<think>")
-            if opened and other is not None:
-                prefix = f"{before}{opened}{other}{CLOSED}"
+            if opened and thought is not None:
+                prefix = f"{before}{opened}{thought}{CLOSED}"
                 changed[place] = replace(request, prefix=prefix)
         output = self.chat.generate(list(changed.values()))
         whole = list(responses)
@@ -149,7 +152,7 @@ def _grey(media: Media) -> Media:
 
 def _without_images(request: ChatRequest) -> ChatRequest:
     """The text of a request and of the turns before it."""
-    earlier = tuple(replace(one, media=0) for one in request.earlier)
+    earlier = tuple(replace(turn, media=0) for turn in request.earlier)
     return replace(request, media=(), frames=(), earlier=earlier)
 
 
@@ -163,15 +166,15 @@ def _with_shuffled_images(request: ChatRequest) -> ChatRequest:
         shown, times = frames_shown(request, place), medium.times()
         seed = int.from_bytes(hashlib.blake2b(medium.id.encode(), digest_size=8).digest(), "big")
         random = np.random.default_rng(seed)
-        frames = [medium.frame(one) for one in shown]
+        frames = [medium.frame(frame) for frame in shown]
         if len(frames) > 1:
-            frames = [frames[one] for one in _other_order(random, len(frames))]
+            frames = [frames[index] for index in _other_order(random, len(frames))]
         else:
             frames = [_other_tiles(random, frames[0])]
         media.append(
             pixels(
                 frames,
-                times=[times[one] for one in shown],
+                times=[times[frame] for frame in shown],
                 is_video=medium.is_video,
                 id=f"shuffled/{medium.id}",
             )
@@ -194,44 +197,44 @@ def _other_tiles(random: np.random.Generator, image: Frame) -> Frame:
     """
     rows, columns = (min(TILES, side) for side in image.shape[:2])
     height, width = image.shape[0] // rows, image.shape[1] // columns
-    made = image.copy()
+    shuffled = image.copy()
     if rows * columns == 1:
-        return made  # one pixel has no order
+        return shuffled  # one pixel has no order
     corners = [(row * height, column * width) for row in range(rows) for column in range(columns)]
     order = _other_order(random, len(corners))
-    for (row, column), (y, x) in zip(corners, (corners[one] for one in order), strict=True):
-        made[row : row + height, column : column + width] = image[y : y + height, x : x + width]
-    return made
+    for (row, column), (y, x) in zip(corners, (corners[tile] for tile in order), strict=True):
+        shuffled[row : row + height, column : column + width] = image[y : y + height, x : x + width]
+    return shuffled
 
 
 def _with_others_images(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
     """Each request with the images of the next one that has others of the same make."""
     others = _next_other(list(requests), _can_swap)
     return [
-        replace(one, media=tuple(map(_grey, one.media)))
-        if other is None
-        else replace(one, media=other.media, frames=other.frames)
-        for one, other in zip(requests, others, strict=True)
+        replace(request, media=tuple(map(_grey, request.media)))
+        if donor is None
+        else replace(request, media=donor.media, frames=donor.frames)
+        for request, donor in zip(requests, others, strict=True)
     ]
 
 
-def _can_swap(one: ChatRequest, other: ChatRequest) -> bool:
+def _can_swap(left: ChatRequest, right: ChatRequest) -> bool:
     """Return True if two requests show different media, equal in number and frames shown."""
 
     def frames(request: ChatRequest) -> list[int]:
         return [len(frames_shown(request, place)) for place in range(len(request.media))]
 
-    different = [media.id for media in one.media] != [media.id for media in other.media]
-    return different and frames(one) == frames(other)
+    different = [media.id for media in left.media] != [media.id for media in right.media]
+    return different and frames(left) == frames(right)
 
 
 def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | None]:
     """Return for each item the next one, cyclically, that fits it; None where none does."""
-    found: list[T | None] = []
+    partners: list[T | None] = []
     for place, item in enumerate(items):
         following = [*items[place + 1 :], *items[:place]]
-        found.append(next((other for other in following if fits(item, other)), None))
-    return found
+        partners.append(next((candidate for candidate in following if fits(item, candidate)), None))
+    return partners
 
 
 def ablation(
@@ -244,7 +247,7 @@ def ablation(
     temperature: float | None = None,
     seed: int = 0,
 ) -> AblationChat:
-    """Another backend with its images or its reasoning changed: what does the score lose?
+    """Another backend with its images or its reasoning changed, to measure what the score loses.
 
     Args:
         chat: The backend that is asked.

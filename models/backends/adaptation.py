@@ -25,11 +25,12 @@ Chat = TypeVar("Chat", bound=Backend)
 def check_adaptable(chat: Backend) -> None:
     """Raise UsageError if a checkpoint is quantised, or has an adapter beside its weights."""
     configuration = checkpoints.read_json(chat.folder / "config.json")
-    if (found := configuration.get("quantization_config")) is not None:
+    if (quantization := configuration.get("quantization_config")) is not None:
+        method = dict(quantization).get("quant_method", "by an unnamed method")
         raise UsageError(
             f"adaptation of checkpoint {chat.checkpoint}",
             expected="weights that are floating-point numbers",
-            found=f"quantised ones ({dict(found).get('quant_method', 'by an unnamed method')})",
+            found=f"quantised ones ({method})",
             fix="Give the checkpoint that it was made from.",
         )
     if chat.adapter is not None and not chat.adapter.merged:
@@ -64,7 +65,9 @@ class NetworkAdaptation(Generic[Chat]):
         without = {"micro_batch_size", "share_prefix", "offload"}
         if self.settings.finetune == "full":
             without |= {"lora_r", "lora_alpha"}
-        names = [one.name for one in fields(LearningSettings) if one.name not in without]
+        names = [
+            setting.name for setting in fields(LearningSettings) if setting.name not in without
+        ]
         plain = {name: getattr(self.settings, name) for name in names}
         return plain | {"learning_rate": self.settings.rate}
 

@@ -190,12 +190,12 @@ class Context:
         self, responses: Sequence[ChatResponse], *, requests: Sequence[ChatRequest]
     ) -> list[ScoredRows]:
         """Return rows as a loss of `step` sees them, by the weights as they are."""
-        found: list[ScoredRows] = []
+        rows: list[ScoredRows] = []
         with measure(self._seconds, "updates"), torch.no_grad(), memory():
             for place, (request, response) in enumerate(zip(requests, responses, strict=True)):
                 prefix = self.prompts.read(request) if self.prompts.shares else None
-                found += self._score(request, prefix, [response], 1.0, places=[place])
-        return found
+                rows += self._score(request, prefix, [response], 1.0, places=[place])
+        return rows
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -236,9 +236,9 @@ class Context:
         requests: Sequence[ChatRequest],
         temperature: float,
     ) -> Update:
-        sums, found = torch.zeros(3, dtype=torch.float64), list[ScoredRows]()
+        sums, updated = torch.zeros(3, dtype=torch.float64), list[ScoredRows]()
         for request in dict.fromkeys(requests):
-            places = [place for place, one in enumerate(requests) if one == request]
+            places = [place for place, asked in enumerate(requests) if asked == request]
             prefix = self._prefix_of(request)
             leaves = None if prefix is None else prefix.detached(learns=True)
             chosen = [responses[place] for place in places]
@@ -246,11 +246,11 @@ class Context:
                 value = loss(rows)
                 value.backward()
                 counted = (value.detach(), (rows.entropy * rows.mask).sum(), rows.mask.sum())
-                sums += torch.stack([one.detach().double().cpu() for one in counted])
-                found.append(rows)
+                sums += torch.stack([part.detach().double().cpu() for part in counted])
+                updated.append(rows)
             if prefix is not None and leaves is not None:
                 prefix.backward(leaves)
-        learning = [one for group in self._optimizer.param_groups for one in group["params"]]
+        learning = [weight for group in self._optimizer.param_groups for weight in group["params"]]
         norm = torch.nn.utils.clip_grad_norm_(learning, self._settings.max_grad_norm)
         total, entropy, tokens = sums.tolist()
         broken = not bool(torch.isfinite(sums[0]) and torch.isfinite(norm))
@@ -262,7 +262,7 @@ class Context:
             loss=total,
             grad_norm=float(norm),
             entropy=entropy / max(tokens, 1.0),
-            logp=self._joined(found),
+            logp=self._joined(updated),
             rolled_back=broken,
         )
 
@@ -276,13 +276,13 @@ class Context:
         places: Sequence[int] | None = None,
     ) -> Iterator[ScoredRows]:
         """Yield a request's responses as a loss sees them, some at a time."""
-        width = max(len(one.tokens) for one in responses)
+        width = max(len(response.tokens) for response in responses)
         places = range(len(responses)) if places is None else places
         for start in range(0, len(responses), self._rows):
             part = slice(start, start + self._rows)
             chosen = responses[part]
-            tokens = torch.stack([_padded(one.tokens, width) for one in chosen])
-            mask = torch.stack([_padded([1] * len(one.tokens), width) for one in chosen])
+            tokens = torch.stack([_padded(response.tokens, width) for response in chosen])
+            mask = torch.stack([_padded([1] * len(response.tokens), width) for response in chosen])
             device = self._network.device
             tokens, mask = tokens.to(device), mask.to(device)
             if prefix is None:
@@ -300,12 +300,12 @@ class Context:
                 softcap=softcap_of(self._network),
             )
 
-    def _joined(self, found: Iterable[ScoredRows]) -> Tensor:
+    def _joined(self, scored: Iterable[ScoredRows]) -> Tensor:
         """Return the log-probabilities of all rows, in their places (rows × tokens).
 
         Requests of their own have rows of their own lengths; the short ones end in zeros.
         """
-        parts = [(one.places, one.logp.detach()) for one in found]
+        parts = [(rows.places, rows.logp.detach()) for rows in scored]
         width = max(logp.shape[1] for _, logp in parts)
         whole = torch.cat([pad(logp, (0, width - logp.shape[1])) for _, logp in parts])
         order = [place for places, _ in parts for place in places]

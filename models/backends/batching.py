@@ -75,9 +75,11 @@ class PreparedInputs:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _coming: "list[tuple[list[ChatRequest], Future[BatchFeature]]]" = field(default_factory=list)
 
-    def make(self, requests: Sequence[ChatRequest], made: "Callable[[], BatchFeature]") -> None:
+    def make(
+        self, requests: Sequence[ChatRequest], make_inputs: "Callable[[], BatchFeature]"
+    ) -> None:
         """Begin to make the tensors of requests; drop the oldest of more than `WAITING`."""
-        coming = [*requests], self._threads.submit(made)
+        coming = [*requests], self._threads.submit(make_inputs)
         with self._lock:
             self._coming.append(coming)
             dropped = self._coming[:-WAITING]
@@ -92,29 +94,30 @@ class PreparedInputs:
         made are made again by the call itself, which then raises the error.
         """
         with self._lock:
-            found = next((one for one in self._coming if _same_requests(one[0], requests)), None)
-            self._coming = [one for one in self._coming if one is not found]
-        return None if found is None or found[1].exception() else found[1]
+            matching = (entry for entry in self._coming if _same_requests(entry[0], requests))
+            expected = next(matching, None)
+            self._coming = [entry for entry in self._coming if entry is not expected]
+        return None if expected is None or expected[1].exception() else expected[1]
 
 
-def _same_requests(some: Sequence[ChatRequest], others: Sequence[ChatRequest]) -> bool:
+def _same_requests(left: Sequence[ChatRequest], right: Sequence[ChatRequest]) -> bool:
     """Return True if these are the same requests about identical objects as media."""
-    return len(some) == len(others) and all(
-        [*map(id, one.media)] == [*map(id, other.media)]
-        and replace(one, media=()) == replace(other, media=())
-        for one, other in zip(some, others, strict=True)
+    return len(left) == len(right) and all(
+        [*map(id, ours.media)] == [*map(id, theirs.media)]
+        and replace(ours, media=()) == replace(theirs, media=())
+        for ours, theirs in zip(left, right, strict=True)
     )
 
 
 def with_inputs(
     plan: Sequence[list[int]],
-    made: "Callable[[list[int]], BatchFeature]",
+    make_inputs: "Callable[[list[int]], BatchFeature]",
     *,
     ahead: bool,
     timer: WaitTimer,
     started: "Future[BatchFeature] | None" = None,
 ) -> "Iterator[tuple[list[int], BatchFeature]]":
-    """Yield each batch of a plan with what `made` makes of it.
+    """Yield each batch of a plan with the tensors that `make_inputs` makes of it.
 
     With `ahead`, another thread makes one batch ahead, and never two, which bounds memory.
     `started` is the first one, if it was expected. `timer` counts the time of waiting.
@@ -123,7 +126,7 @@ def with_inputs(
     with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
         for number, places in enumerate(plan, start=1):
             with timer.measure():
-                inputs = made(places) if coming is None else coming.result()
+                inputs = make_inputs(places) if coming is None else coming.result()
             more = ahead and number < len(plan)
-            coming = worker.submit(made, plan[number]) if more else None
+            coming = worker.submit(make_inputs, plan[number]) if more else None
             yield places, inputs

@@ -195,14 +195,14 @@ def training_record(folder: Path) -> dict[str, object] | None:
 def saved_dtype(configuration: Mapping[str, object]) -> Dtype:
     """Return the weights' type by a checkpoint's configuration; `auto` if it names none."""
     output = configuration.get("dtype") or configuration.get("torch_dtype")
-    return next((one for one in get_args(Dtype) if one == output), "auto")
+    return next((dtype for dtype in get_args(Dtype) if dtype == output), "auto")
 
 
 def generation_settings(folder: Path) -> dict[str, Any]:
     """Return the content of a checkpoint's `generation_config.json`; empty if there is none.
 
     Raises:
-        ModelError: the file is damaged, or the repetition penalty is no number.
+        ModelError: the file is damaged, or the repetition penalty is not a number.
     """
     path = folder / "generation_config.json"
     settings = read_json(path) if path.is_file() else {}
@@ -337,11 +337,11 @@ def deciding(folder: Path) -> dict[str, str]:
     That is its configurations, its tokenizer, its chat templates; by their names.
     """
     chosen = sorted({path for pattern in DECIDING for path in folder.glob(pattern)})
-    found = {
+    digests = {
         str(path.relative_to(folder)): digest(path).hex()[:16] for path in chosen if path.is_file()
     }
     CONTENTS.save()
-    return found
+    return digests
 
 
 def deciding_text(folder: Path) -> str:
@@ -379,8 +379,8 @@ def _asks_for_code(value: object) -> bool:
 def media_tokens(folder: Path) -> tuple[int, ...]:
     """Tokens that stand for images and clips: one that a network writes would want its patches."""
     config = read_json(folder / "config.json")
-    found = {config.get(f"{kind}_token_id") for kind in ("image", "video")}
-    return tuple(sorted(one for one in found if isinstance(one, int)))
+    tokens = {config.get(f"{kind}_token_id") for kind in ("image", "video")}
+    return tuple(sorted(token for token in tokens if isinstance(token, int)))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class CheckpointPart(Part):
         saved = checkpoints.saved_dtype(checkpoints.check(self.folder))
         wanted = saved if self.dtype == "auto" else self.dtype
         with loading(f"checkpoint {self.checkpoint}"), quiet_loading(transformers):
-            made, report = getattr(transformers, self.classes[0]).from_pretrained(
+            network, report = getattr(transformers, self.classes[0]).from_pretrained(
                 self.folder,
                 dtype=torch.float32 if wanted == "auto" else getattr(torch, wanted),
                 use_safetensors=True,
@@ -124,10 +124,10 @@ class CheckpointPart(Part):
             )
         check_report(f"checkpoint {self.checkpoint}", report)
         with memory():
-            made = made.to(place(self.device)).eval()
+            network = network.to(place(self.device)).eval()
         if self.compiled:
-            made.vision_encoder.compile(dynamic=False)
-        return made
+            network.vision_encoder.compile(dynamic=False)
+        return network
 
     @loaded_once
     def processor(self) -> "ProcessorMixin":

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from harness.errors import ModelError, raised_as
 from harness.files import temporary_prefix
 from harness.media import Media
-from harness.models.backends.inputs import squashed
+from harness.models.backends.shown_media import squashed
 
 ClipPath: TypeAlias = Callable[[Media, Sequence[int], tuple[int, int] | None], str]
 """Gives the path of a file with these frames of a medium, brought to (width, height)."""

@@ -160,15 +160,15 @@ def _processor(folder: Path) -> CheckpointPart | None:
     return _lacking("processor", "; ".join(lacks)) if lacks else None
 
 
-def _unlike(settings: Mapping[str, Any], vision: Mapping[str, Any], each: str) -> list[str]:
+def _unlike(settings: Mapping[str, Any], vision: Mapping[str, Any], medium: str) -> list[str]:
     """Return what a Qwen processor lacks, and in what it is another network's."""
     lacks = []
     if not any(all(settings.get(key) for key in keys) for keys in LIMITS):
-        lacks.append(f"no limits on the pixels of {each} (size, or min_pixels and max_pixels)")
-    for key, other in SAME.items():
-        mine, its = settings.get(key), vision.get(other)
+        lacks.append(f"no limits on the pixels of {medium} (size, or min_pixels and max_pixels)")
+    for key, its_key in SAME.items():
+        mine, its = settings.get(key), vision.get(its_key)
         if None not in (mine, its) and mine != its:
-            lacks.append(f"{key} {mine} of {each}, where the network has {its}")
+            lacks.append(f"{key} {mine} of {medium}, where the network has {its}")
     return lacks
 
 

@@ -124,7 +124,7 @@ def responses(
         decode: Function from tokens to text, in which stop strings are searched for.
 
     Raises:
-        ModelError: a logit is no number.
+        ModelError: the largest logit of a row is NaN or infinite.
     """
     rows: Rows | None = None
     read: _PrefilledPrompts | None = None
@@ -165,7 +165,9 @@ class _PrefilledPrompts(NamedTuple):
 
 def _rope_module(network: "PreTrainedModel") -> "Qwen2VLModel | None":
     """Return the module that computes the positions of images, even if wrapped; None: none does."""
-    return next((one for one in network.modules() if hasattr(type(one), "get_rope_index")), None)
+    return next(
+        (module for module in network.modules() if hasattr(type(module), "get_rope_index")), None
+    )
 
 
 def token_positions(network: "PreTrainedModel", inputs: Mapping[str, "Tensor"]) -> "Tensor":
@@ -233,7 +235,7 @@ def _start_rows(
             chosen_rows(read.rows, needed, places=needed, start=start),
             read.scores[needed],
             read.places[free:],
-            [needed.index(one) for one in later],
+            [needed.index(prompt) for prompt in later],
         )
     rows = chosen_rows(read.rows, alike, places=read.places[:free], release=True)
     return rows, read.scores[alike], rest
@@ -286,7 +288,7 @@ def _append_tokens(
     keys = [requests[place].key for place in rows.places]
     positions = [len(written) for written in rows.written]
     largest = scores.amax(dim=1)
-    # A row's last token in place of its padding, which is no token of the row.
+    # A row's last token in place of its padding, which does not belong to the row.
     own = rows.tokens.where(rows.mask.bool(), rows.tokens[:, -1:])
     chosen = [0] * len(rows)
     alike = defaultdict[Sampling, list[int]](list)  # rows that are chosen from together
@@ -300,8 +302,8 @@ def _append_tokens(
                 [positions[at] for at in several],
                 device=scores.device,
             )
-        some = (scores, own) if whole else (scores[several], own[several])
-        tokens = sampling.choose(*some, numbers).argmax(dim=1).tolist()
+        chosen_from = (scores, own) if whole else (scores[several], own[several])
+        tokens = sampling.choose(*chosen_from, numbers).argmax(dim=1).tolist()
         for at, token in zip(several, tokens, strict=True):
             chosen[at] = token
     check_finite(largest, keys, positions)
@@ -338,7 +340,7 @@ def join_rows(several: Sequence[Rows]) -> Rows:
 
     def joined(parts: "Sequence[Tensor]", *after: int) -> "Tensor":
         pairs = zip(parts, before, strict=True)
-        return torch.cat([pad(one, (*after, more, 0)) for one, more in pairs])
+        return torch.cat([pad(part, (*after, more, 0)) for part, more in pairs])
 
     layers = []
     for alike in zip(*(rows.cache.layers for rows in several), strict=True):

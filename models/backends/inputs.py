@@ -1,7 +1,4 @@
-"""Requests as a processor takes them: chat template, images, clips with their times.
-
-One frame goes in as an image and several as a video, whatever the medium is.
-"""
+"""Requests as a processor takes them: tensors of a batch, and texts by the chat template."""
 
 import re
 import sys
@@ -15,13 +12,19 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from harness.chat import ChatRequest
-from harness.errors import ModelError, UsageError, raised_as
-from harness.media import Frame, Media
+from harness.errors import ModelError, UsageError
+from harness.media import Frame
+from harness.models.backends.shown_media import (
+    check_clip_limits,
+    clip_times,
+    frames_shown,
+    has_grids,
+    keeps_clip_sizes,
+    squashed,
+)
 from harness.models.backends.template_trial import MEMORY, is_bounded
-from harness.models.canvas import clip_smart_resize, smart_resize
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -34,12 +37,7 @@ MAX_PIXELS = 12_845_056  # of an image in Qwen2.5-VL's checkpoints
 A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
 """Tensors of a batch with a column a token; the others have one row after the other."""
 POSITIONS = "position_ids"
-"""Key of the positions by `rolling.token_positions` beside the tensors of a batch."""
-
-
-def frames_shown(request: ChatRequest, place: int) -> tuple[int, ...]:
-    """The frames of a request's medium that the network sees."""
-    return request.frames[place] if request.frames else tuple(range(len(request.media[place])))
+"""Key of the positions by `continuous_batching.token_positions` beside the tensors of a batch."""
 
 
 def processor_inputs(
@@ -47,14 +45,18 @@ def processor_inputs(
 ) -> "BatchFeature":
     """Tensors of a batch: tokens padded on the left, patches of all images and clips."""
     if any(request.written for request in requests):
-        each = [
-            with_tokens(processor_inputs(processor, [replace(one, written=())]), [one.written])
-            for one in requests
+        inputs = [
+            with_tokens(
+                processor_inputs(processor, [replace(request, written=())]), [request.written]
+            )
+            for request in requests
         ]
-        return joined_inputs(processor, each)
-    kept = [keeps_clip_sizes(processor, one) for one in requests]
+        return joined_inputs(processor, inputs)
+    kept = [keeps_clip_sizes(processor, request) for request in requests]
     if any(kept) and not all(kept):  # a processor resizes all clips of a call or none
-        return joined_inputs(processor, [processor_inputs(processor, [one]) for one in requests])
+        return joined_inputs(
+            processor, [processor_inputs(processor, [request]) for request in requests]
+        )
     images: list[list[Frame]] = []
     clips: list[Frame] = []
     times: list[dict[str, object]] = []
@@ -71,7 +73,7 @@ def processor_inputs(
                 times.append(clip_times(media, indices))
     extra: dict[str, object] = {}
     if any(images):
-        extra["images"] = list(chain(*images)) if _has_grids(processor) else images
+        extra["images"] = list(chain(*images)) if has_grids(processor) else images
     if clips:
         extra |= {
             "videos": clips,
@@ -85,14 +87,6 @@ def processor_inputs(
     return processor(text=texts, padding=True, return_tensors="pt", **extra)
 
 
-def _has_grids(processor: "ProcessorMixin") -> bool:
-    """Return True if tensors say how many patches an image has, as those of Qwen's and GLM's do.
-
-    Such processors take images in one row; the others want to know whose they are.
-    """
-    return "image_grid_thw" in processor.image_processor.model_input_names
-
-
 def joined_inputs(processor: "ProcessorMixin", several: "Sequence[BatchFeature]") -> "BatchFeature":
     """Tensors of batches, as `processor_inputs` makes them of all their requests together."""
     if len(several) == 1:
@@ -100,15 +94,15 @@ def joined_inputs(processor: "ProcessorMixin", several: "Sequence[BatchFeature]"
     import torch
     from torch.nn.functional import pad
 
-    widest = max(int(one["input_ids"].shape[1]) for one in several)
+    widest = max(int(batch["input_ids"].shape[1]) for batch in several)
     empty = dict.fromkeys(A_TOKEN, 0) | {"input_ids": processor.tokenizer.pad_token_id}
     whole: dict[str, Tensor] = {}
-    for name in dict.fromkeys(name for one in several for name in one):
-        parts = [one[name] for one in several if name in one]
+    for name in dict.fromkeys(name for batch in several for name in batch):
+        parts = [batch[name] for batch in several if name in batch]
         if name in empty:
-            parts = [pad(one, (widest - one.shape[1], 0), value=empty[name]) for one in parts]
+            parts = [pad(part, (widest - part.shape[1], 0), value=empty[name]) for part in parts]
         elif name == POSITIONS:
-            parts = [pad(one, (widest - one.shape[2], 0)) for one in parts]
+            parts = [pad(part, (widest - part.shape[2], 0)) for part in parts]
         whole[name] = torch.cat(parts, dim=1 if name == POSITIONS else 0)
     return type(several[0])(whole)
 
@@ -129,63 +123,13 @@ def with_tokens(
     return inputs
 
 
-def check_clip_limits(processor: "ProcessorMixin") -> None:
-    """Raise UsageError if limits were asked for that this processor cannot keep clips to."""
-    if getattr(processor, "clips_without_limits", False):
-        raise UsageError(
-            "min_pixels=…,max_pixels=… of a clip",
-            expected="a processor with limits for each frame (Qwen2-VL, Qwen2.5-VL)",
-            found=f"{type(processor.video_processor).__name__}, whose limits span all frames",
-            fix="Remove them. For text questions, use a budget per frame instead, such as "
-            "frames=uniform(n=8,max_pixels=200704).",
-        )
-
-
-def keeps_clip_sizes(processor: "ProcessorMixin", request: ChatRequest) -> bool:
-    """Return True if a request's clips have sizes of their own, which the processor must not touch.
-
-    Qwen3-VL's limit of all frames together is below the totals that its authors evaluate with:
-    they resize by qwen-vl-utils, and turn the processor's resizing off.
-    """
-    video = getattr(processor, "video_processor", None)
-    if video is None or not type(video).__name__.startswith("Qwen3"):
-        return False
-    factor = video.patch_size * video.merge_size
-    sizes = [
-        request.squash(place)
-        for place in range(len(request.media))
-        if len(frames_shown(request, place)) > 1
-    ]
-    return bool(sizes) and all(
-        size is not None and size[0] % factor == size[1] % factor == 0 for size in sizes
-    )
-
-
-def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
-    """A copy at `size` (width, height), bilinear, its aspect ratio not kept; None: as it is."""
-    if size is None or size == (frame.shape[1], frame.shape[0]):
-        return np.array(frame)  # a tensor over the cache's own pixels could change them
-    return np.array(Image.fromarray(frame).resize(size, Image.Resampling.BILINEAR))
-
-
-def clip_times(media: Media, indices: Sequence[int]) -> dict[str, object]:
-    """Rate and frame numbers of a clip, from which the network's clock is set."""
-    times = media.times()
-    length = times[-1] - times[0]
-    return {
-        "total_num_frames": len(media),
-        "fps": (len(times) - 1) / length if length > 0 else 1.0,
-        "frames_indices": list(indices),
-    }
-
-
 def length(request: ChatRequest) -> int:
     """About how many tokens a request has, for putting alike ones together; exact for none."""
     pixels = 0
     for place, media in enumerate(request.media):
         width, height = request.squash(place) or media.size
         pixels += len(frames_shown(request, place)) * min(width * height, MAX_PIXELS)
-    earlier = sum(len(one.text) + len(one.response) for one in request.earlier)
+    earlier = sum(len(turn.text) + len(turn.response) for turn in request.earlier)
     return (len(request.text) + earlier) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
 
 
@@ -197,9 +141,9 @@ def conversation_of(
     The last one is the request's own, without a response. Texts were given to `clean`.
     """
     start = 0
-    for one in request.earlier:
-        end = start + one.media
-        yield range(start, end), clean(one.text), clean(one.response)
+    for turn in request.earlier:
+        end = start + turn.media
+        yield range(start, end), clean(turn.text), clean(turn.response)
         start = end
     yield range(start, len(request.media)), own_text(request, clean), None
 
@@ -260,8 +204,8 @@ def apply_template(
 
 def template_of(processor: "ProcessorMixin") -> str | Mapping[str, str] | None:
     """The chat template, or several by name; None, or empty, if there is none."""
-    found: str | Mapping[str, str] | None = getattr(processor, "chat_template", None)
-    return found or processor.tokenizer.chat_template
+    template: str | Mapping[str, str] | None = getattr(processor, "chat_template", None)
+    return template or processor.tokenizer.chat_template
 
 
 def opened_reasoning(processor: "ProcessorMixin") -> str:
@@ -275,8 +219,8 @@ def opened_reasoning(processor: "ProcessorMixin") -> str:
         raise
     except Exception:  # noqa: BLE001 - a template may ask for an image
         return ""
-    found = re.search(r"<think>\s*\Z", text)
-    return found[0] if found else ""
+    opening = re.search(r"<think>\s*\Z", text)
+    return opening[0] if opening else ""
 
 
 class EndlessTemplate(ModelError):
@@ -289,8 +233,8 @@ def check_template(processor: "ProcessorMixin") -> None:
     It is tried in a process of its own first, for a question alone and beside an image. Whatever
     else is wrong with it shows when the network is asked.
     """
-    found = template_of(processor)
-    for template in found.values() if isinstance(found, Mapping) else [found or ""]:
+    templates = template_of(processor)
+    for template in templates.values() if isinstance(templates, Mapping) else [templates or ""]:
         question = {"type": "text", "text": "?"}
         asked = (
             [{"role": "user", "content": "?"}],
@@ -345,58 +289,3 @@ def without_special_tokens(processor: "ProcessorMixin", text: str) -> str:
     for token in processor.tokenizer.all_special_tokens:
         text = text.replace(token, f"{token[:1]} {token[1:]}")
     return text
-
-
-def planned_canvas(
-    processor: "ProcessorMixin", model_type: str, request: ChatRequest
-) -> tuple[int, int]:
-    """(width, height) that the processor will bring the first medium to, by its rule.
-
-    Raises:
-        ModelError: the rule is not the one of Qwen's networks.
-        UsageError: it is a clip, to which the limits that were asked for do not apply.
-    """
-    size = request.resize or request.media[0].size
-    frames = len(frames_shown(request, 0))
-    if frames > 1:
-        check_clip_limits(processor)
-        if keeps_clip_sizes(processor, request):
-            return size
-    part = processor.image_processor if frames == 1 else processor.video_processor
-    what, unlike = f"processor {type(part).__name__}", (AttributeError, KeyError, TypeError)
-    fix = "This architecture's canvas is not known."
-    with raised_as(ModelError, what, "the resizing rule of Qwen's VLMs", *unlike, fix=fix):
-        limits = {
-            "factor": part.patch_size * part.merge_size,
-            "min_pixels": part.size["shortest_edge"],
-            "max_pixels": part.size["longest_edge"],
-        }
-    if frames > 1 and model_type.startswith("qwen3"):
-        return clip_smart_resize(
-            size, frames=frames, patch_frames=part.temporal_patch_size, **limits
-        )
-    return smart_resize(size, **limits)
-
-
-def seen_canvases(
-    processor: "ProcessorMixin", requests: Sequence[ChatRequest], inputs: "BatchFeature"
-) -> list[tuple[tuple[int, int], ...]]:
-    """(width, height) of every medium of every request, as the tensors have it.
-
-    Empty where the network cuts an image into parts, or squashes all to one size: its numbers are
-    shares of the image.
-    """
-    if not any(request.media for request in requests) or not _has_grids(processor):
-        return [() for _ in requests]
-    patch = int(processor.image_processor.patch_size)
-    grids = {
-        kind: iter(inputs[f"{kind}_grid_thw"].tolist())
-        for kind in ("image", "video")
-        if f"{kind}_grid_thw" in inputs
-    }
-    seen = []
-    for request in requests:
-        counts = (len(frames_shown(request, place)) for place in range(len(request.media)))
-        rows = [next(grids["image" if count == 1 else "video"]) for count in counts]
-        seen.append(tuple((wide * patch, high * patch) for _, high, wide in rows))
-    return seen

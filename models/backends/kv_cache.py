@@ -76,7 +76,9 @@ def as_steps_read(network: "PreTrainedModel", cache: DynamicCache) -> DynamicCac
         return cache
     if cache.layers[0].keys.numel() > MAX_CONVERTED:
         return cache
-    return preallocated_cache([(one.keys.float(), one.values.float()) for one in cache.layers])
+    return preallocated_cache(
+        [(layer.keys.float(), layer.values.float()) for layer in cache.layers]
+    )
 
 
 def _enlarge(held: Tensor, more: Tensor, length: int) -> Tensor:

@@ -27,21 +27,19 @@ from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
 from harness.errors import ModelError, UnknownPlugin, UsageError
 from harness.models.backends.clip_files import ClipPath, clip_files
-from harness.models.backends.inputs import frames_shown, own_text, squashed
+from harness.models.backends.inputs import own_text
 from harness.models.backends.lmms_models import (
-    BOTH,
     FETCHED,
-    SEVERAL,
     Several,
+    check_sees_all,
     nesting_of,
     runs_code,
-    takes_both,
-    takes_file,
 )
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.options import GenerationOptions, ProcessorOptions
 from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
 from harness.models.backends.request_format import seed_of
+from harness.models.backends.shown_media import frames_shown, squashed
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.options import with_options
@@ -146,10 +144,10 @@ class LmmsChat(Chat):
                 fix=f"Did you mean {', '.join(near)}?" if near else "",
             )
         with loading(f"model {self.name} of lmms-eval"), memory():
-            made = registry.get_model(self.name, force_simple=self.options.force_simple)
-            self._check_code(made)
+            model_class = registry.get_model(self.name, force_simple=self.options.force_simple)
+            self._check_code(model_class)
             settings = {"batch_size": self.batch_size, "device": self.options.device}
-            return made.create_from_arg_string(self.arguments, settings)
+            return model_class.create_from_arg_string(self.arguments, settings)
 
     def prepare(self) -> None:
         """Load the model."""
@@ -168,7 +166,13 @@ class LmmsChat(Chat):
         simple = bool(getattr(type(self.model), "is_simple", True))
         for request in requests:
             _check(request, simple=simple)
-            self._check_images(request, simple=simple)
+            check_sees_all(
+                request,
+                self.name,
+                simple=simple,
+                nesting=self.options.image_nesting,
+                as_files=self.options.clips == "file",
+            )
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
         files = clip_files() if self.options.clips == "file" else nullcontext()
         with memory(), self._seeding(requests), files as path_of:
@@ -204,7 +208,7 @@ class LmmsChat(Chat):
 
         A model draws for a whole call at once, so that a request cannot have a seed of its own.
         """
-        if not any(one.temperature_or(self.options.temperature) for one in requests):
+        if not any(request.temperature_or(self.options.temperature) for request in requests):
             yield
             return
         import torch
@@ -231,8 +235,8 @@ class LmmsChat(Chat):
             return text, settings, partial(self._visuals, path_of), place, TASK, SPLIT
         return text, partial(self._messages, path_of), settings, place, TASK, SPLIT
 
-    def _check_code(self, made: type) -> None:
-        where = None if self.options.remote_code else runs_code(made, self.arguments)
+    def _check_code(self, model_class: type) -> None:
+        where = None if self.options.remote_code else runs_code(model_class, self.arguments)
         if where is not None:
             raise UsageError(
                 f"lmms(name={self.name})",
@@ -242,42 +246,6 @@ class LmmsChat(Chat):
                 "If the model has an argument for it, arguments='trust_remote_code=False' does "
                 "without.",
             )
-
-    def _check_images(self, request: ChatRequest, *, simple: bool) -> None:
-        """Raise UsageError if the model would not look at all that a request shows."""
-        counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
-        clips, images = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
-        files = self.options.clips == "file" and clips > 0
-        what = f"lmms(name={self.name},clips=file)"
-        if not files:
-            known = self.options.image_nesting or nesting_of(self.name, simple=simple)
-            if known is not None or sum(counts) <= 1:
-                return
-            what = f"lmms(name={self.name}) and a question of {sum(counts)} images"
-            expected = "a model that is known to look at all of them"
-            found = "one that is not, and may look at the first only"
-            fix = (
-                f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its source, "
-                "say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a "
-                "list within a list). If it opens video files, clips=file gives it one for the "
-                "frames of a clip. Else show it one frame."
-            )
-        elif not takes_file(self.name, simple=simple):
-            expected = "a model that opens video files"
-            found = "one that does not, by its source in lmms-eval 0.7.3"
-            fix = "clips=images shows frames as images to models that look at several."
-        elif clips > 1:
-            # Some take the first clip's number of frames for all, some the first clip alone.
-            expected, found, fix = "one clip a question", f"{clips}", "Use clips=images."
-        elif images and not takes_both(self.name, simple=simple):
-            expected = "a clip alone"
-            found = (
-                f"a question of a clip and {images} image(s), of which it may look at one kind only"
-            )
-            fix = f"Of the older interface {', '.join(sorted(BOTH))} look at both."
-        else:
-            return
-        raise UsageError(what, expected=expected, found=found, fix=fix)
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
         """Images and paths of video files as the older interface has them."""
@@ -318,7 +286,7 @@ def frame_images(path_of: ClipPath | None, request: ChatRequest) -> list[Image.I
         if path_of is not None and len(frames) > 1:
             visuals.append(path_of(media, frames, size))
         else:
-            visuals += (Image.fromarray(squashed(media.frame(one), size)) for one in frames)
+            visuals += (Image.fromarray(squashed(media.frame(index), size)) for index in frames)
     return visuals
 
 
@@ -327,14 +295,15 @@ def messages(
 ) -> list[dict[str, object]]:
     """A request as lmms-eval's newer interface has it: images and videos, and then the text."""
     content: list[dict[str, object]] = [
-        {"type": "video" if isinstance(one, str) else "image", "url": one} for one in visuals
+        {"type": "video" if isinstance(visual, str) else "image", "url": visual}
+        for visual in visuals
     ]
-    made: list[dict[str, object]] = [
+    turns: list[dict[str, object]] = [
         {"role": "user", "content": [*content, {"type": "text", "text": text}]}
     ]
     if system is not None:
-        made.insert(0, {"role": "system", "content": [{"type": "text", "text": system}]})
-    return made
+        turns.insert(0, {"role": "system", "content": [{"type": "text", "text": system}]})
+    return turns
 
 
 def _check(request: ChatRequest, *, simple: bool) -> None:

@@ -10,6 +10,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
+from harness.chat import ChatRequest
+from harness.errors import UsageError
+from harness.models.backends.shown_media import frames_shown
+
 Several: TypeAlias = Literal["flat", "nested"]
 """Form in which several images are handed over: a list, or a list with one list of them."""
 
@@ -140,7 +144,54 @@ def takes_both(name: str, *, simple: bool) -> bool:
     return name in BOTH if simple else name not in VIDEO_ONLY_NEWER
 
 
-def runs_code(made: type, arguments: str) -> str | None:
+def check_sees_all(
+    request: ChatRequest, name: str, *, simple: bool, nesting: Several | None, as_files: bool
+) -> None:
+    """Raise UsageError if a model would not look at all that a request shows.
+
+    Args:
+        request: The request.
+        name: The model's name in lmms-eval.
+        simple: True for the older interface.
+        nesting: Form in which the user says that the model takes several images; None: as known.
+        as_files: True if clips are shown as video files.
+    """
+    counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
+    clips, images = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
+    files = as_files and clips > 0
+    what = f"lmms(name={name},clips=file)"
+    if not files:
+        known = nesting or nesting_of(name, simple=simple)
+        if known is not None or sum(counts) <= 1:
+            return
+        what = f"lmms(name={name}) and a question of {sum(counts)} images"
+        expected = "a model that is known to look at all of them"
+        actual = "one that is not, and may look at the first only"
+        fix = (
+            f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its source, "
+            "say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a "
+            "list within a list). If it opens video files, clips=file gives it one for the "
+            "frames of a clip. Else show it one frame."
+        )
+    elif not takes_file(name, simple=simple):
+        expected = "a model that opens video files"
+        actual = "one that does not, by its source in lmms-eval 0.7.3"
+        fix = "clips=images shows frames as images to models that look at several."
+    elif clips > 1:
+        # Some take the first clip's number of frames for all, some the first clip alone.
+        expected, actual, fix = "one clip a question", f"{clips}", "Use clips=images."
+    elif images and not takes_both(name, simple=simple):
+        expected = "a clip alone"
+        actual = (
+            f"a question of a clip and {images} image(s), of which it may look at one kind only"
+        )
+        fix = f"Of the older interface {', '.join(sorted(BOTH))} look at both."
+    else:
+        return
+    raise UsageError(what, expected=expected, found=actual, fix=fix)
+
+
+def runs_code(model_class: type, arguments: str) -> str | None:
     """Return the place in its source where a model runs a checkpoint's code; None: nowhere.
 
     In the modules of its class and its base classes, `trust_remote_code` is searched for that is
@@ -148,7 +199,9 @@ def runs_code(made: type, arguments: str) -> str | None:
     module without its source counts as one that runs such code.
     """
     off = OFF.search(arguments) is not None
-    for module in dict.fromkeys(one.__module__ for one in made.__mro__ if one is not object):
+    for module in dict.fromkeys(
+        base.__module__ for base in model_class.__mro__ if base is not object
+    ):
         try:
             tree = ast.parse(inspect.getsource(sys.modules[module]))
         except (KeyError, OSError, TypeError, SyntaxError):
@@ -170,13 +223,14 @@ def _trusts_remote_code(node: ast.AST) -> bool:
     """Return True if a call, a dictionary's entry or an assignment sets the option to True."""
     match node:
         case ast.Call(keywords=named):
-            return any(one.arg == TRUST and _true(one.value) for one in named)
+            return any(keyword.arg == TRUST and _true(keyword.value) for keyword in named)
         case ast.Dict(keys=keys, values=values):
             entries = zip(keys, values, strict=True)
             return any(_is_trust_option(key) and _true(value) for key, value in entries)
         case ast.Assign(targets=targets, value=value):
             return _true(value) and any(
-                isinstance(one, ast.Subscript) and _is_trust_option(one.slice) for one in targets
+                isinstance(target, ast.Subscript) and _is_trust_option(target.slice)
+                for target in targets
             )
     return False
 
@@ -191,7 +245,7 @@ def _trusts_by_default(node: ast.AST) -> bool:
                 *zip(placed, given.defaults, strict=True),
                 *zip(given.kwonlyargs, given.kw_defaults, strict=True),
             ]
-            return any(one.arg == TRUST and _true(value) for one, value in pairs)
+            return any(argument.arg == TRUST and _true(value) for argument, value in pairs)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return name == TRUST and _true(value)
         case ast.AnnAssign(target=ast.Name(id=name), value=value):
@@ -208,5 +262,5 @@ def _is_trust_option(node: ast.AST | None) -> bool:
 def _true(node: ast.AST | None) -> bool:
     """Return True if True occurs in an expression, which may then evaluate to it."""
     return node is not None and any(
-        isinstance(one, ast.Constant) and one.value is True for one in ast.walk(node)
+        isinstance(part, ast.Constant) and part.value is True for part in ast.walk(node)
     )

@@ -42,8 +42,8 @@ def check_report(
         names = sorted(map(_described, report.get(kind) or ()))
         if names:
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            found = f"{kind.replace('_', ' ')}: {', '.join(names[:5])}{more}"
-            raise ModelError(what, expected=expected, found=found, fix=fix)
+            problem = f"{kind.replace('_', ' ')}: {', '.join(names[:5])}{more}"
+            raise ModelError(what, expected=expected, found=problem, fix=fix)
 
 
 def _described(key: object) -> str:
@@ -63,8 +63,8 @@ def loading(what: str) -> Iterator[None]:
         with no_bars():
             yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        found = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ModelError(what, expected="to load it", found=found) from error
+        problem = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ModelError(what, expected="to load it", found=problem) from error
     except (
         ArithmeticError,
         AssertionError,
@@ -72,8 +72,8 @@ def loading(what: str) -> Iterator[None]:
         LookupError,
         TypeError,
     ) as error:  # an odd setting
-        found = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ModelError(what, expected="to load it", found=found) from error
+        problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ModelError(what, expected="to load it", found=problem) from error
 
 
 @contextmanager

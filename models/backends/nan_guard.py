@@ -1,8 +1,8 @@
-"""Responses of a network whose logits are no numbers, where the numbers themselves are not seen.
+"""Detect responses of a network whose logits are NaN, where the logits themselves are not seen.
 
 Of logits that are NaN, vLLM and SGLang take token 0, which is "!" in the vocabularies of Qwen and
 Llama, up to the limit of new tokens; half precision that overflows is what mostly brings it about.
-Such a response is no answer that a grammar could fail on: the network has failed.
+Such a response is not an unreadable answer: the network has failed.
 """
 
 from harness.chat import ChatRequest

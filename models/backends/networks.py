@@ -79,8 +79,8 @@ def load_processor(
 
 def _check_variables(name: str, processor: "ProcessorMixin", given: Mapping[str, object]) -> None:
     """Raise UsageError for a variable that the chat template would pass over in silence."""
-    found = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
-    text = "".join(found.values()) if isinstance(found, Mapping) else str(found)
+    template = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
+    text = "".join(template.values()) if isinstance(template, Mapping) else str(template)
     for variable in given:
         if not re.search(rf"\b{variable}\b", text):
             raise UsageError(
@@ -114,7 +114,8 @@ class TextProcessor:
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **given: object) -> str:
         """Return the prompt of messages whose contents are lists of texts."""
         plain = [
-            {**one, "content": "".join(part["text"] for part in one["content"])} for one in messages
+            {**message, "content": "".join(part["text"] for part in message["content"])}
+            for message in messages
         ]
         return str(self.tokenizer.apply_chat_template(plain, **given))
 

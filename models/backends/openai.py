@@ -150,14 +150,16 @@ class OpenAIChat(ConversingChat):
         if self.remote_processor.network is not None:
             assert self.remote_processor.network.processor is not None, "it raises otherwise"
         pool, dead = self.session.endpoint, list[ServerError]()
-        for one in pool.members:
+        for endpoint in pool.members:
             try:
-                listed = self.session.with_retries(partial(one.get, "/models"), threading.Event())
+                listed = self.session.with_retries(
+                    partial(endpoint.get, "/models"), threading.Event()
+                )
             except ServerError as error:
                 dead.append(error)
-                pool.rest(one)
+                pool.rest(endpoint)
             else:
-                check_listed(listed, wanted=self.form.model, url=one.url)
+                check_listed(listed, wanted=self.form.model, url=endpoint.url)
         if len(dead) == len(pool.members):
             raise MissingDependency(
                 f"server {pool.url}",
@@ -245,7 +247,7 @@ def openai(
         )
     network = remote_processor(options, checkpoint=checkpoint, clips=options.clips)
     key, urls = key_from(key_variable), dict.fromkeys(map(checked_url, url.split(",")))
-    members = [Endpoint(url=one, timeout=options.timeout, key=key) for one in urls]
+    members = [Endpoint(url=url, timeout=options.timeout, key=key) for url in urls]
     endpoint = EndpointPool(members)
     form = RequestFormat(
         options=options,

@@ -10,8 +10,7 @@ import json
 import os
 import re
 import socket
-import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,13 +19,12 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
-
-import numpy as np
 
 from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
 from harness.models.backends.http_proxy import connection_to, proxy_for
+from harness.models.backends.key_redaction import redact_key, without_key
 from harness.models.backends.openai_refusal import (
     messages_in,
     refusal_of_setting,
@@ -40,15 +38,7 @@ if TYPE_CHECKING:
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
 CONNECTING = 30.0  # seconds at most until a connection stands
-SECRET, HIDDEN = 8, "***"  # the least characters of a key that is a secret; what stands for it
 SHOWN = 200  # characters of a server's own words in an error
-SIGNS = bytes(set(range(256)) - set((string.ascii_letters + string.digits).encode()))
-LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
-LETTERS = np.array([number not in SIGNS for number in range(256)])
-SPELLED = re.compile(
-    rb"(?<!\\)\\+(?:u00|x)([0-9a-f]{2})|%([0-9a-f]{2})|&#(?:0*([0-9]{2,3})|x0*([0-9a-f]{2}));", re.I
-)
-"""A character spelled as in JSON and Python, in addresses, in HTML."""
 TAG = re.compile(r"<[^<>]*>")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
 UNCLEAR = frozenset({400, 413, 422})  # the request is not one that this model takes
@@ -210,97 +200,6 @@ class Endpoint:
         return shown[:SHOWN] + ("…" if len(shown) > SHOWN else "")
 
 
-def redact_key(text: str, key: str | None) -> str:
-    r"""A server's text without the key: whole, in two halves, or with its characters spelled.
-
-    What is found is letters and digits in a row, in either case, whatever other signs stand between
-    them. Takes time linear in the text and in the key.
-
-    Of a key of fewer than eight characters, which is no secret, only itself is taken out, and that
-    from what is shown alone.
-
-    >>> redact_key(r"a abcd efgh \u0061bcdefgh 61-abcdefg", "abcdefgh")
-    'a *** *** 61-***'
-    """
-    if key is None:
-        return text
-    letters = key.lower().encode().translate(None, SIGNS)
-    if len(letters) < SECRET:
-        return text.replace(key, HIDDEN)
-    # Half of the key's characters, of which some may be signs.
-    least = max(SECRET - 1, (len(key) + 1) // 2 - (len(key) - len(letters)))
-    if len(text) < least:
-        return text
-    raw = text.encode("utf-8", "surrogatepass")
-    if (read := SPELLED.sub(_in_place, raw)) != raw:
-        raw = _without(raw, read, _spans(read.translate(LOWER, SIGNS), letters, least))
-    raw = _without(raw, raw, _spans(raw.translate(LOWER, SIGNS), letters, least))
-    return raw.decode("utf-8", "surrogatepass")
-
-
-def _spans(text: bytes, key: bytes, least: int) -> list[tuple[int, int]]:
-    """Return where at least so many letters of the key stand in a row, from the left.
-
-    In any `least` letters of the key lies one of few blocks; what is around a block is compared.
-    """
-    size, found = (least + 1) // 2, []
-    for place in range(0, len(key) - size + 1, size):
-        block = key[place : place + size]
-        at = text.find(block)
-        while at >= 0:
-            before = text[max(0, at - place) : at]
-            start = at - _common(before[::-1], key[:place][::-1])
-            end = at + _common(text[at : at + len(key) - place], key[place:])
-            if end - start >= least:
-                found.append((start, end))
-            at = text.find(block, end if end - start >= least else at + 1)
-    return sorted(found)
-
-
-def without_key(plain: object, key: str | None) -> Any:
-    """An answer in which no text holds the key, unless that is too short to be one."""
-    if key is None or len(key) < SECRET:
-        return plain
-    if isinstance(plain, str):
-        return redact_key(plain, key)
-    if isinstance(plain, list):
-        return [without_key(one, key) for one in plain]
-    if isinstance(plain, dict):
-        return {redact_key(name, key): without_key(one, key) for name, one in plain.items()}
-    return plain
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Return the number of bytes with which both begin."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return low
-
-
-def _in_place(found: re.Match[bytes]) -> bytes:
-    """Return a spelled character, and zeros in the place of the rest of its spelling."""
-    number = int(found[3]) if found[3] else int(found[1] or found[2] or found[4], 16)
-    return bytes([number if number < 128 else 0]).ljust(len(found[0]), b"\0")
-
-
-def _without(raw: bytes, read: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
-    """Return bytes without spans of the letters of `read`, each byte of which is one of `raw`."""
-    if not spans:
-        return raw
-    places = np.flatnonzero(LETTERS[np.frombuffer(read, np.uint8)])
-    parts, done = [], 0
-    for start, end in spans:
-        first, last = int(places[start]), int(places[end - 1]) + 1
-        while read[last : last + 1] == b"\0":  # the rest of a spelling
-            last += 1
-        if first >= done:
-            parts += [raw[done:first], HIDDEN.encode()]
-        done = max(done, last)
-    return b"".join((*parts, raw[done:]))
-
-
 def _phrase(status: int) -> str:
     """Return the standard phrase of an HTTP status, for proxies that send the number alone."""
     with suppress(ValueError):
@@ -335,7 +234,7 @@ class TimedResponse(HTTPResponse):
 
 
 class _TimedReader(io.RawIOBase):
-    """What a socket receives up to a moment."""
+    """Reads what a socket receives up to a moment."""
 
     def __init__(self, sock: socket.socket, end: float) -> None:
         self.sock, self.end = sock, end
@@ -422,7 +321,7 @@ def key_from(variable: str | None) -> str | None:
     """The key that an environment variable holds; None if no variable is named.
 
     Raises:
-        UsageError: the variable is not set, or what was given is no variable's name. Neither is
+        UsageError: the variable is not set, or what was given is not a variable's name. Neither is
             shown, for it may be the key itself.
     """
     if variable is None:

@@ -28,7 +28,7 @@ class EndpointPool:
     @property
     def url(self) -> str:
         """All addresses, with commas."""
-        return ",".join(one.url for one in self.members)
+        return ",".join(endpoint.url for endpoint in self.members)
 
     def post(self, route: str, body: bytes) -> tuple[Endpoint, dict[str, object]]:
         """Return the server that answered and its answer; see `Endpoint.post`.
@@ -41,38 +41,38 @@ class EndpointPool:
         while True:
             with self._lock:
                 now = monotonic()
-                one = min(
+                endpoint = min(
                     left,
-                    key=lambda one: (
-                        self._resting_until[one] > now,
-                        self._busy[one],
-                        self._begun[one],
+                    key=lambda candidate: (
+                        self._resting_until[candidate] > now,
+                        self._busy[candidate],
+                        self._begun[candidate],
                     ),
                 )
-                self._busy[one] += 1
-                self._begun[one] += 1
+                self._busy[endpoint] += 1
+                self._begun[endpoint] += 1
             try:
-                answer = one.post(route, body)
+                answer = endpoint.post(route, body)
             except RetryableError as fault:
-                self.rest(one, wait=fault.wait)
-                left.remove(one)
+                self.rest(endpoint, wait=fault.wait)
+                left.remove(endpoint)
                 if not left:
                     raise
             else:
                 with self._lock:
-                    self._faults[one] = 0
-                return one, answer
+                    self._faults[endpoint] = 0
+                return endpoint, answer
             finally:
                 with self._lock:
-                    self._busy[one] -= 1
+                    self._busy[endpoint] -= 1
 
-    def rest(self, one: Endpoint, *, wait: float | None = None) -> None:
+    def rest(self, endpoint: Endpoint, *, wait: float | None = None) -> None:
         """Spare a server that failed, for at least the seconds that it asks for."""
         with self._lock:
             now = monotonic()
-            if self._resting_until[one] <= now:  # not one of many that met the same fault
-                self._faults[one] += 1
-            rest = min(REST * 2.0 ** min(self._faults[one] - 1, 30), LONGEST_REST)
+            if self._resting_until[endpoint] <= now:  # not one of many that met the same fault
+                self._faults[endpoint] += 1
+            rest = min(REST * 2.0 ** min(self._faults[endpoint] - 1, 30), LONGEST_REST)
             # A fault of what was under way already does not shorten the rest that was asked for.
             until = now + max(rest, wait or 0.0)
-            self._resting_until[one] = max(self._resting_until[one], until)
+            self._resting_until[endpoint] = max(self._resting_until[endpoint], until)

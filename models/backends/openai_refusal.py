@@ -95,14 +95,14 @@ def refusal_of_setting(url: str, name: str, words: str) -> UsageError:
 def _places(plain: object) -> Iterator[str]:
     """The fields that an error names in OpenAI's form (`param`), or in FastAPI's (`loc`)."""
     if isinstance(plain, list):
-        for one in plain:
-            yield from _places(one)
+        for item in plain:
+            yield from _places(item)
     if not isinstance(plain, dict):
         return
     if isinstance(param := plain.get("param"), str):
         yield re.split(r"[.\[]", param.removeprefix("body."))[0]
     if isinstance(place := plain.get("loc"), list):
-        yield next((one for one in place if isinstance(one, str) and one != "body"), "")
+        yield next((part for part in place if isinstance(part, str) and part != "body"), "")
     for name in ("error", "detail"):
         yield from _places(plain.get(name))
 
@@ -123,8 +123,8 @@ def messages_in(plain: object) -> Iterator[str]:
         if isinstance(plain, str):
             yield plain
             return
-    for one in plain if isinstance(plain, list) else ():
-        yield from messages_in(one)
+    for item in plain if isinstance(plain, list) else ():
+        yield from messages_in(item)
     for name in ("error", "message", "detail", "msg", "metadata", "raw"):
         if isinstance(plain, dict) and name in plain:
             yield from messages_in(plain[name])
@@ -132,7 +132,7 @@ def messages_in(plain: object) -> Iterator[str]:
 
 def _in_words(text: str, names: set[str]) -> str | None:
     """Return the first of the names that a sentence has as a name."""
-    found = {}
+    starts = {}
     for name in names:
         quoted = rf"[\"'`‘“]{name}[\"'`’”]"
         said = (
@@ -141,5 +141,5 @@ def _in_words(text: str, names: set[str]) -> str | None:
         plain = rf"(?<![\w.]){name}(?![\w])"
         match = re.search(f"{quoted}|{said}" if name in WORDS else plain, text)
         if match:
-            found[name] = match.start()
-    return min(found, key=found.__getitem__, default=None)
+            starts[name] = match.start()
+    return min(starts, key=starts.__getitem__, default=None)

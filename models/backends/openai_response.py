@@ -34,7 +34,7 @@ def read_answer(
     every grammar cuts off. No text at all is an empty response, which no grammar has.
 
     Raises:
-        RetryableError: it is no chat completion.
+        RetryableError: it is not a chat completion.
         ModelError: a filter of the server has withheld the response, or the rest of it; it is a
             call of a tool, or holds something else than text; or a logit was NaN.
     """
@@ -121,15 +121,15 @@ def _text(part: object) -> str:
         named = [part[key] for key in KEYS if part.get(key) is not None]
         if named or any(key in part for key in KEYS):
             return _text(named[0]) if named else ""
-    found = storable(str(part), 60)
-    raise ModelError("response", expected="text", found=f"content that holds {found}")
+    content = storable(str(part), 60)
+    raise ModelError("response", expected="text", found=f"content that holds {content}")
 
 
 def _counts(usage: object) -> tuple[int | None, int | None]:
     """Tokens of prompt and completion, as far as a server counts them."""
     given = usage if isinstance(usage, Mapping) else {}
     values = [given.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    prompt, completion = (one if type(one) is int and one >= 0 else None for one in values)
+    prompt, completion = (count if type(count) is int and count >= 0 else None for count in values)
     return prompt, completion
 
 
@@ -155,7 +155,7 @@ def check_listed(listed: Mapping[str, object], *, wanted: str, url: str) -> None
     """Raise UsageError if a server lists its models and the one wanted is not among them."""
     data = listed.get("data")
     rows = data if isinstance(data, list) else []
-    names = [str(one["id"]) for one in rows if isinstance(one, dict) and "id" in one]
+    names = [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row]
     if names and wanted not in names:
         shown = storable(", ".join(names[:LISTED]), 200)
         raise UsageError(

@@ -118,7 +118,7 @@ class Session:
 
     def responses(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """Return one response a request; raises as `converse_as_completed` does."""
-        ends = dict(self.converse_as_completed([question(one) for one in requests]))
+        ends = dict(self.converse_as_completed([question(request) for request in requests]))
         return [ends[number] for number in range(len(requests))]
 
     def converse_as_completed(
@@ -142,14 +142,16 @@ class Session:
             yield from scheduler.take_finished()
             for _ in self._run_requests(scheduler, stop, results, done):
                 yield from scheduler.take_finished()
-        failed = (one for _, one in sorted(results.items()) if isinstance(one, HarnessError))
+        failed = (
+            result for _, result in sorted(results.items()) if isinstance(result, HarnessError)
+        )
         error = next(failed, None)
         if error is None:
             return
         if len(results) > 1:
             with self._lock:
                 self._remembered.update(
-                    (scheduler.requests[place], one) for place, one in results.items()
+                    (scheduler.requests[place], result) for place, result in results.items()
                 )
                 for oldest in [*self._remembered][:-REMEMBERED]:
                     del self._remembered[oldest]
@@ -214,13 +216,13 @@ class Session:
                 for place in coming:
                     sent.add(request := self._threads.submit(work, place))
                     request.add_done_callback(done.put)
-                one = done.get()
-                if one is None:
+                finished = done.get()
+                if finished is None:
                     coming = scheduler.resume()
                 else:
                     inflight -= 1
-                    sent.discard(one)
-                    response = results.get(place := one.result())
+                    sent.discard(finished)
+                    response = results.get(place := finished.result())
                     coming = (
                         scheduler.receive(place, response)
                         if isinstance(response, ChatResponse)

@@ -56,7 +56,7 @@ class TemplateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TransportOptions:
-    """How requests travel to a server; they change no response."""
+    """Options of the requests to a server; none changes a response."""
 
     concurrency: int = 64
     """Requests at once, at most."""

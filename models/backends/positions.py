@@ -2,7 +2,7 @@
 
 Beyond them a network with learned positions fails, and one with rotary positions writes what it was
 never taught to. Training and test-time training ask here; vLLM has the same limit of its own
-(`max_model_len`). A sliding window is no limit: tokens outside it are not seen, but are there.
+(`max_model_len`). A sliding window is not a limit: tokens outside it are not seen, but are there.
 """
 
 from pathlib import Path

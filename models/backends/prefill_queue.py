@@ -23,17 +23,17 @@ Prompts: TypeAlias = list[list[int]]
 
 def prompts(requests: Sequence[ChatRequest]) -> Prompts:
     """Return the different prompts among requests, in the order of `batches`."""
-    found: dict[ChatRequest, list[int]] = {}
+    places_of: dict[ChatRequest, list[int]] = {}
     for batch in batches(requests, size=1):
         for place in batch:
-            found.setdefault(replace(requests[place], key=""), []).append(place)
-    return list(found.values())
+            places_of.setdefault(replace(requests[place], key=""), []).append(place)
+    return list(places_of.values())
 
 
 def unique_prompts(requests: Sequence[ChatRequest], places: Sequence[int]) -> Prompts:
     """Return the different prompts among the requests at some places."""
-    some = prompts([requests[place] for place in places])
-    return [[places[one] for one in several] for several in some]
+    different = prompts([requests[place] for place in places])
+    return [[places[index] for index in several] for several in different]
 
 
 def cut_off(waiting: deque[list[int]], wanted: int) -> Prompts:
@@ -113,16 +113,16 @@ class PrefillQueue:
         if not self._next or free < min(self._share, self._next[0].count):
             return None
         taken = [self._next.popleft()]
-        while self._next and _has_rows(self._next[0], free - sum(one.count for one in taken)):
+        while self._next and _has_rows(self._next[0], free - sum(share.count for share in taken)):
             taken.append(self._next.popleft())
         with self._timer.measure():
-            made = [
-                self._make(one.prompts) if one.coming is None else one.coming.result()
-                for one in taken
+            inputs = [
+                self._make(share.prompts) if share.coming is None else share.coming.result()
+                for share in taken
             ]
         self._first = False
         self._cut()
-        return self._part([prompt for one in taken for prompt in one.prompts], made)
+        return self._part([prompt for share in taken for prompt in share.prompts], inputs)
 
     def _cut(self) -> None:
         """Begin to make the tensors of the next shares; at first of the first prompts alone."""
@@ -130,15 +130,15 @@ class PrefillQueue:
             if self._waiting and not self._next:
                 self._next.append(self._make_batch(cut_off(self._waiting, self._size)))
             return
-        while self._waiting and sum(one.count for one in self._next) < self._size:
+        while self._waiting and sum(share.count for share in self._next) < self._size:
             self._next.append(self._make_batch(cut_off(self._waiting, self._share)))
 
     def _make_batch(self, several: Prompts) -> _PrefillBatch:
         """Return prompts with their tensors, begun in the worker, the processor's only user."""
         if self._first and self._started is not None:
             return _PrefillBatch(several, self._started)
-        made = None if self._worker is None else self._worker.submit(self._make, several)
-        return _PrefillBatch(several, made)
+        coming = None if self._worker is None else self._worker.submit(self._make, several)
+        return _PrefillBatch(several, coming)
 
 
 def _has_rows(share: _PrefillBatch, free: int) -> bool:

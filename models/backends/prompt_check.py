@@ -1,4 +1,4 @@
-"""Whether a checkpoint's chat template and end tokens serve the network, by short prompts."""
+"""Check by short prompts that a checkpoint's chat template and end tokens fit the network."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING

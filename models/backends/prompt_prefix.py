@@ -46,7 +46,7 @@ class Prefix:
     @property
     def tensors(self) -> list[Tensor]:
         """All of its tensors, in one order."""
-        return [one for both in self.layers for one in both] + [self.last]
+        return [tensor for both in self.layers for tensor in both] + [self.last]
 
     def detached(self, *, learns: bool) -> "Prefix":
         """Return the same numbers without their history; `learns`: gradients are kept at them."""
@@ -96,10 +96,10 @@ def states_after(
     """
     rows, width = tokens.shape
 
-    def each(one: Tensor) -> Tensor:
-        if prompts is None or len(one) == 1:  # copies nothing, and gradients are summed in order
-            return one.expand(rows, *one.shape[1:])
-        return one.index_select(0, prompts)
+    def each(tensor: Tensor) -> Tensor:
+        if prompts is None or len(tensor) == 1:  # copies nothing, and gradients are summed in order
+            return tensor.expand(rows, *tensor.shape[1:])
+        return tensor.index_select(0, prompts)
 
     first = each(prefix.last)
     if width == 1:
@@ -144,8 +144,8 @@ class PromptReader:
             ModelError: prompt and response may go beyond the network's positions.
         """
         if request not in self._inputs:
-            made = processor_inputs(self.processor, [request]).to(self.network.device)
-            length, positions = made["input_ids"].shape[1], positions_of(self.network.config)
+            inputs = processor_inputs(self.processor, [request]).to(self.network.device)
+            length, positions = inputs["input_ids"].shape[1], positions_of(self.network.config)
             if why := beyond(length, request.max_new_tokens, positions):
                 raise ModelError(
                     f"adaptation to request {request.key}",
@@ -154,8 +154,8 @@ class PromptReader:
                     fix="Lower max_new_tokens, or show fewer frames or pixels.",
                 )
             if self.shares:
-                made[POSITIONS] = token_positions(self.network, made)
-            self._inputs[request] = made
+                inputs[POSITIONS] = token_positions(self.network, inputs)
+            self._inputs[request] = inputs
         return self._inputs[request]
 
     def read(self, request: ChatRequest) -> Prefix:
@@ -165,7 +165,9 @@ class PromptReader:
 
     def states_alone(self, request: ChatRequest, tokens: Tensor, mask: Tensor) -> Tensor:
         """Return the same states from prompts and responses as one row each."""
-        prompt = {name: one for name, one in self.inputs(request).items() if name != POSITIONS}
+        prompt = {
+            name: tensor for name, tensor in self.inputs(request).items() if name != POSITIONS
+        }
         # Of one row `joined_inputs` returns the prompt itself, which is kept.
         inputs = with_tokens(
             dict(joined_inputs(self.processor, [prompt] * len(tokens))), tokens, mask

@@ -16,13 +16,10 @@ from harness.coordinates import Coordinates
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.completeness import REMOTE, check_complete
-from harness.models.backends.inputs import (
-    frames_shown,
-    keeps_clip_sizes,
-    without_special_tokens,
-)
+from harness.models.backends.inputs import without_special_tokens
 from harness.models.backends.options import ProcessorOptions
 from harness.models.backends.request_format import GOES_ON, Clips, Server, without_marks
+from harness.models.backends.shown_media import frames_shown, keeps_clip_sizes
 from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import declared_coordinates, smart_resize
 
@@ -125,7 +122,7 @@ class RemoteProcessor:
 
     def canvases(self, request: ChatRequest) -> tuple[tuple[int, int], ...]:
         """The canvas of each medium; none if the rule is not known."""
-        one = [
+        alone = [
             replace(
                 request,
                 media=(media,),
@@ -136,7 +133,7 @@ class RemoteProcessor:
             for place, media in enumerate(request.media)
         ]
         try:
-            return tuple(map(self.canvas, one))
+            return tuple(map(self.canvas, alone))
         except UsageError:
             return ()
 

@@ -22,8 +22,9 @@ from harness.chat import ChatRequest
 from harness.errors import UsageError
 from harness.media import Frame, Media
 from harness.models.backends.encoded_images import Encoded, EncodedImages
-from harness.models.backends.inputs import clip_times, conversation_of, frames_shown, squashed
+from harness.models.backends.inputs import conversation_of
 from harness.models.backends.options import ServedOptions, TemplateOptions
+from harness.models.backends.shown_media import clip_times, frames_shown, squashed
 
 try:
     import fpng

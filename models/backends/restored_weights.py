@@ -31,16 +31,16 @@ def fingerprint(network: "PreTrainedModel", *, whole: bool = False) -> str:
 
     Blocks lie at the same places each time, spread over the tensor.
     """
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name, tensor in (*network.named_parameters(), *network.named_buffers()):
         flat = tensor.detach().reshape(-1)
-        found.update(f"{name}\0{tuple(tensor.shape)}\0{tensor.dtype}\0".encode())
+        digest.update(f"{name}\0{tuple(tensor.shape)}\0{tensor.dtype}\0".encode())
         if not whole and flat.numel() > BLOCKS * BLOCK:
             starts = torch.linspace(0, flat.numel() - BLOCK, BLOCKS, dtype=torch.float64).long()
             places = starts[:, None] + torch.arange(BLOCK)
             flat = flat[places.reshape(-1).to(flat.device)]
-        found.update(flat.contiguous().view(torch.uint8).cpu().numpy().tobytes())
-    return found.hexdigest()
+        digest.update(flat.contiguous().view(torch.uint8).cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(eq=False)
@@ -88,7 +88,7 @@ class RestoredWeights:
                 fix=f"Their names are those of {weights.LAYERS['language']}.",
             )
         self._known = fingerprint(network)
-        return {name: one.detach().to("cpu", copy=True) for name, one in learning.items()}
+        return {name: weight.detach().to("cpu", copy=True) for name, weight in learning.items()}
 
     def _put_adapter(self, network: "PreTrainedModel") -> None:
         what = f"adaptation of checkpoint {self.checkpoint}"
@@ -105,9 +105,9 @@ class RestoredWeights:
     @property
     def _learning(self) -> dict[str, Any]:
         return {
-            name: one
-            for name, one in self.network.named_parameters()
-            if one.requires_grad and one.is_floating_point()
+            name: weight
+            for name, weight in self.network.named_parameters()
+            if weight.requires_grad and weight.is_floating_point()
         }
 
     def reset(self) -> None:
@@ -120,15 +120,15 @@ class RestoredWeights:
             self._offloaded.close()
             self._offloaded = None
         with torch.no_grad():
-            for name, one in self._learning.items():
-                one.grad = None
-                one.copy_(self._first[name])
-            found = fingerprint(self.network)
-        if found != self._known:
+            for name, weight in self._learning.items():
+                weight.grad = None
+                weight.copy_(self._first[name])
+            present = fingerprint(self.network)
+        if present != self._known:
             raise NotRestored(
                 f"weights of checkpoint {self.checkpoint} after adaptation",
                 expected=f"the fingerprint {self._known}, as before",
-                found=found,
+                found=present,
                 fix="Another part of the program has changed them.",
             )
         self.changed = False
@@ -153,18 +153,18 @@ class RestoredWeights:
         if self._offloaded is not None:  # the device has room for one copy of the weights
             try:
                 with torch.no_grad():
-                    for name, one in learning.items():
-                        one.data.copy_(first[name])
+                    for name, weight in learning.items():
+                        weight.data.copy_(first[name])
                     yield
             finally:
                 self._offloaded.restore()
             return
-        now = {name: one.data for name, one in learning.items()}
+        now = {name: weight.data for name, weight in learning.items()}
         try:
-            for name, one in learning.items():
-                one.data = first[name].to(one.device)
+            for name, weight in learning.items():
+                weight.data = first[name].to(weight.device)
             with torch.no_grad():
                 yield
         finally:
-            for name, one in learning.items():
-                one.data = now[name]
+            for name, weight in learning.items():
+                weight.data = now[name]

@@ -33,17 +33,17 @@ def score_tokens(
     batch would be the largest tensor of a training.
     """
 
-    def scores(some: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        logps = (_logits(head, some, softcap) / temperature).log_softmax(dim=-1)
+    def scores(states: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        logps = (_logits(head, states, softcap) / temperature).log_softmax(dim=-1)
         return logps.gather(1, tokens[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
 
     rows = max(1, LOGITS_AT_ONCE // head.out_features)
     again = len(states) > rows and torch.is_grad_enabled()
-    found = [
+    parts = [
         checkpoint(scores, *part, use_reentrant=False) if again else scores(*part)
         for part in zip(torch.split(states, rows), torch.split(targets, rows), strict=True)
     ]
-    logps, entropies = zip(*found, strict=True)
+    logps, entropies = zip(*parts, strict=True)
     return torch.cat(logps), torch.cat(entropies)
 
 

@@ -58,15 +58,15 @@ def published_checkpoint(
             f"segment with, {plugin}(checkpoint=facebook/sam2.1-hiera-large), or a folder. The "
             f"small network for coloured shapes that ships is {toy}.",
         )
-    made = find_checkpoint(checkpoint, memory=memory)
-    if trained_here(made["folder"]):
+    files = find_checkpoint(checkpoint, memory=memory)
+    if trained_here(files["folder"]):
         raise UsageError(
             f"{plugin}(checkpoint={checkpoint})",
             expected="the weights of SAM 2",
             found="a small network that harness trained",
             fix=f"Name it {toy}(checkpoint={checkpoint}).",
         )
-    return made
+    return files
 
 
 def pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
@@ -78,8 +78,8 @@ def pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
     """
     own = np.array(image, order="C")
     given = {"return_tensors": "pt", "input_data_format": "channels_last"}
-    made: Tensor = processor(own, **given)["pixel_values"]
-    return made
+    tensor: Tensor = processor(own, **given)["pixel_values"]
+    return tensor
 
 
 def float_pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
@@ -92,8 +92,8 @@ def float_pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
 
     own = torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1).contiguous()
     given = {"return_tensors": "pt", "input_data_format": "channels_first", "do_rescale": False}
-    made: Tensor = processor(own.float().div(255), **given)["pixel_values"]
-    return made
+    tensor: Tensor = processor(own.float().div(255), **given)["pixel_values"]
+    return tensor
 
 
 def trained_here(folder: Path) -> bool:

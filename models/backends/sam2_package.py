@@ -100,15 +100,15 @@ def find_checkpoint(
         )
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
-    found = CheckpointFiles(checkpoint=path.name, weights=digest.hexdigest(), files="", folder=path)
-    return found, name
+    files = CheckpointFiles(checkpoint=path.name, weights=digest.hexdigest(), files="", folder=path)
+    return files, name
 
 
 def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:
     """A network of the package, `IMAGES` or `VIDEOS`, in evaluation mode, on its device.
 
     Raises:
-        ModelError: its weights are not exactly those of the configuration, or are no weights.
+        ModelError: its weights are not exactly those of the configuration, or it holds none.
         OutOfMemory: it does not fit on the device.
     """
     name = checkpoint.name

@@ -158,7 +158,7 @@ class TokenChoice(Sampling):
         """Logits (rows × vocabulary) to logits whose largest is the choice.
 
         Raises:
-            ModelError: a row has a logit that is no number, or none that is finite.
+            ModelError: the largest logit of a row is NaN or infinite.
         """
         position = input_ids.shape[1] - self.prompt_length
         largest = scores.amax(dim=1)  # NaN wins a maximum
@@ -178,7 +178,7 @@ class TokenChoice(Sampling):
     def _with_last_token(self, input_ids: "Tensor") -> "Tensor":
         """The rows' tokens, with each row's last one in place of its padding.
 
-        Padding is no token of the row: a response would depend on the batch that it is in.
+        With padding as the last token, a response would depend on the batch that it is in.
         """
         if not any(self.starts):
             return input_ids

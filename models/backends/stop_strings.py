@@ -27,25 +27,25 @@ def before_stop(text: str, stop: Sequence[str]) -> str | None:
     >>> before_stop("a, b; c", ("; c", ";", "b;")), before_stop("a", (";",))
     ('a, ', None)
     """
-    found = _first_stop(text, stop)
-    return None if found is None else text[: found[0]]
+    span = _first_stop(text, stop)
+    return None if span is None else text[: span[0]]
 
 
 def _first_stop(text: str, stop: Sequence[str]) -> tuple[int, int] | None:
     """Return (start, end) of the stop string that is complete first."""
-    places = [(text.find(one), len(one)) for one in stop]
-    found = [(at + length, at) for at, length in places if at >= 0]
-    return min(found)[::-1] if found else None
+    places = [(text.find(string), len(string)) for string in stop]
+    complete = [(at + length, at) for at, length in places if at >= 0]
+    return min(complete)[::-1] if complete else None
 
 
 def until_stop(response: ChatResponse, request: ChatRequest) -> ChatResponse:
     """Return a response up to its request's stop strings; the `prefix` is not searched."""
     started = request.prefix if response.text.startswith(request.prefix) else ""
     output = response.text[len(started) :]
-    found = _first_stop(output, request.stop)
-    if found is None:
+    span = _first_stop(output, request.stop)
+    if span is None:
         return response
-    start, end = found
+    start, end = span
     return replace(
         response, text=f"{started}{output[:start]}", stopped=output[start:end], cut=False
     )
@@ -70,7 +70,7 @@ def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
     """
     if not stop:
         return False
-    reach = max(len(one.encode("utf-8", "replace")) for one in stop)
+    reach = max(len(string.encode("utf-8", "replace")) for string in stop)
     if before_stop(decode(tokens[-reach:]), stop) is None:
         return False
     return before_stop(decode(tokens), stop) is not None  # the last tokens alone may read otherwise

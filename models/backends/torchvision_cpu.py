@@ -47,11 +47,11 @@ def ensure_torchvision() -> bool:
     return True
 
 
-def _missing_torchvision(found: str) -> MissingDependency:
+def _missing_torchvision(present: str) -> MissingDependency:
     return MissingDependency(
         "torchvision",
         expected="the release that belongs to the installed torch",
-        found=found,
+        found=present,
         fix='Install both together: pip install "visual-reasoning-harness[torch]"',
     )
 

@@ -7,65 +7,38 @@ the choice of tokens is `sampling.TokenChoice`.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.adaptation import LearningSettings
 from harness.backend import ConversingChat
 from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.coordinates import Coordinates
 from harness.errors import OutOfMemory
-from harness.models.backends import adapters, checkpoint_part, continuous_batching
+from harness.models.backends import adapters, continuous_batching
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder
 from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
 from harness.models.backends.checkpoint import Dtype
+from harness.models.backends.checkpoint_tokens import CheckpointTokens, TransformersOptions
 from harness.models.backends.completeness import check_complete
+from harness.models.backends.continuous_generation import generate_continuously
 from harness.models.backends.cpu_kernels import use_cpu_kernels
-from harness.models.backends.inputs import (
-    POSITIONS,
-    joined_inputs,
-    opened_reasoning,
-    planned_canvas,
-    processor_inputs,
-    seen_canvases,
-    without_special_tokens,
-)
+from harness.models.backends.inputs import processor_inputs
 from harness.models.backends.loading import memory
-from harness.models.backends.networks import (
-    end_tokens,
-    load_network,
-    load_processor,
-)
-from harness.models.backends.options import GenerationOptions, LoadedOptions
-from harness.models.backends.prefill_queue import (
-    PrefillQueue,
-    Prompts,
-    first_of,
-    prompts,
-    unique_prompts,
-)
+from harness.models.backends.networks import load_network
+from harness.models.backends.prefill_queue import first_of, prompts
 from harness.models.backends.prompt_check import check_padding, check_prompts
-from harness.models.backends.sampling import Sampling, TokenChoice
-from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
+from harness.models.backends.stop_strings import criteria
 from harness.models.canvas import declared_coordinates
 from harness.models.multi_turn import ConversationScheduler, question
 from harness.options import with_options
 
 if TYPE_CHECKING:
-    from transformers import (
-        BatchFeature,
-        DynamicCache,
-        PreTrainedModel,
-        PreTrainedTokenizerBase,
-        ProcessorMixin,
-    )
+    from transformers import BatchFeature, DynamicCache, PreTrainedModel
 
     from harness.models.backends.adaptation import NetworkAdaptation
 
@@ -77,40 +50,8 @@ installed = cache(version)  # a package's metadata take milliseconds, and are as
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformersOptions(GenerationOptions, LoadedOptions):
-    """Options of the backend."""
-
-    device: str = "auto"
-    """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
-    attn_implementation: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
-    """Implementation of attention; `auto` is transformers' choice, but for `kernels` on a CPU."""
-    batch_size: int = 8
-    """Requests at once; fewer where they do not fit into memory."""
-    repetition_penalty: float | None = None
-    """1 is none; None: as the checkpoint's generation settings say, which is what the official
-    evaluations run with."""
-    prefetch: bool = True
-    """Make the next batch's tensors while one is answered. Responses are the same."""
-    continuous_batching: bool = True
-    """Let further requests of a call take the places of those that are answered. Responses are the
-    same, but for what the last bits of logits decide."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformersChat(TransformersOptions, ConversingChat):
+class TransformersChat(CheckpointTokens, ConversingChat):
     """A network and its processor, loaded when first used."""
-
-    checkpoint: str
-    folder: Path
-    model_type: str
-    coordinates: Coordinates
-    adapter: adapters.Adapter | None = None
-    keyed: bool = True
-    """Draw tokens by counters, by key and position; otherwise by PyTorch's generator."""
-    suppress_tokens: tuple[int, ...] = ()
-    """Tokens that are never written."""
-    limits_clips: bool = False
-    """True if the limits on pixels are of each frame of a clip too, and not of images only."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -141,7 +82,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
             **({} if self.adapter is None else self.adapter.describe()),
             "coordinates": self.coordinates,
             "dtype": self.dtype,
-            "device": self._device,
+            "device": self.real_device,
             "attn_implementation": self.attn_implementation,
             "batch_size": self.batch_size,
             "temperature": self.temperature,
@@ -153,18 +94,6 @@ class TransformersChat(TransformersOptions, ConversingChat):
             **self.template,
             "transformers": installed("transformers"),
         }
-
-    @cached_property
-    def processor(self) -> "ProcessorMixin":
-        """The checkpoint's processor, padding on the left, with this backend's pixel limits."""
-        return load_processor(
-            self.folder,
-            name=self.checkpoint,
-            min_pixels=self.min_pixels,
-            max_pixels=self.max_pixels,
-            clips=self.limits_clips,
-            template=self.template,
-        )
 
     @cached_property
     def network(self) -> "PreTrainedModel":
@@ -189,7 +118,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
         )
         with memory():
             return use_cpu_kernels(
-                network.to(self._device).eval(), attn_implementation=self.attn_implementation
+                network.to(self.real_device).eval(), attn_implementation=self.attn_implementation
             )
 
     def prepare(self) -> None:
@@ -214,9 +143,9 @@ class TransformersChat(TransformersOptions, ConversingChat):
 
         Raises:
             OutOfMemory: a single request does not fit.
-            ModelError: a logit is no number.
+            ModelError: the largest logit of a row is NaN or infinite.
         """
-        ends = dict(self.converse_as_completed([question(one) for one in requests]))
+        ends = dict(self.converse_as_completed([question(request) for request in requests]))
         return [ends[number] for number in range(len(requests))]
 
     def converse_as_completed(
@@ -230,7 +159,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
 
         Raises:
             OutOfMemory: a single request does not fit.
-            ModelError: a logit is no number.
+            ModelError: the largest logit of a row is NaN or infinite.
         """
         scheduler = ConversationScheduler(conversations)
         yield from scheduler.take_finished()
@@ -299,41 +228,6 @@ class TransformersChat(TransformersOptions, ConversingChat):
         own = replace(self, dtype=dtype, suppress_tokens=checkpoints.media_tokens(self.folder))
         return NetworkAdaptation(own, settings)
 
-    def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """(width, height) of the first medium as the network sees it, by the processor's rule."""
-        return planned_canvas(self.processor, self.model_type, request)
-
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a text, without special ones added."""
-        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    @cached_property
-    def opening(self) -> str:
-        """End of the chat template, if that opens the reasoning; else empty."""
-        return opened_reasoning(self.processor)
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Tokens of a text, in which no special token is left."""
-        plain = without_special_tokens(self.processor, text)
-        return tuple(self._tokenizer(plain, add_special_tokens=False)["input_ids"])
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Text of tokens up to the end token, without special ones."""
-        ended = bool(tokens) and tokens[-1] in self.end_tokens
-        own = tokens[:-1] if ended else tokens
-        return str(self._tokenizer.decode(own, skip_special_tokens=True))
-
-    @property
-    def _device(self) -> str:
-        return checkpoint_part.place(self.device)
-
-    @cached_property
-    def penalty(self) -> float:
-        """The repetition penalty that is used: the one given, or the checkpoint's own."""
-        if self.repetition_penalty is not None:
-            return self.repetition_penalty
-        return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
-
     def _generate_batches(
         self,
         requests: Sequence[ChatRequest],
@@ -348,18 +242,30 @@ class TransformersChat(TransformersOptions, ConversingChat):
         Where rows roll, those of requests that are added meanwhile too, by the caller or by
         `resume`.
         """
-        some = [requests[place] for place in left]
-        rolls = self._uses_continuous_batching(some, size, go_on=go_on)
-        first = self._first_requests(some, size, rolls=rolls)
+        pending = [requests[place] for place in left]
+        rolls = self._uses_continuous_batching(pending, size, go_on=go_on)
+        first = self._first_requests(pending, size, rolls=rolls)
         with self._wait_timer.measure():  # what was expected may not be made yet
             started = self._prepared_inputs.take_if_same(first)
+        make_inputs = self._inputs(requests)
         if rolls:
-            return self._generate_continuously(requests, left, resume, size=size, started=started)
-        plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
-        made = self._inputs(requests)
+            return generate_continuously(
+                self,
+                self.network,
+                requests,
+                left,
+                make_inputs=make_inputs,
+                resume=resume,
+                size=size,
+                started=started,
+                timer=self._wait_timer,
+            )
+        plan = [[left[at] for at in batch] for batch in batches(pending, size=size)]
         return self._batched(
             requests,
-            with_inputs(plan, made, ahead=self.prefetch, started=started, timer=self._wait_timer),
+            with_inputs(
+                plan, make_inputs, ahead=self.prefetch, started=started, timer=self._wait_timer
+            ),
         )
 
     def _uses_continuous_batching(
@@ -378,8 +284,8 @@ class TransformersChat(TransformersOptions, ConversingChat):
     ) -> list[ChatRequest]:
         """Return the requests whose tensors are made first; of those with one prompt the first."""
         if rolls:
-            return [requests[one[0]] for one in first_of(prompts(requests), size=size)]
-        return [requests[one] for one in batches(requests, size=size)[0]]
+            return [requests[prompt[0]] for prompt in first_of(prompts(requests), size=size)]
+        return [requests[place] for place in batches(requests, size=size)[0]]
 
     def _batched(
         self, requests: Sequence[ChatRequest], parts: "Iterator[tuple[list[int], BatchFeature]]"
@@ -390,109 +296,16 @@ class TransformersChat(TransformersOptions, ConversingChat):
                 output = self._batch([requests[place] for place in places], inputs)
             yield from zip(places, output, strict=True)
 
-    def _generate_continuously(
-        self,
-        requests: Sequence[ChatRequest],
-        left: Sequence[int],
-        resume: Callable[[], object],
-        *,
-        size: int,
-        started: "Future[BatchFeature] | None",
-    ) -> Generator[tuple[int, ChatResponse], None, None]:
-        """Places and responses, as they end, of what is left and of what is added meanwhile."""
-        import torch
-
-        prompts: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
-        inputs_of, samplings = self._inputs(requests), self.samplings(requests)
-
-        def make_inputs(several: Prompts) -> "BatchFeature":
-            inputs = inputs_of([one[0] for one in several])
-            inputs[POSITIONS] = continuous_batching.token_positions(self.network, inputs)
-            return inputs
-
-        def part(several: Prompts, shares: "list[BatchFeature]") -> continuous_batching.PromptBatch:
-            inputs = joined_inputs(self.processor, shares)
-            seen = self.prompt_tokens([requests[one[0]] for one in several], inputs)
-            order = [at for at, one in enumerate(several) for _ in one]
-            places = [place for one in several for place in one]
-            prompts.update(zip(places, (seen[at] for at in order), strict=True))
-            return continuous_batching.PromptBatch(places, inputs.to(self._device), order)
-
-        def add_new() -> None:
-            known = len(samplings)
-            samplings.extend(self.samplings(requests[known:]))
-            waiting.add(unique_prompts(requests, range(known, len(requests))))
-
-        def refill() -> None:
-            resume()
-            add_new()
-
-        with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
-            waiting = PrefillQueue(
-                make_inputs,
-                part,
-                size=size,
-                started=started,
-                timer=self._wait_timer,
-                worker=worker if self.prefetch else None,
-                refill=refill,
-            )
-            waiting.add(unique_prompts(requests, left))
-            written = continuous_batching.responses(
-                self.network,
-                requests,
-                waiting,
-                size=size,
-                ends=self.end_tokens,
-                samplings=samplings,
-                decode=self.decode,
-            )
-            with closing(written):
-                while True:
-                    with memory(), torch.inference_mode():  # not while the caller is at work
-                        output = next(written, None)
-                    if output is None:
-                        return
-                    place, tokens = output
-                    yield place, self.to_response(requests[place], tokens, *prompts.pop(place))
-                    add_new()
-
     def _inputs(self, requests: Sequence[ChatRequest]) -> "Callable[[list[int]], BatchFeature]":
-        return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
-
-    def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
-        """Rules by which the tokens of each response are chosen."""
-        return [self._sampling(request) for request in requests]
-
-    def _sampling(self, request: ChatRequest) -> Sampling:
-        return Sampling(
-            seed=self.seed,
-            temperature=request.temperature_or(self.temperature),
-            top_p=request.top_p_or(self.top_p),
-            repetition_penalty=self.penalty,
-            keyed=self.keyed,
-            suppress_tokens=self.suppress_tokens,
-        )
-
-    def token_choice(
-        self, requests: Sequence[ChatRequest], *, prompt_length: int, starts: Sequence[int]
-    ) -> TokenChoice:
-        """Return the logits processor of one call of `generate`, whose requests have equal limits.
-
-        Prompts are padded on the left to `prompt_length`; `starts` is each one's first own token.
-        """
-        return TokenChoice(
-            keys=[request.key for request in requests],
-            prompt_length=prompt_length,
-            starts=starts,
-            **asdict(self._sampling(requests[0])),
+        return lambda chosen: processor_inputs(
+            self.processor, [requests[place] for place in chosen]
         )
 
     def _batch(self, requests: Sequence[ChatRequest], inputs: "BatchFeature") -> list[ChatResponse]:
         import torch
         from transformers import LogitsProcessorList
 
-        network = self.network  # loaded here at the latest: weights made below are no variables
+        network = self.network  # loaded before inference mode, whose tensors cannot be trained
         width = int(inputs["input_ids"].shape[1])
         prompts = self.prompt_tokens(requests, inputs)
         choice = self.token_choice(
@@ -500,7 +313,7 @@ class TransformersChat(TransformersOptions, ConversingChat):
         )
         with torch.inference_mode():
             tokens = network.generate(
-                **inputs.to(self._device),
+                **inputs.to(self.real_device),
                 max_new_tokens=requests[0].max_new_tokens,
                 do_sample=False,
                 past_key_values=self._growing_cache(),
@@ -522,51 +335,6 @@ class TransformersChat(TransformersOptions, ConversingChat):
             self.network, self.model_type
         )
         return preallocated_cache([]) if grows else None
-
-    def prompt_tokens(
-        self, requests: Sequence[ChatRequest], inputs: "BatchFeature"
-    ) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
-        """Tokens of each prompt, and the canvases of its images."""
-        lengths = map(int, inputs["attention_mask"].sum(dim=1))
-        return list(zip(lengths, seen_canvases(self.processor, requests, inputs), strict=True))
-
-    def to_response(
-        self,
-        request: ChatRequest,
-        tokens: Sequence[int],
-        length: int,
-        canvases: tuple[tuple[int, int], ...],
-    ) -> ChatResponse:
-        """Response of the tokens that answer a request, whose prompt has so many tokens."""
-        response = self._response(tokens, request.stop)
-        text = f"{request.prefix}{response.text}"
-        whole = replace(response, text=text, prompt_tokens=length, canvases=canvases)
-        kept = until_stop(whole, request)
-        opening = "" if request.written else self.opening
-        return replace(kept, text=f"{opening}{kept.text}") if opening else kept
-
-    @cached_property
-    def end_tokens(self) -> tuple[int, ...]:
-        """The tokens that end a response."""
-        return end_tokens(self.folder, self.processor.tokenizer)
-
-    @cached_property
-    def _tokenizer(self) -> "PreTrainedTokenizerBase":
-        """A tokenizer beside the processor's, which another thread may be using."""
-        return deepcopy(self.processor.tokenizer)
-
-    def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
-        ends = self.end_tokens
-        end = next((place for place, token in enumerate(tokens) if token in ends), None)
-        written = tokens if end is None else tokens[:end]
-        all_of_them = len(tokens) if end is None else end + 1
-        stopped = tokens_to_stop(written, stop, self.decode)
-        return ChatResponse(
-            text=self.decode(written),
-            tokens=tuple(tokens[: all_of_them if stopped is None else stopped]),
-            completion_tokens=all_of_them if stopped is None else stopped,
-            cut=end is None,
-        )
 
 
 @with_options(TransformersOptions)

@@ -26,14 +26,7 @@ from harness.errors import MissingDependency, ModelError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import PreparedInputs
 from harness.models.backends.completeness import check_complete
-from harness.models.backends.inputs import (
-    chat_text,
-    check_clip_limits,
-    clip_times,
-    frames_shown,
-    keeps_clip_sizes,
-    squashed,
-)
+from harness.models.backends.inputs import chat_text
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.nan_guard import refuse_broken
 from harness.models.backends.options import LoadedOptions, ServedOptions
@@ -41,6 +34,13 @@ from harness.models.backends.prompt_check import check_prompts
 from harness.models.backends.remote_processor import processor_only_chat
 from harness.models.backends.request_format import seed_of
 from harness.models.backends.sampling import given_settings
+from harness.models.backends.shown_media import (
+    check_clip_limits,
+    clip_times,
+    frames_shown,
+    keeps_clip_sizes,
+    squashed,
+)
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.options import with_options
@@ -173,7 +173,7 @@ class VllmChat(VllmOptions, Chat):
 
         Raises:
             ModelError: vLLM gives another number of outputs, refuses a request, or responses from
-                logits that are no numbers.
+                logits that are NaN.
         """
         if any(request not in self._heard for request in requests):
             started = self._prepared_inputs.take_if_same(requests)
@@ -181,10 +181,10 @@ class VllmChat(VllmOptions, Chat):
             self._heard.clear()
             self._heard.update(zip(requests, self._generate(requests, prompts), strict=True))
         outcomes = [self._heard[request] for request in requests]
-        responses = [one for one in outcomes if isinstance(one, ChatResponse)]
-        for one in outcomes:
-            if isinstance(one, ModelError):
-                raise one  # and the others are not asked for again when they are tried without it
+        responses = [outcome for outcome in outcomes if isinstance(outcome, ChatResponse)]
+        for outcome in outcomes:
+            if isinstance(outcome, ModelError):
+                raise outcome  # the other responses are kept for a call without this request
         if len(self._heard) == len({*requests}):
             self._heard.clear()
         return responses
@@ -241,7 +241,7 @@ class VllmChat(VllmOptions, Chat):
         media: dict[str, list[object]] = {}
         for place, medium in enumerate(request.media):
             indices = frames_shown(request, place)
-            frames = [squashed(medium.frame(one), request.squash(place)) for one in indices]
+            frames = [squashed(medium.frame(index), request.squash(place)) for index in indices]
             if len(frames) == 1:
                 media.setdefault("image", []).append(Image.fromarray(frames[0]))
             else:

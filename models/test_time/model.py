@@ -20,7 +20,8 @@ from harness.errors import ModelError, UsageError
 from harness.model import StagedModel
 from harness.models.answers import Pending
 from harness.models.chat_result import ChatResult, calls_of
-from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.pipeline import PromptedModel
+from harness.models.prompted_requests import LOCATED
 from harness.models.test_time.methods import Method, Trial
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.segmentation import Propagator, Segmenter

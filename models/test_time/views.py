@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harness.chat import ChatRequest
 from harness.media import Frame, Media, pixels
-from harness.models.backends.inputs import frames_shown
+from harness.models.backends.shown_media import frames_shown
 from harness.models.test_time.places import Part
 
 

@@ -9,7 +9,8 @@ from harness.models.answers import Pending
 from harness.models.canvas import Canvas
 from harness.models.composition import Composition
 from harness.models.frame_selection import pixel_budget
-from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.pipeline import PromptedModel
+from harness.models.prompted_requests import LOCATED
 from harness.models.prompts import Wording
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
 from harness.models.video_str.boxes import SpokenBoxes, named_resolution

@@ -9,7 +9,7 @@ from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.models.chat_result import ChatResult, calls_of
 from harness.models.grammar import frame_tag
 from harness.models.multi_turn import converse
-from harness.models.pipeline import LOCATED
+from harness.models.prompted_requests import LOCATED
 from harness.models.videoseg_r1.frame_display import FrameDisplay
 from harness.models.videoseg_r1.sampler import KeySegment, Sampler
 from harness.responses import storable

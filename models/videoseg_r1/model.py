@@ -19,7 +19,8 @@ from harness.models.composition import Composition
 from harness.models.factory import at_least
 from harness.models.frame_selection import frames_shown
 from harness.models.multi_turn import converse
-from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.pipeline import PromptedModel
+from harness.models.prompted_requests import LOCATED
 from harness.models.prompts import Wording
 from harness.models.questions import Questions
 from harness.models.response_writer import key_frame_of, objects_of

@@ -66,7 +66,7 @@ def test_all_missing_files_are_listed(harness, reason_seg):
     (reason_seg / "val_00001.jpg").unlink()
     (reason_seg / "val_00002.json").unlink()
     done = harness.eval()
-    done.says("2 file(s)", "val_00001.jpg", "val_00002.json", "harness data check")
+    done.says("2 problems", "val_00001.jpg", "val_00002.json", "harness data check")
     assert not (harness.folder / "runs").exists()
 
 

@@ -85,7 +85,7 @@ KINDS = ["missing", "empty", "cut", "cut at its end", "an error page", "sound al
 def test_a_video_that_cannot_be_read_is_refused(harness, video, plugin, kind):
     plugin("models", toy="def toy(): raise AssertionError('the model was built')")
     spoil(video, kind)
-    harness.eval(model="toy").says(video.name, "1 file(s)", "harness data check")
+    harness.eval(model="toy").says(video.name, "1 problem", "harness data check")
     assert not (harness.folder / "runs").exists()
 
 

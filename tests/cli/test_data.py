@@ -23,7 +23,7 @@ def test_problems_come_with_the_way_to_the_data(capsys, tmp_path):
         path.unlink()
     assert main(["data", "check", "video_mme", "--data", str(tmp_path)]) == 1
     output = capsys.readouterr().out
-    assert "1 problem(s)" in output and "lmms-lab/Video-MME" in output
+    assert "1 problem\n" in output and "lmms-lab/Video-MME" in output
 
 
 def checked(capsys, root, *more, code=0):
@@ -258,3 +258,35 @@ def test_equal_ids_have_equal_hashes_whatever_the_subset_is_called(capsys, tmp_p
     named = evaluated(shapes, tmp_path / "d", str(listed), capsys)
     assert named["data"]["ids"] == first["data"]["ids"] and named["subset"] != first["subset"]
     assert first["data"]["ids"] == again["data"]["ids"] != drawn["data"]["ids"]
+
+
+def test_a_table_is_named_as_it_is_typed_and_equal_lines_are_one(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"image": "a.png", "question": f"{place}?", "answer": place} for place in range(9)]
+    table = tmp_path / "mine.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["data", "init", "mine.jsonl"]) == 0
+    _, first, then = capsys.readouterr().out.splitlines()[-3:]
+    assert first.startswith("next: edit ") and "mine.toml" in first
+    assert then.strip() == 'harness data check "table(file=mine.jsonl)"'
+    for row in rows[:-1]:
+        del row["answer"]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["data", "check", "table(file=mine.jsonl)"]) == 1
+    shown = capsys.readouterr().out
+    assert "9 problems" in shown and shown.count("found no answer") == 1
+    assert "7 lines like it" in shown
+    command = ["eval", "--model", "random", "--out", "runs", "--tasks"]
+    assert main([*command, "table(file=mine.jsonl)"]) == 3
+    assert "harness data check 'table(file=mine.jsonl)'" in capsys.readouterr().err
+    assert main([*command, "mine.jsonl"]) == 2
+    assert '"table(file=mine.jsonl)"' in capsys.readouterr().err
+
+
+def test_a_split_that_is_not_there_is_answered_with_those_that_are(tmp_path, capsys):
+    command = ["data", "make", "shapes", "--out", str(tmp_path), "--size", "2", "--tasks", "mevis"]
+    assert main(command) == 0
+    shutil.rmtree(tmp_path / "mevis" / "valid_u")
+    assert main(["data", "check", "mevis", "--data", str(tmp_path)]) == 3
+    assert "there: mevis(split=train), mevis(split=valid)." in capsys.readouterr().err
+    assert main(["data", "check", "mevis(split=train)", "--data", str(tmp_path)]) == 0

@@ -291,8 +291,8 @@ def test_a_log_is_read_and_its_own_scorer_is_a_step(capsys, evaluated, tmp_path,
         log.write_text("".join("\t".join(line) + "\n" for line in lines))
     made, steps = explained(capsys, a, log, "--format", kind)
     number = len(samples)
-    assert list(steps) == ["responses: not on record", "their scorer"]
-    assert steps["responses: not on record"]["points"] == pytest.approx(-1 / number, abs=1e-12)
+    assert list(steps) == ["responses: unknown cause", "their scorer"]
+    assert steps["responses: unknown cause"]["points"] == pytest.approx(-1 / number, abs=1e-12)
     assert steps["their scorer"]["points"] == pytest.approx(0, abs=1e-12)
     assert made["second"] == pytest.approx(1 - 1 / number)
 

@@ -58,9 +58,7 @@ def test_what_is_not_there_or_empty_has_no_iou():
     (alone,) = compare_masks(None, empty)["frames"]
     assert both["iou"] is None and alone["iou"] is None and alone["prediction"] is None
     assert "both empty" in lines(compare_masks(empty, empty))[1]
-    assert (
-        "prediction not given; ground truth empty; IoU none" in lines(compare_masks(None, empty))[1]
-    )
+    assert "no prediction; ground truth empty; no IoU" in lines(compare_masks(None, empty))[1]
 
 
 def test_masks_of_another_size_have_no_iou():

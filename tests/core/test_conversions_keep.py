@@ -157,3 +157,33 @@ def test_a_command_for_polygons_stops_at_other_lines(tmp_path):
     with path.open("a") as file:
         file.write('{"id": "c", "response": "x"}\n')
     assert subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True).returncode
+
+
+@pytest.mark.parametrize("is_list", [True, False], ids=["list", "lines"])
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ({"image_id": 7, "count": 5}, "answer"),
+        ({"question_id": "7", "boxes": [[1, 2, 3, 4]]}, "boxes"),
+        ({"id": 7, "answer": 5}, "answer"),
+        ({"qid": 7, "prediction": "five", "label": "six"}, "response"),
+    ],
+)
+def test_one_command_makes_lines_of_objects_with_another_id(tmp_path, row, kind, is_list):
+    path = tmp_path / "foreign.json"
+    path.write_text(json.dumps([row]) if is_list else json.dumps(row))
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    ((name, line),) = run(path, error).items()
+    assert name == "7" and list(line) == [kind]
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(json.dumps({"id": name, **line}))
+    assert len(list(read_rows(lines))) == 1
+
+
+def test_what_may_be_the_ground_truth_is_not_named_an_answer(tmp_path):
+    path = tmp_path / "foreign.json"
+    path.write_text(json.dumps([{"image_id": 7, "answer": 5, "gt": 5}]))
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    assert COMMAND.findall(str(error.value)) == ["jq -c '.[]' foreign.json"]

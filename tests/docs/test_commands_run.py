@@ -148,6 +148,7 @@ def desk(world, tmp_path, monkeypatch):
     """A folder to work in, as a page finds it; responses are cut short, and most say nothing."""
     for room in ("tasks", "tests", "benchmarks", "leaderboards", "examples"):
         (tmp_path / room).symlink_to(REPOSITORY / room)
+    (tmp_path / "my-network").symlink_to(REPOSITORY / "models" / "pocket" / "checkpoint")
     shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     whole = ChatRequest.__init__

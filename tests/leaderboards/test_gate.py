@@ -73,7 +73,7 @@ def test_a_small_loss_that_could_be_chance_passes(make_run, rescore):
     report = check(make_run("a"), noisy)
     assert report.verdicts[0].change == pytest.approx(-0.01)
     assert report.is_passed
-    assert "power" in report.text() and "0.02" in report.text()
+    assert "of cases" in report.text() and "0.02" in report.text()
 
 
 def test_a_large_loss_that_could_be_chance_passes(make_run, rescore):
@@ -362,7 +362,7 @@ def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     assert "0.02 (disc_seg val)" in last and "0.5 (disc_video valid_u)" in last
     assert (
         all(one.comparison.detectable for one in report.verdicts)
-        and "with 74 to 84 % power" in last
+        and "in 74 to 84 % of cases" in last
     )
 
 

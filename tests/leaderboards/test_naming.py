@@ -29,6 +29,7 @@ def names(*folders):
 @pytest.mark.parametrize(
     ("specs", "wanted"),
     [
+        (["one(checkpoint=./runs/my-one)"], {"one(my-one)"}),
         (["one(frames=4)", "one(frames=8)"], {"one(frames=4)", "one(frames=8)"}),
         (["one(frames=4,batch_size=2)", "one(frames=4)"], {"one(batch_size=2)", "one"}),
         (

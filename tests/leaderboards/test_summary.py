@@ -190,3 +190,22 @@ def test_the_formats_that_are_asked_for_are_written_and_no_others(board, tmp_pat
     paths = write_tables(board, tmp_path, FORMATS, Style())
     assert sorted(path.name for path in paths) == ["table.csv", "table.md", "table.tex"]
     assert all(path.read_text(encoding="utf-8") for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("value", "pair", "text"),
+    [
+        (0.5, (0.4, 0.58), "50.0 ± 10.0"),
+        (0.917, (0.543, 0.99), "91.7 [54.3, 99.0]"),
+        (0.0, (0.0, 0.912), "0.0 [0.0, 91.2]"),
+        (1.0, (1.0, 1.0), "100.0 ± 0.0"),
+    ],
+)
+def test_no_plus_minus_names_a_score_that_cannot_be(board, value, pair, text):
+    table = next(one for one in board.tables if one.headline == "giou")
+    numbers = {"metrics": {"giou": value}, "intervals": {"giou": pair}}
+    entry = replace(table.entries[0], row=replace(table.entries[0].row, **numbers), rank=None)
+    only = replace(board, tables=(replace(table, entries=(entry,)),))
+    shown_text = markdown(shown(only, spread="pm")).replace("*", "")
+    assert f"| {text} |" in shown_text
+    assert ("In brackets" in shown_text) == ("[" in text)

@@ -13,9 +13,10 @@ from harness import plugins
 from harness.chat import ChatRequest
 from harness.errors import DataError, ModelError, OutOfMemory, UsageError
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.inputs import processor_inputs, seen_canvases, squashed
+from harness.models.backends.inputs import processor_inputs
 from harness.models.backends.loading import check_report, memory
 from harness.models.backends.recorded_responses import stored
+from harness.models.backends.shown_media import seen_canvases, squashed
 from harness.models.canvas import clip_smart_resize, smart_resize
 from harness.spec import parse as parse_spec
 from harness.types import query_id

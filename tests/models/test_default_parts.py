@@ -54,18 +54,24 @@ def test_a_run_whose_masks_nobody_was_chosen_for_is_refused_with_both_ways(
 
 
 QWEN = "checkpoint=pocket,max_new_tokens=8"
+PROMPT = ROOT / "tests" / "models" / "own_prompt.txt"
 
 
 @pytest.mark.parametrize(
     ("model", "task", "offered"),
     [
-        (f"qwen_vl({QWEN})", "reason_seg", [f"qwen_vl(segmenter=grabcut,propagator=flow,{QWEN})"]),
+        (f"qwen_vl({QWEN})", "reason_seg", f"qwen_vl({QWEN},segmenter=grabcut)"),
+        (
+            f"qwen_vl(prompt=file:{PROMPT},{QWEN})",
+            "mevis",
+            f"qwen_vl(prompt=file:{PROMPT},{QWEN},segmenter=grabcut,propagator=flow)",
+        ),
         (
             "visionreasoner(checkpoint=pocket,segmenter=box)",
             "mevis",
-            ["visionreasoner(propagator=flow,checkpoint=pocket,segmenter=box)"],
+            "visionreasoner(checkpoint=pocket,segmenter=box,propagator=flow)",
         ),
-        ("vote(base=qwen_vl(checkpoint=pocket))", "reason_seg", []),  # its base takes them
+        ("vote(base=qwen_vl(checkpoint=pocket))", "reason_seg", ""),  # its base takes them
     ],
 )
 def test_a_command_with_classical_parts_is_offered_where_the_model_takes_them(
@@ -73,16 +79,19 @@ def test_a_command_with_classical_parts_is_offered_where_the_model_takes_them(
     capsys: pytest.CaptureFixture[str],
     model: str,
     task: str,
-    offered: list[str],
+    offered: str,
 ) -> None:
     assert run(tmp_path, model, task) == 2
-    said = "".join(capsys.readouterr()).replace("\n", " ")
-    assert shlex.split(said.partition("Without weights: --model ")[2]) == offered
+    error = capsys.readouterr().err
+    last = error[error.index("harness: ") :].rstrip("\n").splitlines()
+    typed = shlex.split(last[-1].removeprefix("Without weights: "))
+    assert typed[:4] == ["harness", "eval", "--model", offered] if offered else len(last) == 1
+    assert not offered or typed[4:6] == ["--tasks", task]
 
 
 def test_the_offered_command_runs(tmp_path: Path) -> None:
     parts = "segmenter=grabcut,propagator=flow"
-    assert run(tmp_path, f"qwen_vl({parts},{QWEN})", "reason_seg") in (0, 1)
+    assert run(tmp_path, f"qwen_vl({QWEN},{parts})", "reason_seg") in (0, 1)
 
 
 def test_the_papers_part_is_the_default_where_it_is_here(hub: Path, tmp_path: Path) -> None:

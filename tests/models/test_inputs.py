@@ -7,7 +7,8 @@ import pytest
 
 from harness.media import pixels
 from harness.models.backends import template_trial
-from harness.models.backends.inputs import clip_times, joined_inputs, without_special_tokens
+from harness.models.backends.inputs import joined_inputs, without_special_tokens
+from harness.models.backends.shown_media import clip_times
 
 PROCESSOR = SimpleNamespace(
     tokenizer=SimpleNamespace(pad_token_id=9, all_special_tokens=["<|end|>"])

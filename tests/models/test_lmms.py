@@ -20,8 +20,8 @@ from harness.chat import ChatRequest
 from harness.errors import MediaError, MissingDependency, ModelError, UnknownPlugin, UsageError
 from harness.media import placeholder_media
 from harness.models.backends.clip_files import clip_files, mean_rate
-from harness.models.backends.inputs import squashed
 from harness.models.backends.lmms import lmms
+from harness.models.backends.shown_media import squashed
 from harness.models.factory import build_chat
 from harness.models.qwen_vl.model import qwen_vl
 from harness.spec import Spec, parse

@@ -15,7 +15,7 @@ from harness.metrics.numeric import only_number
 from harness.models.dt_r1.grammar import ANSWER, TASK, Span, read_layout
 from harness.models.grammar import Item
 from harness.models.jit.model import plan_of
-from harness.models.pipeline import LOCATED
+from harness.models.prompted_requests import LOCATED
 from harness.models.questions import answer_part
 from harness.models.sam3_agent.agent import read_call
 from harness.models.videoseg_r1.sampler import read_interval, read_percentage

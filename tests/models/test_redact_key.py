@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.backends.openai_http import redact_key, retry_after, without_key
+from harness.models.backends.key_redaction import redact_key, without_key
+from harness.models.backends.openai_http import retry_after
 
 SIGNS = "-_."
 keys = st.text(string.ascii_letters + string.digits + SIGNS, min_size=8, max_size=80).filter(

@@ -21,8 +21,9 @@ from harness.interchange.journal_form import prediction_from_json, prediction_to
 from harness.masks import Rle
 from harness.model import ResponseReader
 from harness.models.backends.ablation import ablation
-from harness.models.backends.inputs import processor_inputs, squashed
+from harness.models.backends.inputs import processor_inputs
 from harness.models.backends.request_format import RequestFormat, RequestOptions
+from harness.models.backends.shown_media import squashed
 from harness.models.grammar import Item
 from harness.models.multi_turn import ConversationScheduler
 from harness.models.tracks import nearest_place

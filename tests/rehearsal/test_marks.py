@@ -56,3 +56,17 @@ def test_a_rehearsed_run_is_not_finished_by_a_real_one(rehearsed_run, capsys):
     data, out = str(rehearsed_run / "data"), str(rehearsed_run / "runs")
     assert main([*command, "--data", data, "--out", out]) == StoreError.exit_code
     assert "rehearsal" in capsys.readouterr().err
+
+
+def test_its_scores_are_marked_and_no_command_is_named_that_refuses_it(
+    rehearsed_run, monkeypatch, capsys
+):
+    monkeypatch.setenv(provenance.REHEARSAL, "1")
+    command = ["eval", "--model", "whole_frame", "--tasks", "reason_seg", "--quiet"]
+    command += ["--data", str(rehearsed_run / "data"), "--out", str(rehearsed_run / "runs")]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "REHEARSAL" in shown.partition("gIoU")[0]
+    assert "board site" not in shown and "harness explain" in shown
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rehearsal"] is True

@@ -149,4 +149,4 @@ def test_processes_that_are_started_install_it_and_no_others_do() -> None:
         ).stdout.strip()
         for more in (responses.environment(), {})
     ]
-    assert found == ["harness.rehearsal.responses", "harness.models.backends.transformers"]
+    assert found == ["harness.rehearsal.responses", "harness.models.backends.checkpoint_tokens"]

@@ -203,7 +203,7 @@ def test_a_folder_in_use_is_refused(dots, tmp_path):
 def test_faulty_files_are_all_named_before_any_work(dots, tmp_path):
     for index in (3, 4):
         (dots / "dots" / f"{index:04d}.png").write_bytes(b"")
-    with pytest.raises(DataError, match=r"2 file(.|\n)*0003(.|\n)*0004"):
+    with pytest.raises(DataError, match=r"2 problems(.|\n)*0003(.|\n)*0004"):
         run(dots, tmp_path / "a")
     assert not (tmp_path / "a").exists()
 

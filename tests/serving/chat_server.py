@@ -359,7 +359,7 @@ def digests(media: Media, request: ChatRequest, place: int) -> list[str]:
     """Hashes of the frames shown of a medium, as they reach a network."""
     from hashlib import blake2b
 
-    from harness.models.backends.inputs import frames_shown, squashed
+    from harness.models.backends.shown_media import frames_shown, squashed
 
     frames = (
         squashed(media.frame(one), request.squash(place)) for one in frames_shown(request, place)

@@ -133,7 +133,9 @@ def test_of_few_answers_and_groups_no_loss_is_named():
         a, b = map(answers, values)
         got = compare(ACCURACY, a, b, name="accuracy", resamples=200)
         assert got.detectable is None and got.by_formula > 0
-        assert got.verdict().endswith(f"{count} samples are too few to say what they would show")
+        assert got.verdict().endswith(
+            f"{count} samples are too few to estimate which difference they would show"
+        )
 
 
 def ious(random, base):

@@ -50,6 +50,7 @@ def test_a_corrected_p_decides_and_is_the_one_that_is_printed():
     result = compare((SCORE,), a, b, name="score")
     assert result.verdict(adjusted_p=0.04).endswith(", p = 0.040")
     assert result.verdict(adjusted_p=0.06).startswith("no difference shown; 10 samples would show")
+    assert result.verdict(tests=3, adjusted_p=0.04).endswith(", p = 0.040 (corrected for 3 tasks)")
 
 
 def test_no_difference_names_the_size_that_would_have_been_shown():
@@ -59,9 +60,9 @@ def test_no_difference_names_the_size_that_would_have_been_shown():
     assert result.p_value > 0.05
     size = f"{result.detectable:.3f}"
     assert result.verdict().startswith(
-        f"no difference shown; 24 samples would show one of {size} or more with"
+        f"no difference shown; 24 samples would show a difference of {size} or more in"
     )
-    strict = float(re.search(r"one of ([.\d]+)", result.verdict(tests=4, adjusted_p=1.0))[1])
+    strict = float(re.search(r"difference of ([.\d]+)", result.verdict(tests=4, adjusted_p=1.0))[1])
     assert (
         strict == pytest.approx(result.smallest_shown(4), abs=1e-3) and strict > result.detectable
     )

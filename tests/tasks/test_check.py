@@ -61,7 +61,7 @@ def test_a_video_that_cannot_be_decoded_is_a_problem(capsys, copied):
     capsys.readouterr()
     assert main(command) == 1
     output = capsys.readouterr().out
-    assert "1 problem(s)" in output and "mp4" in output
+    assert "1 problem\n" in output and "mp4" in output
 
 
 def test_a_problem_names_its_file_once(capsys, copied):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from harness.chat import ChatRequest
 from harness.errors import DataError, HarnessError, UsageError
-from harness.models.backends.inputs import frames_shown
 from harness.models.backends.positions import saved_positions
+from harness.models.backends.shown_media import frames_shown
 from harness.models.backends.transformers import TransformersChat
-from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.pipeline import PromptedModel
+from harness.models.prompted_requests import LOCATED
 from harness.run.batching import samples_of
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.method import GrpoMethod

@@ -17,7 +17,7 @@ from harness.errors import ModelError, ParseError, Unavailable
 from harness.models.backends.sampling import uniforms
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult
-from harness.models.pipeline import LOCATED
+from harness.models.prompted_requests import LOCATED
 from harness.plugins import plugin_errors
 from harness.responses import storable
 from harness.thoughts import reasoning

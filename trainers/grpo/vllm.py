@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import UsageError
-from harness.models.backends.inputs import frames_shown, squashed
+from harness.models.backends.shown_media import frames_shown, squashed
 from harness.models.backends.transformers import TransformersChat
 from harness.models.multi_turn import ConversationScheduler
 from harness.models.rollout import Transcript

@@ -11,7 +11,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from harness.chat import ChatRequest
 from harness.errors import HarnessError, ParseError, UsageError
-from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.pipeline import PromptedModel
+from harness.models.prompted_requests import LOCATED
 from harness.models.response_writer import training_answer
 from harness.run.batching import samples_of
 from harness.task import Task

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.chat import ChatRequest
-from harness.models.backends.inputs import frames_shown
+from harness.models.backends.shown_media import frames_shown
 from harness.models.pipeline import PromptedModel
 from harness.trainers.grpo.method import Rollout, request_of
 from harness.types import Sample

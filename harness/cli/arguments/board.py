@@ -70,8 +70,11 @@ def _add_table(table: Options) -> None:
     table.option("--format NAME", about, repeated=True, choices=TABLE_FORMATS)
     about = "columns of each task: headline (default), all, or names separated by commas"
     table.option("--metrics NAMES", about, default="headline")
-    about = "pm: ± the larger distance to an end of the 95 %% interval (default); interval; none"
-    table.option("--spread HOW", about, default="pm", choices=("pm", "interval", "none"))
+    about = (
+        "interval: both ends of the 95 %% interval (default); pm: ± the larger distance to an end, "
+        "where that stays between 0 and 100 %%; none"
+    )
+    table.option("--spread HOW", about, default="interval", choices=("pm", "interval", "none"))
     table.flag("--fractions", "print scores as fractions instead of percent")
     table.option("--digits N", "decimal places (default: 1 for percent, 3 for other numbers)", int)
 

@@ -1,4 +1,6 @@
 // Numbers as leaderboards/formatting.py writes them.
+import type { Answer } from "./board";
+
 export const NOTHING = "–";
 
 export function number(value: number | null | undefined): string {
@@ -50,4 +52,21 @@ export function brief(value: number | null | undefined): string {
   if (size >= 1e4) return `${(value / 1e3).toPrecision(3)} k`;
   if (size >= 100 || Number.isInteger(value)) return count(Math.round(value));
   return String(Number(value.toPrecision(3)));
+}
+
+/** An answer in words. */
+export function words(answer: Answer): string {
+  const parts: string[] = [];
+  if (answer.no_target) parts.push("no target");
+  if (answer.masks) parts.push(answer.masks.length > 1 ? `masks in ${plural(answer.masks.length, "frame")}` : "mask");
+  if (answer.boxes) parts.push(plural(answer.boxes.length, answer.boxes.length === 1 ? "box" : "boxe"));
+  if (answer.points) parts.push(plural(answer.points.length, "point"));
+  if (answer.box_track) parts.push(`a box in ${answer.box_track.filter(Boolean).length} of ${answer.box_track.length} frames`);
+  if (answer.boxes_3d) parts.push(plural(answer.boxes_3d.length, "3D boxes"));
+  if (answer.count !== undefined) parts.push(`count ${answer.count}`);
+  if (answer.choice !== undefined) parts.push(`choice ${answer.choice}`);
+  if (answer.number !== undefined) parts.push(`number ${brief(answer.number)}`);
+  if (answer.interval) parts.push(`${answer.interval[0].toFixed(1)} s to ${answer.interval[1].toFixed(1)} s`);
+  if (answer.text !== undefined) parts.push(`“${answer.text}”`);
+  return parts.join(", ");
 }

@@ -2,12 +2,15 @@
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { columnsOf, predictionOf, responsesOf, runOf, tableOf, targetOf, textOf, theIndex, type Answer, type Both, type Columns, type Prediction, type Request } from "./board";
 import { LAYERS, Legend, Picture, firstLook, isPlace, type Layer, type Look } from "./draw";
-import { brief, count, number, plural } from "./format";
+import { brief, count, number, plural, words } from "./format";
 import { iou } from "./rle";
 import { go, href, route, setQuery } from "./route";
 import { Missing } from "./task";
 import { Response, Transcript } from "./text";
 import { Crumbs, Loading } from "./ui";
+
+/** A group without a name: the hash of its medium. */
+const HASH = /^[0-9a-f]{12,}$/;
 
 type Chosen = { name: string; run: string };
 
@@ -151,10 +154,10 @@ export function SampleView(props: { both: Both; columns: Columns; at: number; ru
         {Object.entries(columns.categories).map(([name, { values, at: places }]) => (
           <div key={name}><dt>{name}</dt><dd>{values[places[at]] || "–"}</dd></div>
         ))}
-        {columns.group[at] !== columns.id[at] && <div><dt>Group</dt><dd>{columns.group[at]}</dd></div>}
+        {columns.group[at] !== columns.id[at] && !HASH.test(columns.group[at]) && <div><dt>{(medium?.frames ?? 1) > 1 ? "Video" : "Image"}</dt><dd>{columns.group[at]}</dd></div>}
       </dl>
       <div class={found.length > 1 && wide ? "answers two" : "answers"}>
-        {found.map((one) => one.shown && <Details key={one.run} name={found.length > 1 ? one.name : ""} question={target?.text ?? columns.question[at]} {...one.shown} />)}
+        {found.map((one) => one.shown === undefined ? <Loading key={one.run} /> : one.shown === null ? <NoResponse key={one.run} name={found.length > 1 ? one.name : ""} /> : <Details key={one.run} name={found.length > 1 ? one.name : ""} question={target?.text ?? columns.question[at]} {...one.shown} />)}
         </div>
       </div>
     </div>
@@ -169,22 +172,6 @@ function outcome(shown: Found, _headline: string) {
   const { prediction } = shown;
   if (prediction.failure) return <span class="failed">{prediction.failure[0]}: {prediction.failure[1]}</span>;
   return words(prediction.answer!);
-}
-
-function words(answer: Answer): string {
-  const parts: string[] = [];
-  if (answer.no_target) parts.push("no target");
-  if (answer.masks) parts.push(answer.masks.length > 1 ? `masks in ${plural(answer.masks.length, "frame")}` : "mask");
-  if (answer.boxes) parts.push(plural(answer.boxes.length, answer.boxes.length === 1 ? "box" : "boxe"));
-  if (answer.points) parts.push(plural(answer.points.length, "point"));
-  if (answer.box_track) parts.push(`a box in ${answer.box_track.filter(Boolean).length} of ${answer.box_track.length} frames`);
-  if (answer.boxes_3d) parts.push(plural(answer.boxes_3d.length, "3D boxes"));
-  if (answer.count !== undefined) parts.push(`count ${answer.count}`);
-  if (answer.choice !== undefined) parts.push(`choice ${answer.choice}`);
-  if (answer.number !== undefined) parts.push(`number ${brief(answer.number)}`);
-  if (answer.interval) parts.push(`${answer.interval[0].toFixed(1)} s to ${answer.interval[1].toFixed(1)} s`);
-  if (answer.text !== undefined) parts.push(`“${answer.text}”`);
-  return parts.join(", ");
 }
 
 function LookTools({ look, errors }: { look: Look; errors: boolean }) {
@@ -247,6 +234,7 @@ function Scrubber(props: { medium: { shown?: number[]; times?: number[]; frames:
     <div class="scrubber">
       <button type="button" class="plain" onClick={() => play(!playing)} aria-label={playing ? "Pause" : "Play"}>{playing ? "❚❚" : "▶"}</button>
       <div class="track">
+        {fits.length > 0 && <small class="quiet">IoU of each frame</small>}
         {fits.map((fit, place) => (
           <div key={fit.name} class={`fit fit${place}`} role="img" aria-label={`IoU by frame of ${fit.name}: ${fit.values.map((value) => value.toFixed(2)).join(", ")}`}>
             {fit.values.map((value, at) => <i key={at} class={at === frame ? "now" : undefined} style={{ height: `${Math.max(4, 100 * value)}%` }} title={`frame ${shown[at]}: IoU ${value.toFixed(3)}`} onClick={() => to(at)} />)}
@@ -256,6 +244,16 @@ function Scrubber(props: { medium: { shown?: number[]; times?: number[]; frames:
       </div>
       <output>{label}</output>
     </div>
+  );
+}
+
+/** What stands in the place of a response that the run's record lacks. */
+function NoResponse({ name }: { name: string }) {
+  return (
+    <article class="details">
+      {name && <h3>{name}</h3>}
+      <p class="quiet">no response on record</p>
+    </article>
   );
 }
 
@@ -280,6 +278,7 @@ function Details({ name, question, prediction, texts }: { name: string; question
           </section>
         ))
       )}
+      {!whole && responses.length === 0 && <p class="quiet">no response on record</p>}
       {prediction.notes?.length ? <p class="note">{prediction.notes.join("; ")}</p> : null}
       {prediction.parsed?.some((one) => one.error) && <p class="note">{prediction.parsed.map((one) => one.error).filter(Boolean).join("; ")}</p>}
       {prediction.adaptation && <Adaptation adaptation={prediction.adaptation} />}

@@ -1,8 +1,8 @@
 // The samples of a table on which its runs differ most, with the first run's answer drawn on them.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { columnsOf, predictionOf, targetOf, type Both, type Columns } from "./board";
-import { Legend, Picture, firstLook } from "./draw";
-import { number } from "./format";
+import { Legend, Picture, firstLook, isPlace } from "./draw";
+import { number, words } from "./format";
 import { href } from "./route";
 
 const SHOWN = 6;
@@ -27,12 +27,13 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
         {title ? <a href={href(["task", both.site.key])}>{title}</a> : several ? "Where models differ most" : "Lowest scores"}
         {title && (
           <small>
-            {both.table.rows[best].name} on the samples {several ? "on which models differ most: its score, and the range of all" : "with its lowest scores"}
+            {several ? "samples on which the models differ most" : "samples with the lowest scores"}, with the answer and score of {both.table.rows[best].name}
+            {several && ", and the lowest and highest score of all models"}
           </small>
         )}
       </h2>
       {near ? <Cards both={both} place={best} /> : <div class="cards" />}
-      {near && <Legend look={{ ...firstLook(""), places: !masks }} masks={masks} />}
+      {near && isPlace(targetOf(both.site, 0)?.answer) && <Legend look={{ ...firstLook(""), places: !masks }} masks={masks} />}
     </section>
   );
 }
@@ -67,15 +68,21 @@ function Cards({ both, place }: { both: Both; place: number }) {
     <div class="cards">
       {chosen.map((at) => {
         const truth = targetOf(site, at)?.answer;
+        const answer = predictionOf(site, run, columns, at)?.prediction.answer;
         const medium = columns.mediums[columns.media[at][0]];
         const values = Object.values(columns.runs).map((one) => one.score[at]).filter((value): value is number => value !== null);
         return (
           <a key={at} class="card" href={href(["task", site.key, "sample", columns.id[at]], { a: name })}>
             <Picture medium={medium} truth={truth} prediction={predictionOf(site, run, columns, at)?.prediction} shown={Math.floor((medium.shown?.length ?? 1) / 2)} look={{ ...firstLook(columns.question[at]), places: !truth?.masks }} label={`${columns.id[at]}, ${name}`} high={150} />
             <span class="caption">{columns.question[at]}</span>
+            {truth && !isPlace(truth) && (
+              <small>
+                {answer ? words(answer) : "no answer"} · right: {words(truth)}
+              </small>
+            )}
             <small>
               <b>{number(columns.runs[run].score[at])}</b>
-              {values.length > 1 && ` · ${number(Math.min(...values))}–${number(Math.max(...values))}`}
+              {values.length > 1 && ` · all models ${number(Math.min(...values))}–${number(Math.max(...values))}`}
             </small>
           </a>
         );

@@ -1,0 +1,259 @@
+"""Evidence from the ground truth that answers belong to other samples than their ids say.
+
+Ids can be shifted, reversed, sorted as text, reversed within a video, or in no order that has a
+name. The agreement of each answer with the ground truth of every sample shows which order fits, and
+what fits by chance.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.formats.evidence import (
+    CHANCE,
+    HALF,
+    LEAST,
+    MARGIN,
+    PRIOR,
+    TIMES,
+    TRIED,
+    Finding,
+    tail,
+)
+from harness.formats.pairs import Kind
+from harness.formats.readings import SHARE, Pair, Rows
+
+Places: TypeAlias = NDArray[np.int64]
+"""Numbers of samples, from 0."""
+
+FITS = 0.75
+"""Share of an image's or video's answers from which an order fits it."""
+LEVELS = (HALF, 0.75, 0.9)
+"""Agreements that count: where samples are many, any answer is close to one of them."""
+FAR = 0.4
+"""Share of hits by which an assignment is better than that of answers that are right for none."""
+OTHERS = "those of other samples (are ids shuffled?)"
+REVERSED = "those of the samples in the opposite order"
+BACKWARDS = "those of the objects of an image or video in the opposite order (are labels reversed?)"
+AS_TEXT = "those of other samples (are ids 0, 1, 10, 2 sorted as text on one side?)"
+
+
+class Order(NamedTuple):
+    """A rule of which sample each answer is of."""
+
+    name: str
+    targets: Places
+    """The sample whose answer each sample has."""
+    chance: float = CHANCE
+    """Probability by chance up to which it is reported."""
+    step: int = 0
+    """Number of samples by which ids are shifted."""
+
+
+class Table(NamedTuple):
+    """The agreement of every answer with the ground truth of every sample."""
+
+    agreement: Rows
+    """Of shape (answers, samples)."""
+    places: Places
+    """The samples of the answers."""
+    columns: Places
+    """The column of each of the benchmark's samples; -1 where it is not compared."""
+    groups: Places
+    """Number of each column's image or video."""
+    objects: Places
+    """Number of different ground truths in each group."""
+
+    @property
+    def own(self) -> Places:
+        """The column of each answer's own sample."""
+        return self.columns[self.places]
+
+    def columns_of(self, order: Order) -> Places:
+        """Return the column that each answer has in an order; -1 where it has none."""
+        targets = order.targets[self.places]
+        return np.where(targets >= 0, self.columns[targets], -1)
+
+    def after(self, columns: Places) -> Rows:
+        """Return the agreement of each answer with the ground truth in its column; 0 of -1."""
+        values = self.agreement[np.arange(len(columns)), columns]
+        return np.where(columns >= 0, values, 0.0)
+
+
+def table(pairs: Sequence[Pair], kind: Kind, count: int) -> Table:
+    """Compare all answers with all ground truths, of a benchmark with `count` samples."""
+    answered = [pair for pair in pairs if pair.predicted.size]
+    columns = np.full(count, -1)
+    columns[[pair.place for pair in pairs]] = np.arange(len(pairs))
+    names = [pair.group or str(pair.place) for pair in pairs]
+    groups = np.unique(names, return_inverse=True)[1]
+    truths, sizes = [pair.truth for pair in pairs], [pair.size for pair in pairs]
+    different = {(group, truth.tobytes()) for group, truth in zip(groups, truths, strict=True)}
+    objects = np.bincount([group for group, _ in different])
+    return Table(
+        kind.agreements([pair.predicted for pair in answered], truths, sizes),
+        np.array([pair.place for pair in answered]),
+        columns,
+        groups,
+        objects,
+    )
+
+
+def likeliest_order(
+    pairs: Sequence[Pair], kind: Kind, ids: Sequence[str], least: float
+) -> Finding | None:
+    """Return the order of ids that makes most answers right, if that is no chance.
+
+    Args:
+        pairs: The predictions with their ground truths; several are answered.
+        kind: Their form.
+        ids: All ids of the benchmark, in its order.
+        least: Mean agreement that an order needs.
+    """
+    before = kind.paired([pair for pair in pairs if pair.predicted.size])
+    right = (before >= HALF).mean() >= HALF
+    named = [pair.group for pair in pairs if pair.group]
+    if right and len(named) == len(set(named)):
+        return None
+    compared = table(pairs, kind, len(ids))
+    orders = [*_within(compared, len(ids)), *(() if right else _whole(ids, len(pairs)))]
+    means = [compared.after(compared.columns_of(order)).mean() for order in orders]
+    for number in sorted(range(len(orders)), key=lambda number: -means[number])[:TRIED]:
+        order = orders[number]
+        beside = [
+            mean
+            for other, mean in zip(orders, means, strict=True)
+            if abs(other.step - order.step) == 1
+        ]
+        if order.step and means[number] < max(beside, default=0.0) + MARGIN:
+            continue  # sorted values agree with those of any sample nearby
+        after = compared.after(compared.columns_of(order))
+        if means[number] >= least and _fits(compared, order, before, after):
+            hits = [int((agreement >= HALF).sum()) for agreement in (after, before)]
+            return Finding(hits[0], hits[1], len(before), order.name)
+    return _shuffled(pairs, kind, compared, before, least) if kind.controls and not right else None
+
+
+def _within(compared: Table, count: int) -> Iterator[Order]:
+    """Yield the order in which the samples of each image or video are reversed, if there is one."""
+    if not (compared.objects > 1).any():
+        return
+    targets = np.arange(count)
+    places = np.flatnonzero(compared.columns >= 0)
+    groups = compared.groups[compared.columns[places]]
+    for group in np.flatnonzero(compared.objects > 1):
+        members = places[groups == group]
+        targets[members] = members[::-1]
+    yield Order(BACKWARDS, targets)
+
+
+def _whole(ids: Sequence[str], compared: int) -> Iterator[Order]:
+    """Yield the orders of all samples; those of any shift share one probability of chance."""
+    count = len(ids)
+    as_text = sorted(range(count), key=lambda place: ids[place])
+    by_number = sorted(range(count), key=lambda place: _parts(ids[place]))
+    for given, meant in permutations(([*range(count)], as_text, by_number), 2):
+        targets = np.empty(count, int)
+        targets[given] = meant
+        yield Order(AS_TEXT, targets)
+    places = np.arange(count)
+    yield Order(REVERSED, places[::-1])
+    furthest = min(compared, count) // 2
+    for step in (step for size in range(1, furthest + 1) for step in (-size, size)):
+        side, size = "before" if step < 0 else "after", abs(step)
+        samples = f"the sample {side}" if size == 1 else f"{size} samples {side}"
+        name = f"those of {samples} (are ids shifted?)"
+        chance = CHANCE if size == 1 else CHANCE / (2 * furthest)
+        yield Order(name, (places + step) % count, chance, step)
+
+
+def _parts(sample_id: str) -> list[tuple[int, str]]:
+    """Return the key that sorts ids by the numbers in them."""
+    texts = re.split("([0-9]+)", sample_id)
+    return [(int(text), "") if number % 2 else (0, text) for number, text in enumerate(texts)]
+
+
+def _fits(compared: Table, order: Order, before: Rows, after: Rows) -> bool:
+    """Return True if an order explains the misses, and not by chance.
+
+    An image or video is one trial: who takes one of its objects for another does so in both.
+    """
+    columns, own = compared.columns_of(order), compared.own
+    moved = columns != own
+    if not moved.any():
+        return False
+    groups, inside = compared.groups[own], compared.groups[columns] == compared.groups[own]
+    trials, number = np.unique(groups[moved], return_inverse=True)
+    sizes = np.bincount(number)
+    was = np.bincount(number, before[moved] >= HALF) / sizes >= HALF
+    now = np.bincount(number, after[moved] >= HALF) / sizes >= FITS
+    alone, lost = int((now & ~was).sum()), int((was & ~now).sum())
+    is_better = after[moved].mean() >= before[moved].mean() + MARGIN
+    if alone < max(LEAST, TIMES * lost) or now.mean() < SHARE or not is_better:
+        return False
+    others = compared.groups[own][:, None] != compared.groups
+    rows = np.flatnonzero(columns >= 0)
+    others[rows, columns[rows]] = False
+    hits = int((compared.agreement[others] >= HALF).sum())
+    chance = np.full(len(trials), (hits + 2) / (int(others.sum()) + PRIOR))
+    of_group = np.bincount(number, inside[moved]) > 0
+    chance[of_group] = np.maximum(chance, 1 / compared.objects[trials])[of_group]
+    return tail(int(now.sum()), len(trials), float(chance.mean())) <= order.chance
+
+
+def _shuffled(
+    pairs: Sequence[Pair], kind: Kind, compared: Table, before: Rows, least: float
+) -> Finding | None:
+    """Return the best assignment of wrong answers to samples, if similar answers fit none."""
+    missed = before < HALF
+    rows, is_free = np.flatnonzero(missed), np.ones(len(pairs), bool)
+    is_free[compared.own[~missed]] = False
+    same = compared.groups[compared.own][:, None] == compared.groups
+    block = np.ix_(rows, np.flatnonzero(is_free))
+    after = _assigned(np.where(same, 0.0, compared.agreement)[block])
+    hits = int((after > 0).sum())
+    is_better = after.mean() >= max(before[rows].mean() + MARGIN, least)
+    if hits < max(LEAST, HALF * len(rows)) or not is_better:
+        return None
+    answered = [pair for pair in pairs if pair.predicted.size]
+    truths, sizes = [pair.truth for pair in pairs], [pair.size for pair in pairs]
+    controls = []
+    for turn in kind.controls:
+        turned = [turn(pair.predicted, pair.size) for pair in answered]
+        agreement = kind.agreements(turned, truths, sizes)
+        controls.append(_assigned(np.where(same, 0.0, agreement)[block]))
+    # A model that takes one object of an image for another has answers that are right for some.
+    controls.append(np.where(same, compared.agreement, 0.0)[rows].max(1))
+    independent = len(np.unique(compared.groups[compared.own[rows]]))
+    for level in LEVELS:
+        share = (after >= level).mean()
+        shares = [(control >= level).mean() for control in controls]
+        by_chance = max(shares)
+        # Of few answers the highest share is mostly luck: the mean of all counts as `PRIOR` more.
+        mean = (sum(shares) * independent + 1) / (len(shares) * independent + 1)
+        chance = (by_chance * independent + mean * PRIOR) / (independent + PRIOR)
+        is_sure = tail(int(share * independent), independent, chance) <= CHANCE / len(LEVELS)
+        if is_sure and share >= by_chance + FAR:
+            right = int((before >= HALF).sum())
+            return Finding(hits + right, right, len(before), OTHERS)
+    return None
+
+
+def _assigned(agreement: Rows) -> Rows:
+    """Return each answer's agreement with the sample it is assigned to; 0 where it fits none.
+
+    The closest pair comes first. The best assignment has few more hits, and its solver takes
+    longer to load than most files to score.
+    """
+    closest = np.zeros(len(agreement))
+    rows, columns = np.nonzero(agreement >= HALF)
+    is_taken = np.zeros(agreement.shape[1], bool)
+    for number in np.argsort(-agreement[rows, columns], kind="stable"):
+        row, column = rows[number], columns[number]
+        if not closest[row] and not is_taken[column]:
+            closest[row], is_taken[column] = agreement[row, column], True
+    return closest

@@ -1,0 +1,59 @@
+"""`harness diff` of folders of runs, and what it draws."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import StoreError, UsageError
+from harness.leaderboards.differences.diff import Difference, Step
+from harness.leaderboards.differences.waterfall import lines
+
+TASKS = Path(__file__).resolve().parents[2] / "tasks"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Runs of two models on `reason_seg`, and of one of them on a second task."""
+    out = tmp_path_factory.mktemp("runs")
+    for model, task in (("a", "reason_seg"), ("b", "reason_seg"), ("b", "counting")):
+        baseline = {"a": "whole_frame", "b": "random"}[model]
+        command = ["eval", "--model", baseline, "--name", model, "--tasks", task, "--quiet"]
+        assert main([*command, "--data", str(TASKS / task / "example"), "--out", str(out)]) == 0
+    return out
+
+
+def test_two_models_folders_are_compared_on_the_one_task_of_both(runs, capsys):
+    assert main(["diff", str(runs / "a"), str(runs / "b")]) == 0
+    of_folders = capsys.readouterr().out
+    assert main(["diff", str(runs / "a" / "reason_seg"), str(runs / "b" / "reason_seg")]) == 0
+    assert of_folders == capsys.readouterr().out
+
+
+def test_of_several_tasks_the_error_names_each_command(runs, capsys):
+    assert main(["diff", str(runs / "b"), str(runs / "b")]) == UsageError.exit_code
+    error = capsys.readouterr().err
+    for task in ("reason_seg", "counting"):
+        run = runs / "b" / task
+        assert f"\nharness diff {run} {run}\n" in error
+
+
+def test_a_run_that_is_not_there_is_answered_with_those_beside_it(runs, capsys):
+    lost = str(runs / "b" / "reason_seg-split=test")
+    assert main(["diff", str(runs / "a"), lost]) == StoreError.exit_code
+    assert f"Runs near it: {runs / 'b' / 'reason_seg'}" in capsys.readouterr().err
+    assert main(["explain", str(runs / "a"), "x"]) == StoreError.exit_code
+    assert f"Runs near it: {runs / 'a' / 'reason_seg'}." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cells"), [(0.5, 0.51, 1), (0.0, 1.0, 24), (1, 20, 24)]
+)
+def test_a_bar_is_as_long_as_its_share_of_all_scores(before, after, cells):
+    step = Step(name="answers", before=before, after=after, samples=3, interval=(0.0, 0.1))
+    only = {"a": "a", "b": "b", "task": "t", "headline": "h", "n_samples": 9}
+    shown = "\n".join(
+        lines(Difference(first=before, second=after, steps=(step,), **only), width=80)
+    )
+    assert shown.count("▲") == cells
+    assert "95 % interval" in shown
