@@ -5,7 +5,7 @@ when they cannot read a file, so that the message says what it is and which comm
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -79,6 +79,8 @@ APPLE_DOUBLE = (b"\x00\x05\x16\x07", b"\x00\x05\x16\x00")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 IMAGES = (".jpg", ".jpeg", ".png", ".webp")
 """Suffixes of images, whose format is told by their content."""
+LAST_NUMBER = re.compile(r"(.*?)(\d{1,18})")
+"""A name and the number that ends it."""
 UNFINISHED = (".part", ".partial", ".crdownload", ".download", ".incomplete", ".aria2")
 """Suffixes that programs give to a download which is not complete."""
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
@@ -178,6 +180,46 @@ def backslashes(names: Iterable[str]) -> str:
     )
 
 
+def from_one(found: Iterable[str], wanted: Collection[str], pattern: str) -> str:
+    """Return what to type where names end in numbers from 1 that are wanted from 0; else "".
+
+    Args:
+        found: Names without suffix.
+        wanted: The same of what should be there.
+        pattern: The files or folders, from the folder in which the command is typed.
+
+    >>> from_one(["v/1", "v/2"], {"v/0", "v/1"}, "*/*").partition(":")[0]
+    'The numbers begin with 1 and should with 0'
+    >>> from_one(["v/1"], {"v/0", "v/1"}, "*/*"), from_one(["w/1", "w/2"], {"v/0"}, "*/*")
+    ('', '')
+    """
+    names = set(found)
+    parts = [LAST_NUMBER.fullmatch(name) for name in names]
+    if not parts or None in parts or names <= {*wanted}:
+        return ""
+    for number in ("str(int(m[0]) - 1)", "str(int(m[0]) - 1).zfill(len(m[0]))"):
+        width = "zfill" in number
+        less = {
+            part[1] + str(int(part[2]) - 1).zfill(len(part[2]) if width else 0)
+            for part in parts
+            if part is not None
+        }
+        if less <= {*wanted}:
+            break
+    else:
+        return ""
+    program = (
+        "import pathlib, re, sys; "
+        r'number = re.compile("\\d+(?=\\D*$)"); '
+        "paths = sorted(pathlib.Path().glob(sys.argv[1]), "
+        "key=lambda path: int(number.search(path.stem)[0])); "
+        f"[path.rename(path.with_name(number.sub(lambda m: {number}, path.stem) + path.suffix)) "
+        "for path in paths]"
+    )
+    typed = f"`python -c {quote(program)} {quote(pattern)}`, typed in the folder of predictions,"
+    return f"The numbers begin with 1 and should with 0: {typed} renames them."
+
+
 def in_place_of(path: Path, *, archives: bool = True, text: bool = False) -> Stranger | None:
     """Return what stands in the place of a file, or beside the place where none is.
 
@@ -239,16 +281,9 @@ def refuse_foreign(
         raise error(thing, expected=expected, found=stranger.found, fix=stranger.fix)
 
 
-def refuse_list(
-    path: Path, start: bytes, thing: str, *, known: Callable[[Path], str] = lambda path: ""
-) -> None:
-    """Raise DataError if a file that should have an object a line begins as a list of JSON does.
-
-    `known` gives the way to make lines of objects that are recognised; "" for others.
-    """
+def refuse_list(path: Path, start: bytes, thing: str) -> None:
+    """Raise DataError if a file that should have an object a line begins as a list of JSON does."""
     if LIST.match(start):
-        if fix := known(path):
-            raise DataError(thing, expected="one JSON object a line", found="a list", fix=fix)
         conversion = f"`jq -c '.[]' {quote(path.name)} > NEW`"
         if start.startswith(b"[{'"):  # as Python shows a list
             conversion = to_lines("ast.literal_eval(open(sys.argv[1]).read())", path.name, "ast")

@@ -8,8 +8,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import compress, product
-from pathlib import Path
-from shlex import quote
+from shlex import quote, split
 from typing import Any, NamedTuple, TypeAlias
 
 from harness.foreign import to_lines
@@ -65,6 +64,11 @@ def _has(*path: str) -> Callable[[Plain], bool]:
         return True
 
     return fits
+
+
+def _is_completion(plain: Plain) -> bool:
+    """True for a row of TRL's logs of completions."""
+    return {"prompt", "completion"} <= plain.keys()
 
 
 def _is_perception_test(plain: Plain) -> bool:
@@ -136,8 +140,6 @@ IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", 
 TEXTS = ("response", "prediction", "text", "output", "pred", "model_output", "predict")
 """Names that other programs' lines have for the id and for what the model wrote; not `answer`,
 which is the ground truth in most of them."""
-MAX_LIST = 2**26
-"""Bytes of a list of JSON up to which its objects are looked at."""
 MASKS = ("pred_masks", "prediction_masks")
 TRUTHS = (
     "gt_answer",
@@ -157,6 +159,8 @@ NAMES = frozenset({*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "p
 """Keys that name columns, and no samples."""
 INDICES = frozenset({"", "Unnamed: 0", "index", "level_0"})
 """Names that pandas gives to the numbers of a table's rows."""
+JQ = re.compile(r"`jq -c (.*?) > NEW`", re.DOTALL)
+"""A command of jq, by which the program and the name of the file are told."""
 OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
 READ: Mapping[str, Callable[[Plain], bool]] = {
     "lmms-eval": lambda row: "doc_id" in row and not {"resps", "filtered_resps"}.isdisjoint(row),
@@ -206,8 +210,15 @@ FORMS = (
     Form(
         "conversations",
         lambda plain: "id" in plain and isinstance(plain.get("messages"), list),
-        "{id, response: .messages[-1].content}",
+        "{id: (.id | tostring), response: .messages[-1].content}",
         "the last message is the model's",
+    ),
+    Form(
+        "TRL's completions",
+        lambda plain: "id" in plain and _is_completion(plain),
+        '{id: (.id | tostring), response: (.completion | if type == "array" then .[-1].content '
+        "else . end)}",
+        "id is the benchmark's id",
     ),
     Form(
         "run-lengths by image",
@@ -366,9 +377,12 @@ def print_ids(task: str, data: str) -> str:
 
 
 def in_order(written: str, name: str) -> str:
-    """Return what to type to give the file's lines the ids of a task's samples in their order."""
+    """Return what to type to give the file's lines the ids of a task's samples in their order.
+
+    `written` are the keys, in brackets, of what the model wrote.
+    """
     samples = _samples("TASK", "ROOT")
-    row = f'{{"id": sample.id, "response": json.loads(line)["{written}"]}}'
+    row = f'{{"id": sample.id, "response": json.loads(line){written}}}'
     return to_lines(
         f"({row} for sample, line in zip({samples}, {LINES}, strict=True))", name, "harness"
     )
@@ -393,17 +407,43 @@ def polygons(name: str) -> str:
     return f"`jq -cs {quote(program)} {quote(name)} > NEW`"
 
 
+def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -> str:
+    """Return how to make lines of the file `name`, whose first value, over several lines, is
+    `plain`; `kinds` are the keys of our own lines besides the id.
+
+    >>> of_whole([{"question_id": 3, "text": "B"}], "a.json")[:66]
+    "If question_id is the benchmark's id and text what the model wrote"
+    >>> of_whole([{"id": "3", "response": "B"}], "a.json")
+    "`jq -c '.[]' a.json > NEW` makes such lines."
+    """
+    first = plain[0] if isinstance(plain, list) and plain else plain
+    if isinstance(first, dict) and isinstance(first.get("id"), str):
+        unknown = {*first} - {"id", *kinds}
+        fix = other_keys(first, unknown, name) if unknown else ""
+    elif first is not plain and isinstance(first, dict) and (renaming := _renaming(first)):
+        fix = f"If {renaming[1]}, {command(renaming[0], name)} makes such lines."
+    else:
+        fix = way_out(first, name)
+    if first is plain:
+        return fix or f"{command('.', name)} makes such lines."
+    if found := JQ.search(fix):
+        program, _ = split(found[1])
+        return fix.replace(found[0], command(f".[] | {program}", name))
+    return f"{command('.[]', name)} makes such lines."
+
+
 def way_out(plain: object, name: str) -> str:
     """Return how to make lines with an "id" of the JSON in file `name` that has another form."""
     if not isinstance(plain, dict):
         return OWN_LINES
-    if type(plain.get("id")) is int:
+    known = _known(plain, name)
+    if type(plain.get("id")) is int and not known:
         return f"{command('.id |= tostring', name)} writes it as text."
     if {"shapes", "imagePath"} <= plain.keys():
         return f"--format coco reads what {OF_LABELME} makes of labelme's files, one an image."
     if isinstance(plain.get("id"), list) and len(plain["id"]) == 1:
         return f"Each value is in a list: {command(UNBOX, name)} makes such lines."
-    if known := _known(plain, name):
+    if known:
         return known
     if renaming := _renaming(plain):
         program, condition = renaming
@@ -412,25 +452,18 @@ def way_out(plain: object, name: str) -> str:
     if written and "id" not in plain:
         return (
             f"If its lines are in the order of the samples of TASK below ROOT, and {written} is "
-            f"what the model wrote, {in_order(written, name)} gives them the ids."
+            f"""what the model wrote, {in_order(f'["{written}"]', name)} gives them the ids."""
+        )
+    if _is_completion(plain):
+        last = "" if isinstance(plain["completion"], str) else '[-1]["content"]'
+        return (
+            "It looks like TRL's completions, which training draws in an order of its own. If "
+            "there is one for each sample of TASK below ROOT, in their order, "
+            f"""{in_order(f'["completion"]{last}', name)} gives them the ids."""
         )
     key = next((key for key in plain if key in LISTS), None)
     listed = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
     return f"{listed}{OWN_LINES}"
-
-
-def of_list(path: Path) -> str:
-    """Return how to make lines of a list of objects that have an id of another name; else ""."""
-    try:
-        plain = json.loads(path.read_bytes()) if path.stat().st_size <= MAX_LIST else None
-    except (OSError, ValueError, RecursionError):
-        return ""
-    first = plain[0] if isinstance(plain, list) and plain else None
-    renaming = _renaming(first) if isinstance(first, dict) else None
-    if renaming is None:
-        return ""
-    program, condition = renaming
-    return f"If {condition}, {command(f'.[] | {program}', path.name)} makes such lines."
 
 
 def _renaming(plain: Plain) -> tuple[str, str] | None:

@@ -127,7 +127,10 @@ class PromptedReader(PromptedRequests):
         """
         if not self.counts_in_words:
             raise ParseError(
-                "count", expected="places, which are counted", found=f"{count} in words"
+                "count",
+                expected="places, which are counted",
+                found=f"{count} in words",
+                fix="qwen_vl(backend=stored,prompt=locate) reads counts in words.",
             )
         return Answer(count=count)
 

@@ -20,7 +20,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
 
+import numpy as np
 from pycocotools import mask as coco_masks
+from scipy.optimize import linear_sum_assignment
 
 from harness.coordinates import in_pixels
 from harness.errors import DataError, MaskError, raised_as
@@ -52,6 +54,10 @@ DATA_SET = (
 """jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name and size,
 and its category's name, as such files number categories in an order of their own."""
 DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
+MIN_RECORDS = 10  # of several categories, for evidence that these have another order
+MIN_ORDER = 3  # categories that have an order
+FITTING = 0.95
+"""Share of records that fit in another order, from which on that order is the file's."""
 MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
@@ -86,10 +92,13 @@ def coco_results(
     unknown: list[str] = []
     categories: Counter[str] = Counter()
     """Records without a question, by their category."""
+    placed: Counter[tuple[str, str]] = Counter()
+    """All records, by their image and category."""
     for where, record in _records(path, notes):
         if number := numbers.get((_category(record) or "").casefold()):
             record = {**record, "category_id": number}
         _refuse_other_name(record, numbers, where)
+        placed[_identity(record, where), _category(record) or ""] += 1
         name = next((name for name in _names(record, where) if name in known), None)
         if name is None or (requested is not None and name not in requested):
             category = f", category {record['category_id']}" if "category_id" in record else ""
@@ -99,6 +108,7 @@ def coco_results(
         else:
             found[name].append((where, record))
     _check_categories(categories, known, path, notes)
+    _refuse_other_order(placed, known, path)
     rows = {}
     for sample in samples if found else ():
         if requested is None or sample.id in requested:
@@ -202,6 +212,48 @@ def _check_categories(
     shown = ", ".join(sorted(strange, key=_order)[:5])
     what = f"records of categories that no question has, such as {shown}: numbered otherwise?"
     notes[what] += sum(others[name] for name in strange)
+
+
+def _refuse_other_order(
+    placed: Mapping[tuple[str, str], int], known: Collection[str], path: Path
+) -> None:
+    """Refuse records that fit their images' questions far better under other category numbers.
+
+    Raises:
+        DataError: most records are of categories that their images have no question about, and
+            nearly none would be if the same categories were numbered in another order.
+    """
+    asked: dict[str, set[str]] = defaultdict(set)
+    """Categories by the image that has questions about them."""
+    for name in known:
+        image, slash, category = name.rpartition("/")
+        asked[image] |= {category} if slash else set()
+    counted = {key: count for key, count in placed.items() if asked.get(key[0]) and key[1]}
+    said = sorted({category for _, category in counted}, key=_order)
+    right = sorted(set().union(*asked.values()), key=_order)
+    total = sum(counted.values())
+    fits = np.zeros((len(said), len(right)))
+    for (image, category), count in counted.items():
+        for other in asked[image]:
+            fits[said.index(category), right.index(other)] += count
+    rows, columns = linear_sum_assignment(-fits)
+    best = fits[rows, columns].sum()
+    own = sum(count for (image, category), count in counted.items() if category in asked[image])
+    if (
+        total < max(MIN_RECORDS, 3 * len(said))
+        or len(said) < MIN_ORDER
+        or best < FITTING * total
+        or own > total / 2
+    ):
+        return
+    raise DataError(
+        f"predictions {path}: 'category_id'",
+        expected="the benchmark's numbers of categories",
+        found=f"{total - own:g} of {total} records of categories that their images have no "
+        f"question about; in another order of the same numbers it would be {total - best:g}",
+        fix="Detectron2 and others number classes in an order of their own: give each record the "
+        "`id` that `categories` of the annotations has for its class's name.",
+    )
 
 
 def _order(name: str) -> tuple[int, str]:

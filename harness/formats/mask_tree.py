@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.foreign import backslashes, is_leftover, refuse_foreign
+from harness.foreign import backslashes, from_one, is_leftover, refuse_foreign
 from harness.layout.mask_image import DEEP, JPEGS, LOSSY, read_mask_image, refuse_void
 from harness.masks import BoolArray, Rle
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
@@ -94,6 +94,7 @@ def mask_tree(
     vanished: Path | None = None
     is_foreground = False
     names: set[str] = set()
+    samples = iter(samples)
     for sample in samples:
         names.add(file_name(sample.id))
         wanted = f"{file_name(sample.id)}.png"
@@ -119,7 +120,13 @@ def mask_tree(
         used |= {*paths}
         parts = []
         for path in paths:
-            mask, is_blank = _mask(path, sample, threshold)
+            try:
+                mask, is_blank = _mask(path, sample, threshold)
+            except DataError as error:
+                names |= {file_name(other.id) for other in samples}
+                if fix := _from_one(root.rglob("*.*"), names, root):
+                    raise DataError(f"{error}", fix=fix) from error
+                raise
             parts.append(Rle.from_array(mask))
             is_foreground = is_foreground or bool(mask.any())
             if not is_blank and not mask.any():
@@ -158,12 +165,12 @@ def mask_tree(
 
 
 def _rename(paths: Iterable[Path], names: Collection[str], root: Path) -> str:
-    """Return what to type where masks have an image's suffix before their own, as `x.jpg.png`, or
-    backslashes in their names.
+    """Return what to type where masks have an image's suffix before their own, as `x.jpg.png`,
+    backslashes in their names, or numbers from 1.
     """
     paths = list(paths)
-    if folders := backslashes(path.name for path in paths):
-        return folders
+    if fix := backslashes(path.name for path in paths) or _from_one(root.rglob("*.*"), names, root):
+        return fix
     for path in sorted(paths):
         name, _, image = path.relative_to(root).with_suffix("").as_posix().rpartition(".")
         if name in names and image.isalnum() and path.suffix in ENDS:
@@ -171,6 +178,13 @@ def _rename(paths: Iterable[Path], names: Collection[str], root: Path) -> str:
             command = f'for f in *{wrong}; do mv "$f" "${{f%{wrong}}}{path.suffix}"; done'
             return f"A mask is called as its sample is: `{command}` in its folder renames them."
     return ""
+
+
+def _from_one(paths: Iterable[Path], names: Collection[str], root: Path) -> str:
+    """Return what to type where masks are numbered from 1."""
+    masks = [path for path in paths if path.suffix in ENDS and not _is_beside(path, root)]
+    stems = (path.relative_to(root).with_suffix("").as_posix() for path in masks)
+    return from_one(stems, names, f"**/*{masks[0].suffix}") if masks else ""
 
 
 def _is_beside(path: Path, root: Path) -> bool:

@@ -52,7 +52,7 @@ ALTERED = (
     "A spreadsheet program altered it: give the table that VLMEvalKit wrote, or type the text."
 )
 
-DECIMAL = re.compile(r"-?\d+,\d+")
+DECIMAL = re.compile(r"\s*[-+]?\d+,\d+(?:[eE][-+]?\d+)?\s*")
 """A cell that is a number with a comma."""
 
 
@@ -219,14 +219,28 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
                     found=f"{len(row)}",
                     fix="Is the file complete?",
                 )
-            if delimiter == ";" and (decimal := next(filter(DECIMAL.fullmatch, row), None)):
-                raise DataError(
-                    f"{path}, line {reader.line_num}",
-                    expected="a point before decimals",
-                    found=f"{decimal!r} in a table with semicolons, whose decimals have commas",
-                    fix="Save it with points: read_csv(FILE, sep=';', decimal=',').to_csv(NEW).",
-                )
+            if delimiter == ";":
+                refuse_decimal_commas(row, path, reader.line_num)
             yield number, row
+
+
+def refuse_decimal_commas(row: Cells, path: Path, line: int) -> None:
+    """Refuse a row of a table with semicolons that has a number with a comma.
+
+    Raises:
+        DataError: it has one; the command that writes the table with points is named.
+    """
+    decimal = next(filter(DECIMAL.fullmatch, row), None)
+    if decimal is None:
+        return
+    read, new = f"read_csv({path.name!r}, sep=';', decimal=',')", f"points_{path.stem}.csv"
+    raise DataError(
+        f"{path}, line {line}",
+        expected="a point before decimals",
+        found=f"{decimal!r} in a table with semicolons, whose decimals have commas",
+        fix=f'Save it with points: python -c "import pandas; '
+        f'pandas.{read}.to_csv({new!r}, index=False)"',
+    )
 
 
 def _delimiter(header: str, path: Path) -> str:

@@ -23,7 +23,7 @@ from harness.files import lines_of, open_regular
 from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
 from harness.foreign_lines import (
     of_line,
-    of_list,
+    of_whole,
     other_keys,
     rewrite,
     way_out,
@@ -156,9 +156,31 @@ def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
         for number, offset, line in lines_of(path, MAX_LINE):
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
             if number == 1:
-                refuse_list(path, line[mark:].lstrip(), f"predictions {path}", known=of_list)
+                _refuse_whole(path, line[mark:].strip())
+                refuse_list(path, line[mark:].lstrip(), f"predictions {path}")
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
+
+
+def _refuse_whole(path: Path, start: bytes) -> None:
+    """Raise DataError if a file begins with an object over several lines, or a list of objects."""
+    opens = start.startswith(b"[") or (start.startswith(b"{") and not start.endswith(b"}"))
+    if not opens or path.stat().st_size > MAX_LINE:  # a whole line says nothing of the others
+        return
+    try:
+        text = path.read_bytes().decode("utf-8-sig").lstrip()
+        plain, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return  # the first line is refused as it is
+    is_list = isinstance(plain, list)
+    if not (plain and isinstance(plain[0], dict) if is_list else "\n" in text[:end]):
+        return
+    raise DataError(
+        f"predictions {path}" if is_list else f"{path}, line 1",
+        expected="one JSON object a line",
+        found="a list" if is_list else "one over several lines",
+        fix=of_whole(plain, path.name, ("box_scores", *KINDS)),
+    )
 
 
 def _row(line: bytes, where: str) -> Row:

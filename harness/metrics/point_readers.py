@@ -181,6 +181,25 @@ def share_pair(response: str, width: int, height: int) -> Points:
     return [Point(x * width, y * height)]
 
 
+def share_points(response: str, width: int, height: int) -> Points:
+    """Every `(x, y)` of a response that is a list of such, in shares of the sides.
+
+    A reader of ours, for benchmarks without an official one. None unless all numbers have decimals
+    and are from 0 to 1: others may be pixels, percent or thousandths.
+
+    >>> share_points("[(0.5, 0.25), (1.0, 0.0)]", 40, 40)
+    [Point(x=20.0, y=10.0), Point(x=40.0, y=0.0)]
+    >>> [share_points(text, 40, 40) for text in ("[(0.5, 0.5), (7, 9)]", "Not at (0.5, 0.5).")]
+    [[], []]
+    """
+    text = _bounded(response)
+    pairs = SHARE_TUPLE.findall(text)
+    is_list = not re.search(r"[\w%]", SHARE_TUPLE.sub(" ", text).replace("```python", ""))
+    if not is_list or not all("." in one and float(one) <= 1 for pair in pairs for one in pair):
+        return []
+    return [Point(float(x) * width, float(y) * height) for x, y in pairs]
+
+
 def _literal_pair(text: str) -> Sequence[object]:
     """Return the pair that the first list is or begins with; else nothing, or something longer."""
     start = text.find("[")

@@ -108,10 +108,10 @@ def read_official(response: str, *, task: str) -> object:
     return response[:1].upper() if response[:1].upper() in tuple("ABCD") else None
 
 
-def read_strict(response: str, *, task: str) -> object:
+def read_strict(response: str, *, task: str, question: str = "") -> object:
     """The only number, the change of view or the letter that a response states; else None."""
     if task in LEVELS["Low"]:
-        return only_number(response)
+        return only_number(response, question)
     if task == VIEW_CHANGE:
         return _stripped_axes(response)
     return strict_choice(response)
@@ -152,13 +152,15 @@ def number_score(response: str, ground_truth: float, *, task: str) -> float:
         return 0.0
 
 
-def strict_number_score(response: str, ground_truth: float) -> float:
+def strict_number_score(response: str, ground_truth: float, question: str = "") -> float:
     """MRA of the only number that the response states, with its sign. For `spar/strict`.
+
+    The number is in the unit that the question asks for.
 
     >>> [strict_number_score(response, 1.5) for response in ("1.5 m", "-1.5", "of 2 it is 1.5", "")]
     [1.0, 0.0, 0.0, 0.0]
     """
-    return mean_relative_accuracy(only_number(response), ground_truth)
+    return mean_relative_accuracy(only_number(response, question), ground_truth)
 
 
 def view_change_score(response: str, ground_truth: str) -> float:

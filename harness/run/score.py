@@ -2,9 +2,9 @@
 
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -30,9 +30,31 @@ from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Writer, files
 from harness.store.lease import lease
 from harness.task import Task
+from harness.types import FailureKind, Prediction
 
 PREDICTIONS = "predictions"
 """Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
+
+
+@dataclass
+class Unread:
+    """Responses without an answer, where none of a file's has one."""
+
+    first: str = ""
+    """Message of the first failure to read a response."""
+    answers: int = 0
+
+    def add(self, predictions: Iterable[Prediction]) -> None:
+        """Look at a unit's predictions."""
+        for prediction in predictions:
+            self.answers += prediction.failure is None
+            if prediction.failure and prediction.failure.kind is FailureKind.PARSE:
+                self.first = self.first or prediction.failure.message
+
+    def notes(self) -> tuple[str, ...]:
+        """Return why no response was read, by the first one."""
+        unread = self.first and not self.answers
+        return (f"no response is read; of the first: {self.first}",) if unread else ()
 
 
 def score_file(
@@ -83,10 +105,11 @@ def score_file(
     def score_into(journal: Writer | None) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = units_with_predictions(submission, samples, matched)
-        covered, agreement = MaskCount(), Agreement()
+        covered, agreement, unread = MaskCount(), Agreement(), Unread()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
+            unread.add(predictions)
             agreement.add(unit, predictions)
             if journal is not None:
                 queries = tuple(sample.query for sample in unit)
@@ -98,7 +121,7 @@ def score_file(
             sizes=submission.format == "coco",
             stated=submission.written is not None,
         )
-        for text in chain(covered.notes(), doubts):
+        for text in chain(covered.notes(), unread.notes(), doubts):
             submission.note(f"{submission.path}: {text}")
         return scorer.results(manifest)
 

@@ -79,6 +79,20 @@ _SMALL = re.compile(
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
+MIN_JUDGED = 3
+"""Options of a list that calls them correct or incorrect, from which on it is read."""
+_JUDGED = re.compile(
+    r"^(?:[-*•(]|[^\S\n]){0,9}([A-Z])[.:)]{1,2}[^\n]{0,200}?[–—:-]\s?[*_(]{0,3}"
+    r"(?i:(?:this|that|it) is )?(?:((?i:correct)\b|[✓✔✅])"
+    r"(?![^\n]{0,40}(?:\?|\b(?:if|unless|but|except|only|would|not)\b))"
+    r"|(?i:incorrect|wrong|not correct)\b|[❌✗✘])[*_)]{0,3}",
+    re.MULTILINE,
+)
+"""The beginning of a line about an option, up to the word that says whether it is correct."""
+_ENDS_CORRECT = re.compile(r"(?i:correct)[*_).,;!]{0,4}\s{0,9}\n")
+"""The end of a line that calls something correct, which the letter of the next line does not."""
+
+
 class _Patterns(NamedTuple):
     """Patterns of texts that state or reject a letter of some options."""
 
@@ -238,6 +252,7 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     """
     text = after_correction(without_no(response.strip(), options)).translate(_WIDE)
     text = _TAG.sub(" ", _MARKUP.sub(r"\1", text).replace(BOX, "answer: ")).strip()
+    text = _without_judged(text)
     found = (
         _bare(text, letters)
         or spelt_out(text, options)
@@ -254,6 +269,17 @@ def _bare(text: str, letters: str) -> set[str]:
     text = _BULLET.sub("", text)
     bare = _HEDGE.sub("", text, count=1).strip(_MARKS) if _HEDGE.match(text) else text.strip(_MARKS)
     return {bare.upper()} if len(bare) == 1 and bare.upper() in letters else set()
+
+
+def _without_judged(text: str) -> str:
+    """Return a text in which of a list of options each that it calls correct is its letter alone.
+
+    Those that it calls incorrect are left out. Of two options the question may ask for the wrong
+    one; of more, the others would be several.
+    """
+    if len(_JUDGED.findall(text)) < MIN_JUDGED:
+        return text
+    return _JUDGED.sub(lambda line: f"{line[1]}.\n" if line[2] else "", text)
 
 
 def _in_lower_case(text: str, letters: str) -> set[str]:
@@ -340,8 +366,10 @@ def _is_denied(rest: str, options: Sequence[str]) -> bool:
 def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
     """Return True if a statement is no question, no doubt, and not about "A dog" or "I"."""
     before, rest = _clause_before(text, statement.start()), statement["next"]
-    if _begins_list(text, statement, by) or _SUPPOSED.search(
-        text[max(0, statement.start() - 300) : statement.end("letters")]
+    if (
+        _ENDS_CORRECT.search(statement["says"] + statement["letters"])
+        or _begins_list(text, statement, by)
+        or _SUPPOSED.search(text[max(0, statement.start() - 300) : statement.end("letters")])
     ):
         return False
     says = statement["says"].removesuffix(rest)

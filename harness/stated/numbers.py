@@ -2,10 +2,11 @@
 
 Read: signs (also `−`, `–`, "minus"), decimals (`.5`; `1,5`, a comma with other than three digits),
 thousands (`1,500`, `1'500`, `1 500` with a no-break space), exponents (`1e-3`, `1.5 × 10^3`), other
-scripts' digits, English words ("twenty-one"). Units are passed over, not converted. A number begins
-a sentence or follows a word that states it ("is", "there are", "="). Several numbers are one where
-it is their sum and says so ("2 red and 3 blue, 5 in total", "3 + 2 = 5"). Any other number is a
-failure, and so are fractions, ratios, bounds ("more than 3"), ranges, sums that are not right, what
+scripts' digits, English words ("twenty-one"). Lengths, areas and times are converted to the unit
+that the question asks for; without one, units are passed over. A number begins a sentence or
+follows a word that states it ("is", "there are", "="). Several numbers are one where it is their
+sum and says so ("2 red and 3 blue, 5 in total", "3 + 2 = 5"). Any other number is a failure, and so
+are fractions, ratios, bounds ("more than 3"), ranges, sums that are not right, what
 is denied, and what says that it knows no answer.
 """
 
@@ -21,6 +22,7 @@ from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.refusals import ABOUT_ANSWER, denied_after, denies, says_unable
 from harness.stated.sums import WRONG, checked, without_marks
+from harness.stated.units import asked_unit, in_unit
 
 MOST = 40
 """Numbers of a sentence that are looked at."""
@@ -126,6 +128,12 @@ _CONCLUDES = re.compile(
     r"(?:\A|[.!?:]\s|\n)[^\w\n]{0,8}(?i:so|thus|hence|therefore|consequently|in (?:conclusion"
     r"|summary|short)|to (?:conclude|sum up|summari[sz]e))\b[,:]?(?=\s)"
 )
+_SO = re.compile(r",\s(?i:so|thus|hence|therefore)\s(?=(?i:the|there|that|this|it)\b)")
+_ONE_MORE = re.compile(r"(?i:\b(?:one more|another(?: one)?)\b)")
+_THAT_MAKES = re.compile(
+    r"(?i:(?:that|this|it) makes (?:it )?(?:a total of )?)\s{0,4}\d{1,9}\s{0,4}"
+    r"(?i:in total)?[\s.!]{0,4}"
+)
 _KNOWN_SET = re.compile(r"(?i:\W*(?:the|these|those|both|all)\s+\d)")
 _IS_NOT = re.compile(r"(?i:[^.!?\n]{0,80}\b(?:is|are|was|were)(?:\s+not\b|n['’]t))")
 _SUPPOSES = re.compile(r"(?i:\b(?:for example|for instance|e\.g\.),? (?:if|suppose|let|assum|say))")
@@ -190,8 +198,9 @@ def stated_number(response: str, question: str = "") -> float:
 
     Args:
         response: The response after its thought.
-        question: The question. A conclusion that counts things it does not ask for is no answer,
-            where the response counts those that it does: "7 chairs. So there are 28 legs."
+        question: The question. The value is in the unit that it asks for. A conclusion that counts
+            things it does not ask for is no answer, where the response counts those that it does:
+            "7 chairs. So there are 28 legs."
 
     Raises:
         ParseError: it states none, several, or one in a spelling that is not known.
@@ -202,10 +211,12 @@ def stated_number(response: str, question: str = "") -> float:
     5.0
     """
     text = plain(response)
+    if unit := asked_unit(question):
+        text = in_unit(text, unit)
     segments = stated_segments(text)
     if segments and not any(numerals(segments[-1])):
         segments = [""]
-    concluded = conclusion(text)
+    concluded = conclusion(text) or (None if segments else _concluding_clause(text))
     if (
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
@@ -263,6 +274,25 @@ def conclusion(text: str) -> str | None:
     return None
 
 
+def _concluding_clause(text: str) -> str | None:
+    """Return the clause that ends a text with the sum of its sentence's numbers, or with what one
+    thing more makes; None elsewhere.
+
+    >>> _concluding_clause("There are 2 dogs and 1 cat, so there are 3 animals.")
+    'there are 3 animals.'
+    >>> _concluding_clause("There are 2 dogs and 1 cat, so there are 4 animals.")
+    """
+    found = next(iter(reversed(list(_SO.finditer(text)))), None)
+    if found is None:
+        return None
+    clause, before = text[found.end() :], _sentence_before(text, found.start())
+    values = [one.value for one in islice(numerals(clause), 2)]
+    parts = [one.value for one in islice(numerals(before), MOST)]
+    is_sum = len(parts) > 1 and len(values) == 1 and math.isclose(sum(parts), values[0])
+    is_more = bool(_ONE_MORE.search(before)) and _THAT_MAKES.fullmatch(clause) is not None
+    return clause if is_sum or is_more else None
+
+
 def _sentence_from(text: str, start: int) -> str:
     """Return a sentence from its start, with the line after it where it ends with a colon."""
     sentence = _SENTENCE.match(text, start)
@@ -292,7 +322,9 @@ def _counts_others(text: str, concluded: str, question: str) -> bool:
 
 
 def _counted(text: str) -> Iterator[str]:
-    """Yield the things in the plural that follow numbers of a text."""
+    """Yield the things in the plural that follow numbers of a text, or "number of"."""
+    for words in _HOW_MANY.findall(text):
+        yield from _THINGS.findall(words)[:1]
     for one in islice(numerals(text), MOST):
         found = _AFTER_NUMBER.match(text, one.end)
         if found and (things := _THINGS.findall(found[0])):

@@ -8,8 +8,9 @@ The hub's table has the seconds as `float16`: 24.296875 to 30.40625.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -92,21 +93,16 @@ def interval_of(prediction: Prediction) -> Interval | None:
     return None if interval is None else Interval(*sorted(interval))
 
 
-def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """IoU of the interval, and whether it reaches each threshold; none scores 0."""
-    _, target, prediction = single_answer(unit, predictions)
-    assert target.answer.interval is not None, "the reader gives one"
-    iou = temporal_iou_of_hull(target.answer.interval, interval_of(prediction))
-    return {
-        "mIoU": Mean(iou),
-        **{f"R1@{threshold}": Mean(float(iou >= threshold)) for threshold in THRESHOLDS},
-    }
+def interval_protocol(
+    name: str, read: Callable[[Prediction], Interval | None], about: str
+) -> dict[str, Protocol]:
+    """The protocol of a name: IoU of the interval that `read` finds, and shares above thresholds.
 
-
-PROTOCOLS = {
-    "charades/interval": Protocol(
-        name="charades/interval",
-        score=score,
+    A response without an interval scores 0.
+    """
+    protocol = Protocol(
+        name=name,
+        score=partial(_score, read=read),
         metrics=(
             Metric("mIoU", about="mean IoU of the intervals"),
             *(
@@ -116,8 +112,30 @@ PROTOCOLS = {
         ),
         headline="mIoU",
         ceiling=Ceiling(value=1.0),
-        about="lmms-eval's reader, mean IoU and shares above thresholds; else the model's own form",
+        about=about,
         beside=("R1@0.5",),
-        reads=lambda _, prediction: interval_of(prediction),
+        reads=lambda _, prediction: read(prediction),
     )
-}
+    return {name: protocol}
+
+
+def _score(
+    unit: Sequence[Sample],
+    predictions: Sequence[Prediction],
+    *,
+    read: Callable[[Prediction], Interval | None],
+) -> Scores:
+    _, target, prediction = single_answer(unit, predictions)
+    assert target.answer.interval is not None, "the reader gives one"
+    iou = temporal_iou_of_hull(target.answer.interval, read(prediction))
+    return {
+        "mIoU": Mean(iou),
+        **{f"R1@{threshold}": Mean(float(iou >= threshold)) for threshold in THRESHOLDS},
+    }
+
+
+PROTOCOLS = interval_protocol(
+    "charades/interval",
+    interval_of,
+    "lmms-eval's reader, mean IoU and shares above thresholds; else the model's own form",
+)

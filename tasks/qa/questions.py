@@ -326,7 +326,12 @@ def numeric(value: object, where: str, *, positive: bool = False) -> float:
         or (positive and parsed <= 0)
     ):
         raise DataError(
-            where, expected="a number above 0" if positive else "a number", found=repr(value)[:40]
+            where,
+            expected="a number above 0" if positive else "a number",
+            found=repr(value)[:40],
+            fix="Write decimals with a point, and thousands without a mark."
+            if isinstance(value, str) and "," in value
+            else "",
         )
     return parsed
 

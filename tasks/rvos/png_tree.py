@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.foreign import backslashes, listed
+from harness.foreign import backslashes, from_one, listed
 from harness.layout import path_inside
 from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image, refuse_void
 from harness.masks import Rle
@@ -175,7 +175,8 @@ def _images(
             f"predictions {folder}",
             expected=f"{len(paths)} images with the names of the frames: {_some_names(paths)}",
             found=f"too many: {_some_names(others)}; missing: {_some_names(gone)}",
-            fix="Write each mask under its frame's name; the order of files is not used.",
+            fix=from_one((path.stem for path in there.values()), sample.frames, "**/*.png")
+            or "Write each mask under its frame's name; the order of files is not used.",
         )
     for path in paths:
         labels = sized_labels(path, sample.query.size, what="prediction")
@@ -216,11 +217,16 @@ def _missing_failure(sample: Sample, folder: Path, place: Path) -> Prediction:
 
 def _refuse_extra(place: Path, seen: set[Path]) -> None:
     """Raise DataError if a folder holds images of no sample."""
-    extra = sorted({path.parent for path in listed(place, "**/*.png")} - seen)
+    there = {path.parent for path in listed(place, "**/*.png")}
+    extra = sorted(there - seen)
     if extra:
+        found, wanted = (
+            {str(path.relative_to(place)) for path in paths} for paths in (there, seen)
+        )
+        pattern = "/".join("*" for _ in extra[0].relative_to(place).parts)
         raise DataError(
             f"predictions {place}",
             expected="only folders of these samples",
             found=f"{len(extra)} others, such as {extra[0].relative_to(place)}",
-            fix="Check the split.",
+            fix=from_one(found, wanted, pattern) or "Check the split.",
         )

@@ -105,7 +105,7 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
-        value = spar.strict_number_score(text, float(truth))
+        value = spar.strict_number_score(text, float(truth), unit[0].query.text)
     elif task == spar.VIEW_CHANGE:
         value = spar.strict_view_change_score(text, truth)
     else:
@@ -147,7 +147,11 @@ PROTOCOLS = {
         OFFICIAL,
         name="spar/strict",
         score=score_strict,
-        reads=read_by(lambda sample, text: spar.read_strict(text, task=_task_of(sample))),
+        reads=read_by(
+            lambda sample, text: spar.read_strict(
+                text, task=_task_of(sample), question=sample.query.text
+            )
+        ),
         about="only a stated letter or the only number counts; errors relative to the ground truth",
     ),
 }

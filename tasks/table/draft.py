@@ -8,17 +8,20 @@ from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
 
-from harness.errors import DataError, raised_as
+from harness.errors import DataError, HarnessError, raised_as
 from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_empty, plain_value
-from harness.tasks.table.description import VIDEOS
+from harness.tasks.table.description import VIDEOS, AnswerField
 from harness.tasks.table.draft_truth import Size, Values
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.rows import Record, table_records
+from harness.tasks.table.truth import mask_of
 
 LOOKED_AT = 200
 """Records from which a description is drafted."""
+MASKS = 20
+"""Masks that are looked at."""
 OBJECTS: Mapping[str, str] = {"coco": "category", "captions": "caption", "odvg": "phrase"}
 """Fields of the question in layouts of objects, whose boxes are known to be (left, top, right,
 bottom) in pixels."""
@@ -254,10 +257,29 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
     description.doubts |= {f"answer.{key}": doubt for key, doubt in truth.doubts.items()}
+    if truth.form == "mask" and truth.keys["written"] == "image":
+        _draft_mask_images(description, answered)
     if truth.form == "choice" and "options" not in description.question:
         description.question["letters"] = "ABCD"
         doubt = "the letters of the options, which stand in the question's text"
         description.doubts["question.letters"] = doubt
+
+
+def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:
+    """Doubt masks of which most are white on more than half of the image."""
+    name = str(description.answer["field"])
+    folder = Path(description.root, str(description.media.get("folder", ".")))
+    field_of_masks = AnswerField(form="mask", field=name, written="image")
+    shares = []
+    for row in records[:MASKS]:
+        try:
+            mask = mask_of(row[name], field_of_masks, (0, 0), folder, name).to_array()
+        except HarnessError:
+            continue  # `data check` names it
+        shares.append(mask.mean())
+    if shares and sum(share > 0.5 for share in shares) > len(shares) / 2:
+        doubt = "most are white on more than half of the image: is white the object?"
+        description.doubts["answer.field"] = doubt
 
 
 def _options_of(description: Draft, records: Sequence[Record]) -> list[int] | None:

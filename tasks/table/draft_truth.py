@@ -45,6 +45,9 @@ class Values:
             whole = all(float(str(value)).is_integer() for value in self.values)
             counted = whole and re.search("count|number", self.field, re.IGNORECASE)
             return Truth("count" if counted else "number")
+        if self.values and all(map(_has_decimal_comma, self.values)):
+            doubt = "some have commas: write decimals with a point, and thousands without a mark"
+            return Truth("number", doubts={"form": doubt})
         if self.values and all(re.fullmatch(r"\s*[A-H]\s*", str(value)) for value in self.values):
             return Truth("choice", {"written": "letter"})
         return Truth("text")
@@ -146,6 +149,11 @@ def _is_number(value: object) -> bool:
     except ValueError:
         return False
     return not isinstance(value, bool)
+
+
+def _has_decimal_comma(value: object) -> bool:
+    """Return True for a number, or a text that is one but for its commas."""
+    return _is_number(value) or bool(re.fullmatch(r"\s*[-+]?\d[\d.]*(?:,\d+)+\s*", str(value)))
 
 
 def _bounds(frame: str, size: Size) -> tuple[float, float]:

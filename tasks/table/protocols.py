@@ -2,42 +2,50 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from string import ascii_uppercase
 
 from harness import plugins
-from harness.errors import UsageError
+from harness.errors import DataError, ParseError, UsageError
 from harness.judge import Judge
 from harness.judging import Case, judgement, rubric, same_words
 from harness.metrics.letter_readers import mcq_choice
 from harness.metrics.numeric import mean_relative_accuracy, only_number
+from harness.metrics.point_readers import share_points
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, choose, single_answer
-from harness.tasks.charades_sta.task import PROTOCOLS as INTERVAL
+from harness.stated.intervals import stated_interval
+from harness.stated.letters import stated_letter
+from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
+from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
+from harness.tasks.charades_sta.task import interval_protocol
 from harness.tasks.counting.task import PROTOCOLS as COUNT
 from harness.tasks.grefcoco.scoring import PROTOCOLS as GENERALISED
-from harness.tasks.pointing.task import LMMS_FORMS, share_protocols, white
+from harness.tasks.pointing.task import Forms, share_protocols, white
 from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.letters import Reading, letter_protocols
 from harness.tasks.refer.scoring import PROTOCOLS as REFER
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvtbench.text import by_text
 from harness.tasks.segmentation.protocols import PROTOCOLS as SEGMENTATION
-from harness.types import Prediction, Sample
+from harness.types import Answer, Interval, Prediction, Sample
 
 RUBRIC = "same_meaning"
 RELAXED = 0.05
 """Relative error that ChartQA's relaxed accuracy allows."""
 EQUAL = 1e-9
+YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
+"""Letters by which the reader of options reads yes and no."""
 
 
 def score_number(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Equality, relaxed accuracy and MRA of the number that a response states; none scores 0."""
-    _, target, prediction = single_answer(unit, predictions)
+    sample, target, prediction = single_answer(unit, predictions)
     truth, text = target.answer.number, answer_text(prediction)
     assert truth is not None, "the reader gives one"
-    predicted = None if text is None else only_number(text)
+    predicted = None if text is None else only_number(text, sample.query.text)
     error = float("inf") if predicted is None else abs(predicted - truth)
     return {
         "accuracy": Mean(float(error <= EQUAL * abs(truth))),
@@ -66,6 +74,80 @@ def score_text(
     return {"accuracy": Mean(float(right))}
 
 
+def yes_or_no(text: str) -> str | None:
+    """Return "yes" or "no", of which a response states one; else None.
+
+    >>> yes_or_no("Yes – the red car passes."), yes_or_no("No."), yes_or_no("Yes or no?")
+    ('yes', 'no', None)
+    """
+    try:
+        return YES_NO[stated_letter(text, "".join(YES_NO), tuple(YES_NO.values()))]
+    except ParseError:
+        return None
+
+
+def score_yes_no(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """1 if a response states the true one of "yes" and "no"."""
+    _, target, prediction = single_answer(unit, predictions)
+    text = answer_text(prediction)
+    read = None if text is None else yes_or_no(text)
+    return {
+        "accuracy": Mean(float(read is not None and same_words(read, target.answer.text or "")))
+    }
+
+
+def check_truth(protocol: str, answer: Answer, where: str) -> None:
+    """Raise if a protocol cannot score a ground truth.
+
+    Raises:
+        DataError: it is another text than "yes" and "no", and the protocol is `text/yes_no`.
+    """
+    if protocol != BINARY.name:
+        return
+    if not any(same_words(answer.text or "", text) for text in YES_NO.values()):
+        raise DataError(
+            where,
+            expected=f"yes or no, for the protocol {protocol}",
+            found=repr(answer.text)[:60],
+            fix="Use the protocol text/exact, or leave such records out with `where`.",
+        )
+
+
+def stated_in(prediction: Prediction) -> Interval | None:
+    """Return the interval that a response states, else what the model's own grammar has read."""
+    text = answer_text(prediction) if prediction.responses else None
+    with suppress(ParseError):
+        if text is not None:
+            return Interval(*stated_interval(text))
+    return None if prediction.answer is None else prediction.answer.interval
+
+
+def score_stated_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """1 if a response states the right option by its letter or its text."""
+    sample, target, prediction = single_answer(unit, predictions)
+    read = stated_choice(sample, answer_text(prediction) or "")
+    return {"accuracy": Mean(float(read == target.extra["letter"]))}
+
+
+def stated_choice(sample: Sample, text: str) -> str | None:
+    """Return the letter of the one option that a response states by letter or text; else None."""
+    try:
+        letters = ground_truth(sample).extra["letters"] or ascii_uppercase
+        return stated_letter(text, letters, sample.query.options)
+    except ParseError:
+        return None
+
+
+LETTERS = letter_protocols(
+    "choice", lmms=Reading(mcq_choice, "lmms-eval's reader of letters, mcq_extract.py")
+)
+STATED = replace(
+    LETTERS["choice/strict"],
+    name="choice/stated",
+    score=score_stated_choice,
+    about="a letter that the response states counts, and so does the text of an option",
+    reads=read_by(stated_choice),
+)
 NUMBER = Protocol(
     name="number/stated",
     score=score_number,
@@ -76,9 +158,9 @@ NUMBER = Protocol(
     ),
     headline="accuracy",
     ceiling=Ceiling(value=1.0),
-    about="the one number that a response states",
+    about="the one number that a response states, in the unit that the question asks for",
     beside=("relaxed_accuracy",),
-    reads=read_by(lambda _, text: only_number(text)),
+    reads=read_by(lambda sample, text: only_number(text, sample.query.text)),
 )
 TEXT = Protocol(
     name="text/exact",
@@ -88,6 +170,14 @@ TEXT = Protocol(
     ceiling=Ceiling(value=1.0),
     about="equal words but for case, blanks and a full stop at the end",
     reads=read_by(lambda _, text: text.strip() or None),
+)
+BINARY = replace(
+    TEXT,
+    name="text/yes_no",
+    score=score_yes_no,
+    metrics=(Metric("accuracy", about="share of responses that state the true one of yes and no"),),
+    about="the one of yes and no that a response states",
+    reads=read_by(lambda _, text: yes_or_no(text)),
 )
 JUDGED = replace(
     TEXT,
@@ -102,21 +192,29 @@ CAPTION = by_text(
 )
 TRACK = by_expressions("J and F over all frames, as MeViS' tools/eval_mevis.py computes them")
 PROTOCOLS: Mapping[str, Mapping[str, Protocol]] = {
-    "choice": letter_protocols(
-        "choice",
-        lmms=Reading(mcq_choice, "lmms-eval's reader of letters, mcq_extract.py"),
-        strict="only a letter that the response states counts",
-    ),
+    "choice": {**LETTERS, STATED.name: STATED},
     "number": {NUMBER.name: NUMBER},
     "count": COUNT,
-    "text": {protocol.name: protocol for protocol in (TEXT, JUDGED, CAPTION)},
+    "text": {protocol.name: protocol for protocol in (TEXT, BINARY, JUDGED, CAPTION)},
     "boxes": {"rec/expression": REFER["rec/expression"], "rec/grec": GENERALISED["rec/grec"]},
     "points": share_protocols(
         "points",
-        inside=(white, LMMS_FORMS, "share of the points that lie in the true region"),
+        inside=(
+            white,
+            Forms(others=(share_points,)),
+            "share of the points that lie in the true region: those of the model's own grammar, "
+            "else (x, y) from 0 to 1",
+        ),
     ),
     "mask": SEGMENTATION,
-    "interval": INTERVAL,
+    "interval": {
+        **interval_protocol(
+            "interval/stated",
+            stated_in,
+            "the one interval that a response states; else the model's own form",
+        ),
+        **CHARADES,
+    },
     "mask_track": {TRACK.name: TRACK},
 }
 """Protocols by the form of answer and their name."""
@@ -128,7 +226,7 @@ DEFAULT: Mapping[str, str] = {
     "boxes": "rec/grec",
     "points": "points/inside",
     "mask": "seg/lisa",
-    "interval": "charades/interval",
+    "interval": "interval/stated",
     "mask_track": "rvos/mevis",
 }
 

@@ -10,11 +10,13 @@ from typing import TypeAlias
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.foreign import other_encoding, refuse_foreign
+from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
 from harness.tasks.qa.tables import SUFFIXES, unparsed_records
 
 Record: TypeAlias = dict[str, object]
 DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
+"""What usually separates the cells, by the file's suffix."""
 MAX_CELL = 2**26
 """Bytes of a cell of a text table, which may be an image in base64."""
 
@@ -63,6 +65,8 @@ def _text_rows(
         raised_as(DataError, what, "a table in UTF-8", UnicodeDecodeError, fix=fix),
         TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text,
     ):
+        delimiter = _delimiter(text.readline(MAX_CELL), delimiter)
+        text.seek(0)
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         names = next(reader, [])
         _check_header(what, names, columns)
@@ -70,9 +74,30 @@ def _text_rows(
             if not row:
                 continue
             where = f"{path}, line {reader.line_num}"
+            if row == names:
+                raise DataError(
+                    where,
+                    expected="a record",
+                    found="the header once more",
+                    fix="Were two tables joined? Remove the line, and the records that come twice.",
+                )
+            if delimiter == ";":
+                refuse_decimal_commas(row, path, reader.line_num)
             if len(row) != len(names):
                 raise DataError(where, expected=f"{len(names)} cells", found=f"{len(row)}")
             yield where, dict(zip(names, row, strict=True))
+
+
+def _delimiter(header: str, usual: str) -> str:
+    """Return what separates the cells: programs in some languages write semicolons.
+
+    >>> _delimiter("id;question;answer", ","), _delimiter("a;b,c", ","), _delimiter("id", ",")
+    (';', ',', ',')
+    """
+    marks = (usual, ";", "\t", ",")
+    return next(
+        (mark for mark in marks if len(next(csv.reader([header], delimiter=mark), [])) > 1), usual
+    )
 
 
 def _check_header(what: str, names: list[str], columns: Collection[str]) -> None:

@@ -31,19 +31,19 @@ from harness.tasks.pointing.task import region_answer
 from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.questions import FILE, INDEX, Fields, Question
 from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.qa.videos import Clip
 from harness.tasks.segmentation.task import Phrase, Phrases, segmentation_task
 from harness.tasks.table.cells import BASE64_LENGTH, image_cells, is_empty, plain_value
 from harness.tasks.table.description import VIDEOS, Description, read_description
 from harness.tasks.table.layouts import LAYOUTS
-from harness.tasks.table.protocols import chosen_protocol
+from harness.tasks.table.lengths import Lengths
+from harness.tasks.table.protocols import check_truth, chosen_protocol
 from harness.tasks.table.rows import Record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
 from harness.tasks.table.videos import expressions_task
 from harness.types import Answer, AnswerForm
 
 T = TypeVar("T")
-TEXT, OPTIONS, ANSWER = "_question", "_options", "_answer"
-"""Fields that a record gets when it is read: what the description names, in one convention."""
 CHOICE_FORMS: Mapping[str, Literal["letter", "marked", "place", "option"]] = {
     "letter": "letter",
     "marked": "marked",
@@ -76,8 +76,8 @@ def table(
     description = read_description(
         existing_file(path.with_suffix(".toml"), fix=FIX, expected="the table's description")
     )
-    records = Records(description, _table_of(path, description, split), frames)
     scoring = chosen_protocol(description.answer.form, protocol or description.scoring.protocol)
+    records = Records(description, _table_of(path, description, split), frames, scoring.name)
     arguments = {"description": path.with_suffix(".toml").name}
     if description.layout == VIDEOS:
         return expressions_task(description, records.table, scoring, split, arguments)
@@ -136,6 +136,7 @@ class Records:
     description: Description
     table: Path
     frames: int | Spec | None = None
+    protocol: str = ""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -191,6 +192,22 @@ class Records:
         """Yield each record's phrase with its mask, or its error."""
         return self.each(self.phrase)
 
+    @property
+    def _text_key(self) -> str:
+        """Field of the question's text that a record gets when it is read, as messages name it."""
+        return f"{self.description.question.text} (question)"
+
+    @property
+    def _options_key(self) -> str:
+        """The same of the list of options."""
+        options = self.description.question.options
+        return f"{options if isinstance(options, str) else ', '.join(options)} (options)"
+
+    @property
+    def _answer_key(self) -> str:
+        """The same of the choice, in one convention."""
+        return f"{self.description.answer.field} (answer)"
+
     @cached_property
     def _reader(self) -> Fields:
         question, answer = self.description.question, self.description.answer
@@ -198,10 +215,10 @@ class Records:
         return Fields(
             id=_pattern(question.id) or f"{{{INDEX}}}",
             media=_pattern(self.description.media.video),
-            question=TEXT,
-            answer=ANSWER if answer.field and answer.form == "choice" else "",
+            question=self._text_key,
+            answer=self._answer_key if answer.field and answer.form == "choice" else "",
             form=CHOICE_FORMS.get(answer.written, "letter"),
-            options=OPTIONS if question.options else "",
+            options=self._options_key if question.options else "",
             lettered=question.lettered,
             letters=question.letters,
             clip=None if clip is None else (clip[0], clip[1]),
@@ -228,11 +245,18 @@ class Records:
             DataError: a field is missing or of another kind; the field is named.
         """
         described, answer = self.description, self.description.answer
-        prepared = {**row, TEXT: self._text(row, where), OPTIONS: self._options(row, where)}
+        prepared = {
+            **row,
+            self._text_key: self._text(row, where),
+            self._options_key: self._options(row, where),
+        }
         if answer.form == "choice" and answer.field:
-            prepared[ANSWER] = self._choice(row[answer.field])
+            prepared[self._answer_key] = self._choice(row[answer.field])
         question = self._reader.read_record(prepared, where)
         where = f"{where}, question {question.id!r}"
+        if question.clip is not None:
+            names = " and ".join(map(repr, described.media.clip))
+            self._lengths.check(str(question.media), question.clip, f"{where}: {names}")
         if described.media.image_fields:
             question = replace(
                 question,
@@ -263,7 +287,14 @@ class Records:
             levels = region_of(value, answer, media, self.folder, where)
             return replace(question, answer=region_answer(levels))
         truth, references = plain_answer(value, answer, where)
+        check_truth(self.protocol, truth, where)
+        if truth.interval is not None:
+            self._lengths.check(str(question.media), Clip(*truth.interval), where)
         return replace(question, answer=truth, references=references)
+
+    @cached_property
+    def _lengths(self) -> Lengths:
+        return Lengths(self.folder, self.description.media.frames_per_second)
 
     def _opened(self, question: Question) -> Media:
         if self.videos is not None:

@@ -59,8 +59,9 @@ These rules turn a response into an answer, by model and by protocol.
    for all others, and in protocols. Of several lines `Answer: …` the last counts. A
    note reports it.
 3. **A response gives its value or a failure.** An unknown or ambiguous spelling fails; it never
-   becomes another value. Negations and corrections are understood, or fail. Units are ignored,
-   not converted.
+   becomes another value. Negations and corrections are understood, or fail. Where the question asks
+   for a unit ("in meters"), lengths, areas and times in other units are converted to it by our
+   readers; otherwise, and by official code, units are ignored.
 4. **One turn is read.** A prompt decoded with the response, and a following user turn, are
    removed. `Question: …` and `Answer: …` after other text are a failure.
 """
@@ -75,7 +76,8 @@ NUMBERS = """
 All `…/strict` protocols and these models share one reader:
 {models}.
 Two numbers, ranges, bounds and fractions fail, except for a correct sum with a stated total, a last
-sentence that begins as a conclusion ("So", "Therefore"), and numbers that only say what is measured
+sentence that begins as a conclusion ("So", "Therefore"), a last clause with the sum ("…, so there
+are 3 animals"), and numbers that only say what is measured
 ("The number of chairs above 2 m is 3"). A number that counts two things fails ("3 on the left and 3
 on the right"), and so does a number under another JSON key than the answer's. `1,500` is one
 thousand five hundred, `1,5` is one and a half.
@@ -88,7 +90,8 @@ LETTERS = """
 The same models and `…/strict` protocols share one reader. The options are A. the cat, B. the dog,
 C. the cow, D. the pig. Strict protocols do not accept an option's text instead of its letter. An
 option's text counts if it is the whole response or its first clause, and nothing after it denies
-it, leaves it open or names another option.
+it, leaves it open or names another option. Of a list that calls its options correct or incorrect,
+the one that is correct counts.
 
 | meaning | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` | texts |
 | --- | --- | --- | --- | --- | --- | --- |"""

@@ -7,6 +7,9 @@ are those of the dog. A reader of ours gives this value or a failure.
 import json
 
 NUMBERS = {
+    "There are 2 red chairs and 1 blue one, so the number of chairs is 3.": 3.0,
+    "I see **2** chairs. Wait, one more is behind the table, so that makes **3**.": 3.0,
+    "There are 2 red chairs and 2 blue ones, so the number of chairs is 3.": None,
     "3": 3.0,
     "3.": 3.0,
     "-3": -3.0,
@@ -312,6 +315,9 @@ NUMBERS = {
 }
 
 LETTERS = {
+    "Each option:\n\nA. the cat – incorrect.\nB. the dog – correct, it barks."
+    "\nC. the cow – incorrect.\nD. the pig – incorrect.": "B",
+    "A. the cat – incorrect\nB. the dog – correct\nC. the cow – correct\nD. the pig – wrong": None,
     "B": "B",
     "b": "B",
     "(B)": "B",

@@ -21,6 +21,12 @@ CHAIRS = "How many chairs are in the room?"
         ("How many apples are left?", "He had 12 apples. So there are 8 left.", 8),
         ("How many apples are left?", "He had 12 apples and ate 4. So 8 remain.", 8),
         ("How many units long is it?", "It spans 7 squares. Thus, it is 14 cm.", 14),
+        ("How many animals?", "There are 2 dogs and 1 cat, so the number of animals is 3.", 3),
+        ("How many dogs?", "There are 2 dogs and 1 cat, so the number of animals is 3.", None),
+        ("How many animals?", "There are 2 dogs and 1 cat, so there are 4 animals.", None),
+        ("How many sheep?", "I see 7. Wait, one more hides, so that makes 8.", 8),
+        ("How many sheep?", "I see 7. Wait, one more hides, so that makes 8 legs.", None),
+        ("", "The answer is 1. There are 3 balls and 2 blocks, so there are 5 objects left.", 1),
         ("", "There are 7 chairs. Therefore, the room has 16 legs.", 16),
     ],
 )

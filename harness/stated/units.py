@@ -1,0 +1,147 @@
+"""Lengths, areas and times of a response in the unit that its question asks for."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from harness.stated.numerals import numerals
+
+MOST = 40
+"""Quantities of a response that are looked at."""
+EQUAL = 0.05
+"""Relative difference of two values of which one is the other, rounded, in another unit."""
+
+_LENGTHS: Mapping[str, float] = {
+    r"mm|millimet(?:er|re)s?|毫米": 0.001,
+    r"cm|centimet(?:er|re)s?|厘米": 0.01,
+    r"dm|decimet(?:er|re)s?|分米": 0.1,
+    r"m|met(?:er|re)s?|米": 1.0,
+    r"km|kilomet(?:er|re)s?|公里|千米": 1000.0,
+    r"inch(?:es)?|(?<=\d)(?:in|″)": 0.0254,
+    r"ft|foot|feet|(?<=\d)′": 0.3048,
+    r"yards?|yds?": 0.9144,
+    r"miles?": 1609.344,
+}
+_TIMES: Mapping[str, float] = {
+    r"ms|milliseconds?|毫秒": 0.001,
+    r"s|secs?|seconds?|秒": 1.0,
+    r"mins?|minutes?|分钟": 60.0,
+    r"h|hrs?|hours?|小时": 3600.0,
+}
+"""Sizes of units, in metres and in seconds, by their names."""
+_ENDS = r"(?![^\W_]|\s?/\s?\w|[²³^]|\s(?:per|squared|cubed|by)\b)"
+_SQUARED = re.compile(r"\s?(?:²|\^\s?\{?2\}?|2(?!\d))|\s(?:squared)\b")
+_SQUARE = r"(?:square|sq\.?)[\s-]?"
+_ASKS = re.compile(r"\b(?:in(?:to)?|how many)\s(?!\d)", re.IGNORECASE)
+_SAYS_AGAIN = (
+    r"(?:i\.e\.|or|which is|that is|equivalent to|equal to|about|approximately|approx\.|roughly"
+    r"|around|[(,=≈~/])"
+)
+_BEFORE = re.compile(rf"(?:\s*{_SAYS_AGAIN})*\s*\Z")
+_AFTER = re.compile(rf"\s*(?:,?\s(?:or|i\.e\.,?|which is|that is)\s|[=≈/])(?:{_SAYS_AGAIN}|\s)*")
+
+
+_ATTACHED = re.compile(r"(?<=\d)[^\W\d_]+\Z")
+_GAP = re.compile(r"(?:[-$*_`{}]|[^\S\n]){0,6}")
+"""Marks of formulas and bold text between a number and its unit."""
+
+
+class Unit(NamedTuple):
+    """A unit of length, area or time."""
+
+    kind: str
+    size: float
+    """In metres, square metres or seconds."""
+    name: str
+
+
+class _Quantity(NamedTuple):
+    value: float
+    unit: Unit
+    start: int
+    end: int
+
+
+def _patterns() -> Iterator[tuple[re.Pattern[str], str, float]]:
+    """Yield a pattern for each unit's name, its kind and its size."""
+    for kind, sizes in (("length", _LENGTHS), ("time", _TIMES)):
+        for names, size in sizes.items():
+            yield re.compile(rf"(?:{names}){_ENDS}", re.IGNORECASE), kind, size
+    for names, size in _LENGTHS.items():
+        squared = rf"(?:{names})(?:{_SQUARED.pattern})|{_SQUARE}(?:{names}|m2?)(?![^\W_])"
+        yield re.compile(rf"(?:{squared})(?!\s?/\s?\w|\sper\b)", re.IGNORECASE), "area", size**2
+    yield re.compile(r"sqm\b", re.IGNORECASE), "area", 1.0
+
+
+_UNITS = tuple(_patterns())
+
+
+def _unit_at(text: str, place: int) -> Unit | None:
+    """Return the unit whose name begins at a place of a text."""
+    for pattern, kind, size in _UNITS:
+        found = pattern.match(text, place)
+        if found and found[0] not in ("M", "S", "H"):
+            return Unit(kind, size, found[0])
+    return None
+
+
+def asked_unit(question: str) -> Unit | None:
+    """Return the one unit that a question asks for; None if it names none, or several.
+
+    >>> asked_unit("How far is the sofa from the door (in meters)?").name
+    'meters'
+    >>> asked_unit("How many men stand in the room?"), asked_unit("In feet or in meters?")
+    (None, None)
+    """
+    units = [_unit_at(question, found.end()) for found in _ASKS.finditer(question)]
+    known = [unit for unit in units if unit is not None]
+    return known[0] if len({unit[:2] for unit in known}) == 1 else None
+
+
+def in_unit(text: str, unit: Unit) -> str:
+    """Return a text whose quantities of a unit's kind are in this unit.
+
+    What says a quantity in this unit again in another one is left out.
+
+    >>> meter = asked_unit("How far is it, in meters?")
+    >>> in_unit("It is about 240 cm.", meter), in_unit("2.4 meters (about 7.9 feet)", meter)
+    ('It is about 2.4 meters.', '2.4 meters')
+    """
+    found = [one for one in _quantities(text) if one.unit.kind == unit.kind]
+    same = [one.value for one in found if one.unit.size == unit.size]
+    for one in reversed(found):
+        if one.unit.size == unit.size:
+            continue
+        value = float(f"{one.value * one.unit.size / unit.size:.12g}")
+        if any(math.isclose(value, other, rel_tol=EQUAL) for other in same):
+            text = _without(text, one)
+        else:
+            text = f"{text[: one.start]}{value:.12g} {unit.name}{text[one.end :]}"
+    return text
+
+
+def _without(text: str, quantity: _Quantity) -> str:
+    """Return a text without a quantity, and without the words that say that it is another's."""
+    before, after = text[: quantity.start], text[quantity.end :]
+    lead = _BEFORE.search(before)
+    words = "" if lead is None else lead[0]
+    if "(" in words and after.lstrip().startswith(")"):
+        place = before.rindex("(")
+        return before[:place].rstrip() + after.lstrip()[1:]
+    if goes_on := _AFTER.match(after):
+        return before + after[goes_on.end() :]
+    return before.removesuffix(words) + after if words.strip() else f"{before}{after}"
+
+
+def _quantities(text: str) -> Iterator[_Quantity]:
+    """Yield the numbers of a text that have a known unit."""
+    for one in islice(numerals(text), MOST):
+        if not math.isfinite(one.value):
+            continue
+        attached = _ATTACHED.search(text, one.start, one.end)
+        place = attached.start() if attached else _GAP.match(text, one.end).end()  # type: ignore[union-attr]  # always a match
+        unit = _unit_at(text, place)
+        if unit is not None:
+            yield _Quantity(one.value, unit, one.start, place + len(unit.name))

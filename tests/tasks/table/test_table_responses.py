@@ -1,0 +1,219 @@
+"""What own tables read from responses, and what of a table is refused before it is scored."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from harness.errors import DataError
+from harness.metrics.point_readers import attribute_points, tuple_points
+from harness.tasks.table.draft import draft
+from harness.tasks.table.task import table
+from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
+
+WIDTH, HEIGHT = 64, 48
+
+
+def images(root):
+    """An image, and a video of three frames."""
+    for name in ("images/red", "clip/0", "clip/1", "clip/2"):
+        (root / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (WIDTH, HEIGHT), "red").save(root / f"{name}.png")
+
+
+def bench(root, rows, answer, media=None, question=None):
+    """A table of rows with images, and its description; returns the table's path."""
+    images(root)
+    sections = {
+        "media": media or {"images": "image", "folder": "images"},
+        "question": question or {"text": "question"},
+        "answer": answer,
+    }
+    text = 'name = "mine"\n'
+    for name, keys in sections.items():
+        text += f"[{name}]\n" + "".join(f"{key} = {json.dumps(keys[key])}\n" for key in keys)
+    (root / "mine.toml").write_text(text, encoding="utf-8")
+    path = root / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def row(answer, **fields):
+    return {"image": "red.png", "question": "Which?", "answer": answer, **fields}
+
+
+def sample_of(path, **arguments):
+    task = table(path.parent, file=path, **arguments)
+    (sample,) = task.samples()
+    return task, sample
+
+
+def responds(sample, text, answer=None):
+    failure = None if answer else Failure(FailureKind.PARSE, "no answer")
+    return Prediction(query_id=sample.query.id, answer=answer, failure=failure, responses=(text,))
+
+
+def intervals(tmp_path, value, **media):
+    answer = {"form": "interval", "field": "answer", "written": "seconds"}
+    media = {"video": "clip", "folder": ".", "frames_per_second": 0.02, **media}
+    return bench(tmp_path, [{**row(value), "clip": "clip"}], media=media, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("response", "answer", "read"),
+    [
+        ('[{"start": "00:27.50", "end": "00:35.00"}]', None, Interval(27.5, 35)),
+        ("<think>1 s to 2 s</think><answer>12 s to 16 s</answer>", None, Interval(12, 16)),
+        ("From 00:14 to 00:19, and again from 01:02 to 01:08. So **01:02 - 01:08**.", None, None),
+        ('{"time": [62, 68]}', Answer(interval=Interval(62, 68)), Interval(62, 68)),
+        ("It is never shown.", None, None),
+    ],
+)
+def test_an_interval_is_the_one_that_a_response_states(response, answer, read, tmp_path):
+    task, sample = sample_of(intervals(tmp_path, [27.5, 35]))
+    assert task.protocol.name == "interval/stated" and task.protocol.reads is not None
+    prediction = responds(sample, response, answer)
+    assert task.protocol.reads(sample, prediction) == read
+    score = task.protocol.score([sample], [prediction])["mIoU"].value
+    assert score == (1.0 if read == Interval(27.5, 35) else 0.0)
+
+
+POINTS = {"form": "points", "field": "answer", "written": "xyxy"}
+
+
+@pytest.mark.parametrize(
+    ("response", "read"),
+    [
+        ('<points x1="15" y1="50" alt="dogs">dogs</points>', None),
+        ('[{"point_2d": [15, 30]}]', None),
+        ('[{"point": [500, 150]}]', None),
+        ("[(15, 30)]", None),
+        ("[(0.15, 0.5)]", (Point(0.15 * WIDTH, 24.0),)),
+    ],
+)
+def test_a_point_of_another_frame_is_no_point(response, read, tmp_path):
+    task, sample = sample_of(bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS))
+    assert task.protocol.reads(sample, responds(sample, response)) == read
+
+
+def test_official_protocols_of_points_keep_their_frames():
+    assert attribute_points('<points x1="15" y1="50">dogs</points>', 40, 40) == [Point(6.0, 20.0)]
+    assert tuple_points("[(15, 30)]", 40, 40, whole="shares") == [Point(600.0, 1200.0)]
+
+
+@pytest.mark.parametrize(
+    ("truth", "response", "score"),
+    [
+        ("Yes", "Yes – the red car passes the blue one, before the truck does.", 1.0),
+        ("no", "No, it does not.", 1.0),
+        ("no", "Yes.", 0.0),
+        ("yes", "Yes or no?", 0.0),
+    ],
+)
+def test_yes_and_no_are_read_in_sentences(truth, response, score, tmp_path):
+    path = bench(tmp_path, [row(truth)], answer={"form": "text", "field": "answer"})
+    task, sample = sample_of(path, protocol="text/yes_no")
+    assert task.protocol.score([sample], [responds(sample, response)])["accuracy"].value == score
+
+
+@pytest.mark.parametrize(
+    ("response", "score"), [("Yes – it passes.", 1.0), ("A", 1.0), ("No.", 0.0), ("It is.", 0.0)]
+)
+def test_an_option_is_read_by_letter_or_text(response, score, tmp_path):
+    path = bench(
+        tmp_path,
+        [row("A", options=["Yes", "No"])],
+        {"form": "choice", "field": "answer", "written": "letter"},
+        question={"text": "question", "options": "options"},
+    )
+    task, sample = sample_of(path, protocol="choice/stated")
+    assert task.protocol.score([sample], [responds(sample, response)])["accuracy"].value == score
+
+
+def test_yes_or_no_asks_for_such_ground_truths(tmp_path):
+    path = bench(tmp_path, [row("maybe")], answer={"form": "text", "field": "answer"})
+    with pytest.raises(DataError, match="yes or no"):
+        sample_of(path, protocol="text/yes_no")
+
+
+@pytest.mark.parametrize(("value", "is_refused"), [([10, 150.9], False), ([25, 1750], True)])
+def test_an_interval_beyond_its_video_is_refused(value, is_refused, tmp_path):
+    path = intervals(tmp_path, value)  # three frames, one in 50 s
+    problems = list(table(tmp_path, file=path).check())
+    assert bool(problems) == is_refused
+    assert all("milliseconds" in one.message and "150.00 s" in one.message for one in problems)
+
+
+def test_a_clip_beyond_its_video_is_refused(tmp_path):
+    path = bench(
+        tmp_path,
+        [{**row("a"), "clip": "clip", "from": 25, "to": 75}],
+        media={"video": "clip", "folder": ".", "clip": ["from", "to"]},
+        answer={"form": "text", "field": "answer"},
+    )
+    (problem,) = table(tmp_path, file=path).check()
+    assert "'from' and 'to'" in problem.message and "3.00 s" in problem.message
+
+
+def text_table(root, text, **answer):
+    path = bench(root, [], answer={"form": "number", "field": "answer", **answer})
+    csv = path.with_suffix(".csv")
+    csv.write_text(text, encoding="utf-8")
+    return csv
+
+
+def test_a_table_with_semicolons_is_read(tmp_path):
+    path = text_table(tmp_path, 'image;question;answer\nred.png;"How wide; in m?";2.5\n')
+    _, sample = sample_of(path)
+    assert sample.query.text == "How wide; in m?" and sample.target.answer.number == 2.5
+
+
+def test_decimal_commas_are_refused_with_the_command(tmp_path):
+    """The table is one that R's `write.csv2` writes."""
+    path = text_table(tmp_path, '"image";"question";"answer"\n"red.png";"How wide?";2,5\n')
+    with pytest.raises(DataError, match="sep=';', decimal=','"):
+        sample_of(path)
+    with pytest.raises(DataError, match="sep=';', decimal=','"):
+        draft(path)
+
+
+def test_a_header_in_the_middle_is_named(tmp_path):
+    record = "image,question,answer\nred.png,How wide?,2\n"
+    with pytest.raises(DataError, match=r"line 3.*header once more"):
+        list(table(tmp_path, file=text_table(tmp_path, record * 2)).samples())
+
+
+def test_a_message_names_the_field_of_the_table(tmp_path):
+    options = {"options": ["left", "right"]}
+    answer = {"form": "choice", "field": "answer", "written": "place"}
+    question = {"text": "question", "options": "options"}
+    path = bench(tmp_path, [row(5, **options)], question=question, answer=answer)
+    with pytest.raises(DataError) as refused:
+        sample_of(path)
+    assert "answer" in str(refused.value) and "'_" not in str(refused.value)
+
+
+def drafted(tmp_path, answers, **fields):
+    images(tmp_path)
+    path = tmp_path / "mine.csv"
+    rows = [f'red.png,How wide?,"{answer}"\n' for answer in answers]
+    path.write_text("image,question,answer\n" + "".join(rows), encoding="utf-8")
+    return draft(path)
+
+
+def test_a_draft_doubts_decimal_commas(tmp_path):
+    written = drafted(tmp_path, ["2,5", "0,75", "1,250"])
+    assert written.answer["form"] == "number" and "commas" in written.doubts["answer.form"]
+    assert "answer.form" not in drafted(tmp_path, ["2.5", "3"]).doubts
+
+
+@pytest.mark.parametrize("is_inverted", [False, True])
+def test_a_draft_doubts_masks_that_are_mostly_white(is_inverted, tmp_path):
+    images(tmp_path)
+    mask = np.zeros((48, 64), np.uint8)
+    mask[10:20, 10:20] = 255
+    Image.fromarray(255 - mask if is_inverted else mask).save(tmp_path / "images" / "mask.png")
+    written = drafted(tmp_path, ["mask.png"] * 3)
+    assert written.answer["form"] == "mask"
+    assert ("answer.field" in written.doubts) == is_inverted
