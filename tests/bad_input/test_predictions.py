@@ -293,7 +293,7 @@ def test_other_forms_are_refused(harness, counting, form):
             "then {id: (.question_id | tostring), response: .text} else . end' said.jsonl",
         ),
         # an answer may be the ground truth: no command takes it for what the model wrote
-        ('{"question_id": 0, "answer": "2"}', "logs of other programs need --format"),
+        ('{"question_id": 0, "answer": "2"}', "{id: (.question_id | tostring), answer: .answer}"),
         # EvalScope numbers the rows of what was evaluated
         ('{"index": 0, "model_output": {}}', "logs of other programs need --format"),
         # MVBench's notebook
