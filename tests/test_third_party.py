@@ -65,7 +65,7 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
         "bright_model.py",
         "bright_metric.py",
         "bright_reward.py",
-        "bright_length.py",
+        "bright_accuracy.py",
         "bright_trainer.py",
         "test_bright.py",
     }
@@ -191,7 +191,11 @@ def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypat
     [
         ("overlap(words=20)", {"overlap", "brevity"}, {"words": 20}),
         ("grpo(reward=count)", {"count", "brevity"}, {"reward": "count"}),
-        ("dr2seg(reward=half_length)", {"length", "accuracy"}, {"reward": "half_length"}),
+        (
+            "visionreasoner(reward=strict_accuracy)",
+            {"accuracy", "answer_format"},
+            {"reward": "strict_accuracy"},
+        ),
     ],
 )
 def test_the_rewards_of_the_page_train_steps(installed, shapes, process, method, parts, chosen):
@@ -219,6 +223,8 @@ def test_the_rewards_of_the_page_train_steps(installed, shapes, process, method,
         json.loads(line) for line in (process.folder / "DIR/curve.jsonl").read_text().splitlines()
     ]
     assert {f"rewards/{part}" for part in {*parts, "total"}} <= rows[0].keys()
+    for part in parts:  # an example whose component is always 0 changes nothing
+        assert any(row[f"rewards/{part}"] for row in rows), part
     manifest = json.loads((process.folder / "DIR" / "manifest.json").read_text())
     assert manifest["result"]["steps"] == 3
     assert chosen.items() <= manifest["method"]["settings"].items()
