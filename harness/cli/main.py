@@ -30,7 +30,7 @@ EXIT_CODES = f"""exit codes:
   6  a dependency or server is missing, or memory is too small
   7  the gate's baseline is missing
   {HarnessError.exit_code}  a bug in harness or in a plugin
-  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); finished work is kept; run the same command again to continue
+  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); finished work is kept; the same command continues
 """
 """Codes from 2 to 70 are those of the classes in `harness.errors`."""
 
