@@ -126,6 +126,11 @@ class TrainingStep:
     machines: int = 1
     """Machines that share the processes evenly."""
 
+    @property
+    def folder(self) -> Path:
+        """Folder of the method's configurations."""
+        return _configurations(self.method)
+
     def read(self) -> dict[str, Any]:
         """Return what the configuration says, options of `harness train` too.
 
@@ -133,7 +138,7 @@ class TrainingStep:
             DataError: it is not there.
         """
         try:
-            path = _configurations(self.method) / f"{self.config}.toml"
+            path = self.folder / f"{self.config}.toml"
             return tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise DataError(

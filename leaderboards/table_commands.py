@@ -2,17 +2,20 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
 from harness import plugins
+from harness.errors import HarnessError
 from harness.leaderboards import estimate
-from harness.leaderboards.definitions import SLOT, BoardRow, Definition, definitions
+from harness.leaderboards.definitions import SLOT, BoardRow, Definition, TrainingStep, definitions
 from harness.leaderboards.estimate import Device, Estimate
 from harness.leaderboards.published_results import GENERATED
 from harness.leaderboards.servers import Package, Server, servers
+from harness.run.batching import samples_of
 from harness.spec import Spec, Value, parse, parse_list
 from harness.store.atomic import read_json
 
@@ -38,7 +41,7 @@ class Step:
     needs: tuple[Server | Package, ...] = ()
     """Servers that answer in the model's place, and packages: without them it is left out."""
     ways: tuple[str, ...] = ()
-    """Settings to try if it needs more memory than the device has."""
+    """Configurations, settings and devices with enough memory, if the device has too little."""
 
     @property
     def is_finished(self) -> bool:
@@ -103,7 +106,7 @@ def trainings(
         typed = parse(f"x({','.join(step.set)})").arguments if step.set else {}
         tasks = parse_list(",".join(config["train_tasks"]))
         world = _world(definition, data)
-        samples = {str(task): _samples(str(task), world) for task in tasks}
+        samples = {str(task): _samples(str(task), data, world) for task in tasks}
         settings = {**_defaults("trainers", step.method), **config, **typed}
         estimated = partial(
             estimate.training,
@@ -129,8 +132,38 @@ def trainings(
                     {"per_device_train_batch_size": 1, "generation_micro_batch_size": 1},
                     {"finetune": "lora", "deepspeed": None},
                 ],
+                form="--set {}",
+                before=_fitting_configurations(step, config, estimated, device),
             ),
         )
+
+
+def _fitting_configurations(
+    step: TrainingStep,
+    config: Mapping[str, object],
+    estimated: Callable[..., Estimate],
+    device: Device,
+) -> Iterator[str]:
+    """Yield the method's configurations of the same data that fit, the largest in memory first."""
+    fitting = []
+    for path in step.folder.glob("*.toml"):
+        named = re.search(r"(\d+)x\d+gb", path.stem)
+        other = tomllib.loads(path.read_text(encoding="utf-8"))
+        if named is None or other.get("train_tasks") != config.get("train_tasks"):
+            continue
+        size = re.search(r"_(\d+)b_", path.stem)  # a later stage names no model
+        network = str(other.get("model") or (f"{size[1]}B" if size else ""))
+        memory = estimated(
+            {**_defaults("trainers", step.method), **other},
+            device=device,
+            size=estimate.parameters(network),
+            processes=int(named[1]),
+        ).memory
+        if memory <= device.memory and int(named[1]) <= step.processes:
+            more = f" with a {size[1]}B network in --model" if size and "model" not in other else ""
+            fitting.append((memory, int(named[1]), f"{path.stem}{more}"))
+    for memory, processes, option in sorted(fitting, reverse=True):
+        yield f"--config {option}: {memory:,.0f} GB on {processes} × {device.name}"
 
 
 def evaluations(
@@ -145,7 +178,7 @@ def evaluations(
     for column in definition.columns:
         if column.task and row.is_of(column):
             counts = groups.setdefault((column.subset, column.judge), {})
-            counts[column.task] = _samples(column.task, world, column.subset)
+            counts[column.task] = _samples(column.task, data, world, column.subset)
     for (subset, judge), samples in groups.items():
         command = ["eval", "--model", _filled(spec, out), "--tasks", ",".join(samples)]
         command += ["--data", data, "--out", str(out / "runs")]
@@ -186,7 +219,7 @@ def evaluations(
             estimate=estimated(adaptation, device=device),
             samples=samples,
             needs=(Package(row.package),) if row.package else (),
-            ways=_ways(estimated, adaptation, device, changes),
+            ways=_ways(estimated, adaptation, device, changes, form="{} in --model"),
         )
 
 
@@ -195,21 +228,37 @@ def _ways(
     settings: Mapping[str, object] | None,
     device: Device,
     changes: Sequence[Mapping[str, object]],
+    *,
+    form: str,
+    before: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return the changes with which a command fits a device, and the devices that it fits as is.
 
     Nothing where it fits.
+
+    Args:
+        estimated: Estimates the command with settings, on a device.
+        settings: Those of the command.
+        device: The one with too little memory.
+        changes: Settings to try.
+        form: How a change is given on the command line, with {} in its place.
+        before: Ways that are named first.
     """
     if estimated(settings, device=device).memory <= device.memory:
         return ()
     changed = [
-        f"{', '.join(f'{name}={value}' for name, value in change.items())} needs {memory:,.0f} GB"
+        form.format(",".join(f"{name}={_typed(value)}" for name, value in change.items()))
+        + f": {memory:,.0f} GB"
         for change in changes
         if (memory := estimated({**(settings or {}), **change}, device=device).memory)
         <= device.memory
     ]
-    wider = [gpu for gpu in GPUS if estimated(settings, device=gpu).memory <= gpu.memory]
-    return (*changed, *(f"{gpu.name} has {gpu.memory:.0f} GB" for gpu in wider))
+    wider = [gpu.name for gpu in GPUS if estimated(settings, device=gpu).memory <= gpu.memory]
+    return (*before, *changed, *([f"as it is on {' or '.join(wider)}"] if wider else []))
+
+
+def _typed(value: object) -> str:
+    return "none" if value is None else str(value)
 
 
 def _filled(spec: Spec, out: Path) -> str:
@@ -248,8 +297,10 @@ def _world(definition: Definition, data: str) -> int:
 
 
 @cache
-def _samples(task: str, world: int, subset: str | None = None) -> int:
-    """Return the published number of samples, or a generated world's size; 0 where none is."""
+def _samples(task: str, data: str, world: int, subset: str | None = None) -> int:
+    """Return the published number of samples, or a generated world's size, or those of a real
+    folder; 0 where none is known.
+    """
     spec = parse(task)
     if world:
         return world
@@ -259,11 +310,24 @@ def _samples(task: str, world: int, subset: str | None = None) -> int:
         return drawn
     card = plugins.find_card(spec.name)
     if card is None:
-        return 0
+        return _count(spec, Path(data))
     split = str(spec.arguments.get("split", card.default_split))
     published = card.published_counts(split, {"protocol": card.protocol, **spec.arguments})[0]
     named = re.search(r"_(\d+)k$", spec.name)  # such as visionreasoner_7k
-    return published or (int(named[1]) * 1000 if named else 0)
+    return published or (int(named[1]) * 1000 if named else _count(spec, Path(data)))
+
+
+def _count(spec: Spec, root: Path) -> int:
+    """Return the samples of a task below a data root; 0 in a generated world, or if none is there.
+
+    A file that cannot be read is left to the command itself.
+    """
+    if not root.is_dir() or (root / GENERATED).is_file():
+        return 0
+    try:
+        return sum(1 for _ in samples_of(plugins.build("tasks", spec, root)))
+    except HarnessError:
+        return 0
 
 
 @cache

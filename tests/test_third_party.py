@@ -62,15 +62,16 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
     assert set(blocks) == {
         "pyproject.toml",
         "bright_task.py",
+        "bright_box.py",
         "bright_model.py",
         "bright_metric.py",
         "bright_reward.py",
-        "bright_length.py",
+        "bright_accuracy.py",
         "bright_trainer.py",
         "test_bright.py",
     }
     lines = [line for line in blocks["pyproject.toml"].splitlines() if '= "bright_' in line]
-    assert len(lines) == 6
+    assert len(lines) == 8
 
 
 COMMANDS = """
@@ -106,6 +107,7 @@ def test_the_package_of_the_page_works(installed, images, process):
     process.path.append(installed)
     given = ["--tasks", "brightest", "--data", str(images)]
     runs = [*given, "--out", "runs", "--json"]
+    boxed = ["--tasks", "bright_box", "--data", str(images), "--json"]
     bright = ["eval", "--model", "threshold(level=100)", "--metrics", "area_error", *runs]
     done = after_each_other(
         process,
@@ -114,8 +116,12 @@ def test_the_package_of_the_page_works(installed, images, process):
         [*bright, "--workers", "2"],
         ["eval", "--model", "threshold(level=250)", *runs],
         ["board", "build", "--runs", "runs", "--out", "board"],
+        ["eval", "--model", "frame_box", *boxed, "--out", "boxes"],
+        ["verify", *boxed],
     )
-    assert [code for code, _, _ in done] == [0] * 5, done
+    assert [code for code, _, _ in done] == [0] * 7, done
+    boxes, perfect = (json.loads(out) for _, out, _ in done[5:])
+    assert 0 < boxes["tasks"]["bright_box"]["metrics"]["IoU"] < 1 and perfect["passed"]
     listed, verified, shown, dark = (json.loads(out) for _, out, _ in done[:4])
     (stated,) = (one for one in listed if one["name"] == "brightest")
     assert (stated["forms"], stated["protocols"]) == (["mask"], {"brightest/iou": "mean IoU"})
@@ -191,7 +197,11 @@ def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypat
     [
         ("overlap(words=20)", {"overlap", "brevity"}, {"words": 20}),
         ("grpo(reward=count)", {"count", "brevity"}, {"reward": "count"}),
-        ("dr2seg(reward=half_length)", {"length", "accuracy"}, {"reward": "half_length"}),
+        (
+            "visionreasoner(reward=strict_accuracy)",
+            {"accuracy", "answer_format"},
+            {"reward": "strict_accuracy"},
+        ),
     ],
 )
 def test_the_rewards_of_the_page_train_steps(installed, shapes, process, method, parts, chosen):
@@ -219,6 +229,8 @@ def test_the_rewards_of_the_page_train_steps(installed, shapes, process, method,
         json.loads(line) for line in (process.folder / "DIR/curve.jsonl").read_text().splitlines()
     ]
     assert {f"rewards/{part}" for part in {*parts, "total"}} <= rows[0].keys()
+    for part in parts:  # an example whose component is always 0 changes nothing
+        assert any(row[f"rewards/{part}"] for row in rows), part
     manifest = json.loads((process.folder / "DIR" / "manifest.json").read_text())
     assert manifest["result"]["steps"] == 3
     assert chosen.items() <= manifest["method"]["settings"].items()

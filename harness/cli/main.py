@@ -30,7 +30,7 @@ EXIT_CODES = f"""exit codes:
   6  a dependency or server is missing, or memory is too small
   7  the gate's baseline is missing
   {HarnessError.exit_code}  a bug in harness or in a plugin
-  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); finished work is kept; repeat the command to resume
+  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); finished work is kept; the same command continues
 """
 """Codes from 2 to 70 are those of the classes in `harness.errors`."""
 
@@ -108,7 +108,7 @@ def _run(typed: Sequence[str]) -> int:
         return int(getattr(import_module(f"harness.{room}"), name)(parsed))
     except KeyboardInterrupt:
         print(
-            "harness: interrupted; finished work is kept; repeat the command to resume to go on",
+            "harness: interrupted. Finished work is kept. To continue, run the same command again.",
             file=sys.stderr,
         )
         return INTERRUPTED

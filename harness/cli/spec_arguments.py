@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
+from harness.store.atomic import read_json
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
 
 LONGEST = 50  # bytes of a folder's name, which stands in the commands that are printed
@@ -97,7 +99,8 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
             task = plugins.build("tasks", spec, root)
         except DataError as error:
             _refuse_own_folder(root, spec, error)
-            hints = filter(None, [_splits_here(root, spec), how_to_fetch(spec.name)])
+            source = how_to_make(spec.name, root) or how_to_fetch(spec.name)
+            hints = filter(None, [_splits_here(root, spec), source])
             if how := " ".join(hints):
                 raise DataError(str(error), fix=how) from error
             raise
@@ -111,6 +114,23 @@ def _how_to_begin(tasks: Sequence[str] | None) -> str:
     had = [f"{name}: {how}" for name in names if (how := how_to_fetch(name))]
     begin = "Name the benchmarks' folder, or make a world: harness data make shapes --out DIR."
     return " ".join([begin, *had])
+
+
+def how_to_make(name: str, root: Path) -> str:
+    """Return the command that adds a task to a generated world.
+
+    Empty if the root is not one, has a folder of this name, or no world can have the task.
+    """
+    from harness.testing.shapes import writers
+    from harness.world.shapes import MANIFEST
+
+    path = root / MANIFEST
+    if not path.is_file() or (root / name).exists() or name not in writers():
+        return ""
+    world = read_json(path)
+    chosen = f"--seed {world['seed']} --size {world['size']} --tasks {name}"
+    out = shlex.quote(str(root))
+    return f"Add it to the generated world: harness data make shapes --out {out} {chosen}"
 
 
 def how_to_fetch(name: str) -> str:

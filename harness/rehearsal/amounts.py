@@ -3,7 +3,7 @@
 import inspect
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,21 @@ class Replaced:
     name: str
     here: str
     published: str
+    training: str = field(kw_only=True)
+    """Name of the training; of a single command, its method's."""
 
-    def __str__(self) -> str:
-        if self.published in UNSET:
-            return f"{self.name}: {self.here}; the default has {self.published}"
-        return f"{self.name}: {self.here} in place of {self.published}"
+
+def described(replaced: Sequence[Replaced]) -> list[str]:
+    """Return a line for each amount, with the trainings that have it."""
+    trainings: dict[tuple[str, str, str], list[str]] = {}
+    for amount in dict.fromkeys(replaced):
+        key = amount.name, amount.here, amount.published
+        trainings.setdefault(key, []).append(amount.training)
+    return [
+        f"{name} of {', '.join(names)}: {here}"
+        + (f"; the default has {given}" if given in UNSET else f" in place of {given}")
+        for (name, here, given), names in trainings.items()
+    ]
 
 
 def make_world(root: Path, tasks: Sequence[str] | None = None) -> str:
@@ -122,17 +132,17 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
     typed = [
         part for name, value in changed.items() for part in ("--set", f"{name}={_text(value)}")
     ]
-    described = list(_replaced(changed, known))
+    amounts = list(_replaced(changed, known, method.name))
     tasks = [spec for text in options.train_tasks or () for spec in parse_list(text)]
     smaller = [_with_fewer_samples(spec) for spec in tasks]
     if smaller != tasks:
         typed += ["--train-tasks", ",".join(map(str, smaller))]
-        described += [
-            Replaced("training samples", str(reduced), str(spec))
+        amounts += [
+            Replaced("training samples", str(reduced), str(spec), training=method.name)
             for spec, reduced in zip(tasks, smaller, strict=True)
             if reduced != spec
         ]
-    return typed, described
+    return typed, amounts
 
 
 def _with_fewer_samples(task: Spec) -> Spec:
@@ -155,7 +165,9 @@ def _settings(method: Spec) -> Mapping[str, Any]:
     return {**defaults, **method.arguments}
 
 
-def _replaced(changed: Mapping[str, object], known: Mapping[str, Any]) -> Iterator[Replaced]:
+def _replaced(
+    changed: Mapping[str, object], known: Mapping[str, Any], training: str
+) -> Iterator[Replaced]:
     for name, value in changed.items():
         if value is None:
             here = "none (the package is not installed here)"
@@ -163,7 +175,9 @@ def _replaced(changed: Mapping[str, object], known: Mapping[str, Any]) -> Iterat
             here = "a file in the rehearsal's folder" if name == "ratings" else str(value)
         published = known.get(name)
         unset = UNSET[not name.startswith("max_")]
-        yield Replaced(name, here, unset if published is None else str(published))
+        yield Replaced(
+            name, here, unset if published is None else str(published), training=training
+        )
 
 
 def _text(value: object) -> str:

@@ -80,9 +80,9 @@ def reproduce(arguments: Namespace) -> int:
     with replacements(standins.served()) as replacing:
         world = amounts.make_world(out / "data")
         rows = plan.play(replacing)
-    parts, replaced = [*_always(replacing), world], list(dict.fromkeys(plan.replaced))
-    (out / PAGE).write_text(report.as_markdown(rows, parts, replaced), encoding="utf-8")
-    print("\n".join(["replaced:", *(f"  {line}" for line in [*parts, *replaced]), ""]))
+    parts, lines = [*_always(replacing), world], amounts.described(plan.replaced)
+    (out / PAGE).write_text(report.as_markdown(rows, parts, plan.replaced), encoding="utf-8")
+    print("\n".join(["replaced:", *(f"  {line}" for line in [*parts, *lines]), ""]))
     print(report.as_text(rows))
     print(f"the page: {out / PAGE}; what each command printed: {out / 'logs'}")
     return int(any(row.state in ("failed", "undeclared") for row in rows))
@@ -109,7 +109,8 @@ def train(arguments: Namespace) -> int:
     data = _data(arguments, tasks)
     small, changes = amounts.training(arguments, 1, data)
     with replacements() as replacing:
-        replaced = [amounts.make_world(data, tasks), *map(str, changes), *_unread(arguments)]
+        lines = [*amounts.described(changes), *_unread(arguments)]
+        replaced = [amounts.make_world(data, tasks), *lines]
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
         return _alone(replacing, typed, replaced)
 
@@ -250,14 +251,16 @@ class TablePlan:
 
     def _training(self, step: tables.Step, before: Sequence[str]) -> Stage:
         if step.command not in self.stages:
+            name = step.name.removeprefix("train ")
             processes = min(step.processes, amounts.PROCESSES)
             if processes < step.processes:
+                published = str(step.processes)
                 self.replaced.append(
-                    amounts.Replaced("processes of a training", f"{processes}", f"{step.processes}")
+                    amounts.Replaced("processes", f"{processes}", published, training=name)
                 )
             typed = build_parser("train").parse_args(step.command)
             small, replaced = amounts.training(typed, processes, self.out / "files" / step.name)
-            self.replaced += replaced
+            self.replaced += [replace(amount, training=name) for amount in replaced]
             self.stages[step.command] = Stage(
                 name=step.name,
                 arguments=(*amounts.combined(step.command, small), "--json"),

@@ -147,9 +147,9 @@ def as_markdown(
         parts: What stands for checkpoints, servers, devices and data.
         replaced: Amounts and settings of trainings.
     """
-    published: dict[tuple[str, str], list[str]] = {}
+    published: dict[tuple[str, str], dict[str, None]] = {}
     for amount in replaced:
-        published.setdefault((amount.name, amount.here), []).append(amount.published)
+        published.setdefault((amount.name, amount.here), {})[amount.published] = None
     lines = [
         *("# Rehearsal of the papers' tables", ""),
         *("`harness reproduce --all --rehearse` makes this page. Replaced were only:", ""),

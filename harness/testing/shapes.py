@@ -15,6 +15,8 @@ def make_shapes(
 ) -> list[str]:
     """Write a world with exact ground truth into the folder `out`, all of it or nothing.
 
+    A world of the same seed, size and version in `out` gets the benchmarks that it lacks.
+
     Args:
         out: Data root to make: one folder a benchmark, and `shapes.json`, which tells seed, size
             and a digest of each file.
@@ -26,7 +28,7 @@ def make_shapes(
         Names of the benchmarks that were written.
 
     Raises:
-        UsageError: a benchmark has no writer, `out` is not empty, or a number is too small.
+        UsageError: a benchmark has no writer, `out` has anything else, or a number is too small.
     """
     by_task = writers()
     names = sorted(by_task) if tasks is None else sorted(set(tasks))

@@ -7,7 +7,7 @@ a JPEG or Parquet encoder packs differs between versions, so the pixels and the 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from harness.errors import DataError
@@ -18,15 +18,26 @@ from harness.version import __version__
 FORMAT = 1
 
 
-def manifest(root: Path, *, seed: int, size: int) -> str:
-    """The text of `shapes.json` for the files below a root."""
-    files = sorted(path for path in root.rglob("*") if path.is_file())
+def fingerprints(root: Path) -> dict[str, dict[str, str]]:
+    """Return the fingerprint of each file below a root, by its name."""
+    paths = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): fingerprint(path) for path in paths}
+
+
+def manifest(files: Mapping[str, Mapping[str, str]], *, seed: int, size: int) -> str:
+    """Return the text of `shapes.json`.
+
+    Args:
+        files: Fingerprints by name.
+        seed: Seed of the world.
+        size: Samples a split.
+    """
     plain = {
         "format": FORMAT,
         "harness": __version__,
         "seed": seed,
         "size": size,
-        "files": {path.relative_to(root).as_posix(): fingerprint(path) for path in files},
+        "files": {name: files[name] for name in sorted(files, key=PurePosixPath)},
     }
     return json.dumps(plain, indent=1) + "\n"
 

@@ -1,5 +1,6 @@
 """Examples of the world by family and split, as benchmarks use it, and a folder made from them."""
 
+import json
 import os
 import secrets
 import shutil
@@ -10,9 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError, raised_as
+from harness.version import __version__
 from harness.world.families import draw_scene
-from harness.world.fingerprint import manifest
+from harness.world.fingerprint import fingerprint, fingerprints, manifest
 from harness.world.language import Question
 from harness.world.qa import QA, ask_qa
 from harness.world.questions import ask_questions
@@ -131,13 +133,15 @@ def make(
 
     `out` becomes a data root: one folder a benchmark, and `shapes.json`, which tells seed, size,
     version and a digest of each file. `size` is the number of samples a split and benchmark
-    (`train` has four times as many).
+    (`train` has four times as many). A world of the same seed, size and version in `out` gets the
+    benchmarks that it lacks.
 
     Raises:
-        UsageError: `out` exists and is not an empty folder, or `size` is below 1.
+        UsageError: `out` exists and is neither an empty folder nor such a world, a file in it has
+            another content, or `size` is below 1.
     """
     out = Path(out)
-    _check_free(out)
+    known = _known_files(out, seed=seed, size=size)
     tell = progress or (lambda done, total, what: None)
     total = len(writers) + 2
     tell(0, total, "scenes")
@@ -150,16 +154,70 @@ def make(
             tell(done, total, name)
             write(world, partial)
         tell(total - 1, total, MANIFEST)
-        text = manifest(partial, seed=seed, size=size)
+        added = fingerprints(partial)
+        text = manifest({**known, **added}, seed=seed, size=size)
         (partial / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
-        _check_free(out)
-        if out.exists():
-            out.rmdir()
-        partial.rename(out)
+        if (out / MANIFEST).is_file():
+            _move_into(partial, out, added)
+        else:
+            _check_free(out)
+            if out.exists():
+                out.rmdir()
+            partial.rename(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     tell(total, total, "")
     return world
+
+
+def _known_files(out: Path, *, seed: int, size: int) -> Mapping[str, Mapping[str, str]]:
+    """Return the digests of a world's files by name; none for a new or an empty folder.
+
+    Raises:
+        DataError: `shapes.json` cannot be read.
+        UsageError: the folder has something else, or a world of another seed, size or version.
+    """
+    if not (out / MANIFEST).is_file():
+        _check_free(out)
+        return {}
+    with raised_as(DataError, f"file {out / MANIFEST}", "JSON", OSError, ValueError):
+        plain = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+    asked = {"harness": __version__, "seed": seed, "size": size}
+    there = {name: plain.get(name) for name in asked}
+    if there != asked:
+        same = f"--seed {there['seed']} --size {there['size']}"
+        raise UsageError(
+            f"folder {out}",
+            expected="a new or an empty folder, or a world of "
+            + ", ".join(f"{name} {value}" for name, value in asked.items()),
+            found="a world of " + ", ".join(f"{name} {value}" for name, value in there.items()),
+            fix=f"To add tasks to it: harness data make shapes --out {out} {same} --tasks …"
+            if there["harness"] == __version__
+            else "Name another folder, or remove it first.",
+        )
+    files: Mapping[str, Mapping[str, str]] = plain["files"]
+    return files
+
+
+def _move_into(partial: Path, out: Path, added: Mapping[str, Mapping[str, str]]) -> None:
+    """Move the files that a world lacks into it, its manifest last.
+
+    Raises:
+        UsageError: a file is there with another content; nothing was moved.
+    """
+    lacking = [name for name in added if not (out / name).exists()]
+    for name in added.keys() - {*lacking}:
+        if fingerprint(out / name) != added[name]:
+            raise UsageError(
+                f"file {out / name}",
+                expected="the content that the world's other benchmarks give it",
+                found="another",
+                fix="Name another folder, and give all tasks at once.",
+            )
+    for name in lacking:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (partial / name).rename(out / name)
+    (partial / MANIFEST).replace(out / MANIFEST)
 
 
 def _check_free(out: Path) -> None:

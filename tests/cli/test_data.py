@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -290,3 +291,14 @@ def test_a_split_that_is_not_there_is_answered_with_those_that_are(tmp_path, cap
     assert main(["data", "check", "mevis", "--data", str(tmp_path)]) == 3
     assert "there: mevis(split=train), mevis(split=valid)." in capsys.readouterr().err
     assert main(["data", "check", "mevis(split=train)", "--data", str(tmp_path)]) == 0
+
+
+def test_a_benchmark_is_added_to_a_world_by_the_command_that_its_absence_names(command):
+    world = ("data", "make", "shapes", "--out", "world", "--size", "1", "--seed", "4")
+    command.json(*world, "--tasks", "counting")
+    lacking = command("data", "info", "reason_seg", "--data", "world")
+    (line,) = re.findall(r"harness (data make shapes .+)", lacking.stderr)
+    assert lacking.returncode == 3 and command(*shlex.split(line)).returncode == 0
+    assert command("data", "info", "reason_seg", "--data", "world").returncode == 0
+    other = command(*world[:-1], "5", "--tasks", "mevis")
+    assert other.returncode == 2 and "--seed 4 --size 1" in other.stderr

@@ -178,7 +178,8 @@ def test_a_row_that_fits_no_device_names_what_does(capsys):
     (row,) = [
         part for part in shown(capsys, "vr_ttrl", "8", "--device", "L40S") if "updates=10" in part
     ]
-    assert "more than the 48 GB of one L40S: finetune=lora needs" in row and "H100 has 80 GB" in row
+    assert "more than the 48 GB of one L40S" in row
+    assert "#     finetune=lora in --model: 34 GB" in row and "H100" in row
     assert "GB of the machine's own memory" in row
     for table in ("2", "3", "10"):  # what the paper had is enough
         assert "more than" not in "".join(shown(capsys, "vr_ttrl", table, "--device", "H100"))

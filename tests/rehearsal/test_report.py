@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.rehearsal.amounts import Replaced
+from harness.rehearsal.amounts import Replaced, described
 from harness.rehearsal.report import RehearsedRow, as_markdown
 from harness.rehearsal.stages import Outcome, Stage
 
@@ -102,8 +102,15 @@ def test_rows_of_one_name_and_training_are_a_line():
 
 
 def test_amounts_that_are_the_same_here_are_a_line():
-    amounts = [Replaced("max_steps", "2", "70"), Replaced("max_steps", "2", "300")]
+    amounts = [
+        Replaced("max_steps", "2", published, training=training)
+        for published, training in (("70", "a"), ("300", "b"), ("70", "c"), ("70", "c"))
+    ]
     assert "| max_steps | 2 | 70, 300 |" in as_markdown([], [], amounts).splitlines()
+    assert described(amounts) == [
+        "max_steps of a, c: 2 in place of 70",
+        "max_steps of b: 2 in place of 300",
+    ]
 
 
 def test_rows_of_another_package_s_paper_stand_behind_those_of_the_papers_here() -> None:

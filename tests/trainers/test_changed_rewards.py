@@ -1,5 +1,6 @@
 """A plain function reads the reward of a method, and changes one component of it."""
 
+import re
 import sys
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from harness.trainers.grpo.functions import settings_of_reward
 from harness.trainers.grpo.method import ComponentReward, Group, Rollout
 from harness.trainers.grpo.rewards import reward_group
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.grpo.trainer import GrpoTrainer, grpo
+from harness.trainers.grpo.trainer import GrpoTrainer, grpo, how_to_evaluate, request_key
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target
 
 SOURCE = """
@@ -208,6 +209,33 @@ def test_settings_of_a_reward_that_is_replaced_are_refused_and_not_recorded():
     assert set(blind.unused) == idle == settings_of_reward("dr2seg") and reading.unused == []
     assert not idle & blind.describe().keys() and idle <= reading.describe().keys()
     assert blind.describe()["longest_description"] and blind.describe()["r_desc"]
+
+
+@pytest.mark.parametrize(
+    ("function", "effect"),
+    [("same", "changes"), ("bonus", "changes"), ("unread", "unless"), ("blind", "n0")],
+)
+def test_the_start_says_whether_a_function_changes_the_reward_or_replaces_it(function, effect):
+    note = plugins.build("trainers", parse(f"dr2seg(reward={function})")).rewarded._replaced()
+    assert effect in note and ("replaces" in note) is (effect != "changes")
+
+
+@pytest.mark.parametrize("method", ["dr2seg", "visionreasoner", "seg_zero"])
+def test_the_model_that_the_start_names_requests_as_the_training_does(method):
+    start = parse("pocket(segmenter=box)")
+    model = plugins.build("trainers", parse(method)).with_prompt(plugins.build("models", start))
+    option = how_to_evaluate(method, start, model)
+    spec = re.search(r'"(.+)"', option)[1].replace("{checkpoint}", "pocket")
+    evaluated = plugins.build("models", parse(spec))
+    prompt = slice(0, 3)  # the words of questions without objects are pocket's own
+    assert request_key(evaluated)[prompt] == request_key(model)[prompt]
+    assert type(evaluated.segmenter) is type(model.segmenter)
+
+
+def test_no_model_is_named_for_a_method_without_one():
+    start = parse("pocket")
+    model = plugins.build("models", start)
+    assert how_to_evaluate("vr_ttrl", start, model) == how_to_evaluate("own", start, model) == ""
 
 
 def test_every_method_gives_its_components_with_the_names_of_its_total():

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from harness import __version__
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.world.fingerprint import fingerprint
 from harness.world.shapes import World, Writer, make, make_world
 
@@ -38,6 +38,35 @@ def test_two_makes_are_equal_byte_for_byte(
 ) -> None:
     make(tmp_path / "again", seed=small.seed, size=small.size, writers=writers)
     assert contents(tmp_path / "again") == contents(root)
+
+
+def test_a_world_that_gets_its_benchmarks_in_two_steps_is_the_one_made_at_once(
+    root: Path, small: World, writers: Mapping[str, Writer], tmp_path: Path
+) -> None:
+    """Also where benchmarks share files, such as those of `refer_seg`."""
+    names = sorted(writers)
+    world = {"seed": small.seed, "size": small.size}
+    for chosen in (names[::2], names[1::2]):
+        make(tmp_path / "data", **world, writers={name: writers[name] for name in chosen})
+    assert contents(tmp_path / "data") == contents(root)
+
+
+def test_a_benchmark_is_added_only_to_a_world_of_the_same_seed_and_size(tmp_path: Path) -> None:
+    def writer(name: str, text: str) -> Writer:
+        return lambda world, root: (root / name).write_text(text) and None
+
+    out = tmp_path / "data"
+    make(out, seed=1, size=2, writers={"a": writer("a", "1")})
+    before = contents(out)
+    for seed, size in ((2, 2), (1, 3)):
+        with pytest.raises(UsageError, match="--seed 1 --size 2"):
+            make(out, seed=seed, size=size, writers={"b": writer("b", "1")})
+    with pytest.raises(UsageError, match="another"):
+        make(out, seed=1, size=2, writers={"a": writer("a", "2"), "b": writer("b", "1")})
+    assert contents(out) == before and len(list(tmp_path.iterdir())) == 1
+    (out / "shapes.json").write_text("{")
+    with pytest.raises(DataError, match=r"shapes\.json"):
+        make(out, seed=1, size=2, writers={})
 
 
 def test_the_manifest_is_pinned_where_bytes_are_equal_everywhere(root: Path) -> None:

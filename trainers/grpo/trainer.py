@@ -8,15 +8,19 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
+from harness import plugins
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.options import with_options
+from harness.spec import Spec, Value
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
 from harness.trainers.grpo.functions import (
+    REWARDS,
     FunctionReward,
     named_reward,
     no_reward,
@@ -29,6 +33,9 @@ from harness.trainers.loggers import check_loggers
 from harness.trainers.network import deepspeed_file, memory_note, trainable, training_facts
 from harness.trainers.session import started
 
+CHECKPOINT = "{checkpoint}"
+"""Placeholder in `--eval-model` for the checkpoint of the training."""
+
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
     """Return what decides how a model asks, but for a newline before the prompt and the samples
@@ -37,6 +44,33 @@ def request_key(model: PromptedModel) -> tuple[object, ...]:
     words = model.words if isinstance(model, PromptedModel) else None
     words = getattr(words, "templates", words)
     return type(model), model.prompt.render("QUESTION").lstrip("\n"), model.prompt.resize, words
+
+
+def how_to_evaluate(method: str, start: Spec | None, model: PromptedModel) -> str:
+    """Return the option that evaluates a checkpoint with a method's prompt.
+
+    Empty if the method has no model of its name that loads a checkpoint.
+
+    Args:
+        method: Name of the trainer, and of the model with its prompt.
+        start: The model that training starts from; its segmenter and propagator are kept.
+        model: The same with the method's prompt; its canvas is kept.
+    """
+    arguments: dict[str, Value] = {"checkpoint": CHECKPOINT}
+    if model.prompt.resize is not None:
+        arguments["canvas"] = model.prompt.resize[0]
+    if start is not None:
+        defaults = signature(plugins.load("models", start.name)).parameters
+        for part in ("segmenter", "propagator"):
+            value = start.arguments.get(part, defaults[part].default if part in defaults else None)
+            if value is not None:
+                arguments[part] = value
+    if method not in plugins.installed_plugins("models"):
+        return ""
+    known = {name: arguments[name] for name in arguments if plugins.accepts("models", method, name)}
+    if "checkpoint" not in known:
+        return ""
+    return f' To evaluate with the prompt of training: --eval-model "{Spec(method, known)}"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +121,8 @@ class GrpoTrainer(GrpoMethod):
         model = self.with_prompt(given)
         if run.main and request_key(model) != request_key(given):
             run.progress.note(
-                f"training uses the prompt of {self.name}; the model {run.model} has another. To "
-                f'evaluate with this prompt, give --eval-model "{self.name}(checkpoint='
-                '{checkpoint},…)" with a segmenter, or train '
-                f"{self.name}(checkpoint=…)"
+                f"training uses the prompt of {self.name}, evaluation that of {given.name}."
+                + how_to_evaluate(self.name, run.model, model)
             )
         return self.bound(model).rewarded._train(run, model, chat)
 
@@ -162,10 +194,13 @@ class GrpoTrainer(GrpoMethod):
 
     def _replaced(self) -> str:
         """Return what a plain function does to the method's own reward, for the start."""
-        note = f"reward={self.settings.reward} replaces the reward of {self.name}"
+        name = self.settings.reward
+        if REWARDS in signature(plugins.load("rewards", name)).parameters:
+            return f"reward={name} changes the reward of {self.name} (it reads its components)"
         if not self.unused:
-            return f"{note}, whose components it can read (rewards)"
-        return f"{note}; these settings have no effect: {', '.join(self.unused)}"
+            return f"reward={name} replaces the reward of {self.name}, unless it reads `rewards`"
+        idle = ", ".join(self.unused)
+        return f"reward={name} replaces the reward of {self.name}; without effect now: {idle}"
 
     def check_installation(self) -> None:
         """Raise what `report_to` lacks: a package or a key."""

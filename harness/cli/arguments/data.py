@@ -8,7 +8,7 @@ def add_data(commands: Commands) -> None:
     actions = actions_of(commands, "data", "make, check and describe benchmarks' files")
     make = command(actions, "make", "write a generated world in official layouts")
     make.option("world", "the name of the world", choices=["shapes"])
-    make.option("--out DIR", "a new folder", required=True)
+    make.option("--out DIR", "a new folder, or a world to add tasks to", required=True)
     make.option("--seed", "seed of the world (default 0)", default=0)
     make.option("--size N", "samples per split and benchmark (default 24)", default=24)
     about = "only these benchmarks, by name (default: all)"
