@@ -173,7 +173,7 @@ def _spans() -> Iterator[Reading]:
     yield Reading("frames", lambda t, size: t / (size[1] or math.inf))
     yield Reading("percentages of the video", lambda t, size: t * size[0] / 100)
     yield Reading("fractions of the video", lambda t, size: t * size[0])
-    for factor, name in ((1e-3, "milliseconds"), (60, "minutes")):
+    for factor, name in ((1e-3, "milliseconds"), (60, "minutes"), (2, "clips of two seconds")):
         yield Reading(name, lambda t, _, k=factor: t * k)  # type: ignore[misc]
 
 
@@ -202,6 +202,20 @@ INVERTED = (
     "inverted, or if those of the ground truth are: what is meant has to be white (not 0) on both "
     "sides"
 )
+def _unpadded(share: float) -> Callable[[Rows, Size], Rows]:
+    """Return the cut of a mask's image out of a square that was padded, `share` of it before."""
+
+    def turn(mask: Rows, size: Size) -> Rows:
+        index = []
+        for side, cells in zip((size[1], size[0]), mask.shape, strict=True):
+            covered = side / max(size)
+            places = share * (1 - covered) + covered * (np.arange(cells) + 0.5) / cells
+            index.append((places * cells).astype(int))
+        return mask[np.ix_(*index)]
+
+    return turn
+
+
 MIRRORED_MASKS = (
     Reading("flipped from left to right", lambda m, _: m[:, ::-1]),
     Reading("upside down", lambda m, _: m[::-1]),
@@ -215,6 +229,8 @@ MASKS = (
     Reading("turned by 90 degrees", lambda m, _: np.rot90(m)),
     Reading("turned by 270 degrees", lambda m, _: np.rot90(m, 3)),
     Reading("transposed", lambda m, _: m.T),
+    Reading("of an image padded to a square at its right or bottom", _unpadded(0.0)),
+    Reading("of an image padded to a square on both sides", _unpadded(0.5)),
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from harness.errors import DataError, HarnessError, raised_as
+from harness.formats.tables import DATE
 from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_empty, plain_value
@@ -230,6 +231,10 @@ def _draft_question(description: Draft, records: Sequence[Record]) -> None:
             question["lettered"] = True
     elif letters[:2] == ["A", "B"]:
         question["options"] = letters
+        cells = [str(row[letter]) for row in records for letter in letters]
+        if date := next(filter(DATE.fullmatch, cells), None):
+            doubt = f"{date!r} is a date: did a spreadsheet program make it of a text such as 1-2?"
+            description.doubts["question.options"] = doubt
     kinds = {
         name: name
         for name in _named(records, "category")

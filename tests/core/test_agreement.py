@@ -140,6 +140,7 @@ def test_points_likewise():
         ("", lambda start, end, length: (0, length)),
         ("duration", lambda start, end, length: (start, end - start)),
         ("milliseconds", lambda start, end, length: (start * 1000, end * 1000)),
+        ("clips of two seconds", lambda start, end, length: (start / 2, end / 2)),
         ("percentages", lambda start, end, length: (100 * start / length, 100 * end / length)),
     ],
 )
@@ -180,6 +181,17 @@ def test_letters_that_are_counted_otherwise_or_shifted_are_noted(name, turn):
     assert len(found) == bool(name) and all(name in one for one in found)
 
 
+def padded(mask, share):
+    """A mask in a square that is padded, `share` of it before, and resized to the image's size."""
+    height, width = mask.shape
+    side = max(mask.shape)
+    square = np.zeros((side, side), bool)
+    top, left = (int((side - length) * share) for length in mask.shape)
+    square[top : top + height, left : left + width] = mask
+    rows, columns = (np.arange(length) * side // length for length in mask.shape)
+    return square[np.ix_(rows, columns)]
+
+
 @pytest.mark.parametrize("factor", [1, 100, 1 / 1000])
 def test_numbers_in_another_unit_are_noted(factor):
     truths = [Answer(number=n) for n in (1.2, 3.4, 0.7, 5.1, 2.2, 8.8)]
@@ -213,6 +225,22 @@ def test_masks_that_are_turned_or_inverted_are_noted(name, turn):
     )
     found = doubts(AnswerForm.MASK, lambda n: (IMAGES[n],), truths, answers)
     assert len(found) == bool(name) and all(name in one for one in found)
+
+
+@pytest.mark.parametrize(("name", "share"), [("right or bottom", 0.0), ("both sides", 0.5)])
+def test_masks_of_padded_squares_are_noted(name, share):
+    image = pixels([np.zeros((240, 640, 3), np.uint8)], times=[0.0], is_video=False, id="wide")
+    masks = []
+    for left, top, right, bottom in SHARES:
+        mask = np.zeros((240, 640), bool)
+        mask[int(240 * top) : int(240 * bottom), int(640 * left) : int(640 * right)] = True
+        masks.append(mask)
+    truths, answers = (
+        [Answer(masks=(Rle.from_array(mask),)) for mask in drawn]
+        for drawn in (masks, [padded(mask, share) for mask in masks])
+    )
+    (doubt,) = doubts(AnswerForm.MASK, lambda _: (image,), truths, answers)
+    assert name in doubt
 
 
 @pytest.mark.parametrize(

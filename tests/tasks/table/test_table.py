@@ -292,3 +292,11 @@ def test_an_image_in_base64_is_the_image(tmp_path):
     )
     one, two = (sample.query.media[0].frame(0) for sample in table(tmp_path, file=path).samples())
     assert np.array_equal(one, two)
+
+
+def test_options_that_became_dates_are_marked(tmp_path):
+    images(tmp_path)
+    path = tmp_path / "mine.csv"
+    path.write_text("image,question,A,B,answer\nred.png,How many?,2-Jan,5-Mar,A\n", "utf-8")
+    text = draft(path).toml("mine")
+    assert re.search(rf"^options = .*# {CHECK}: '2-Jan'", text, re.MULTILINE)
