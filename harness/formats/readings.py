@@ -202,6 +202,8 @@ INVERTED = (
     "inverted, or if those of the ground truth are: what is meant has to be white (not 0) on both "
     "sides"
 )
+
+
 def _unpadded(share: float) -> Callable[[Rows, Size], Rows]:
     """Return the cut of a mask's image out of a square that was padded, `share` of it before."""
 

@@ -1,5 +1,6 @@
 """Connections to a server, through the proxy that the environment names for it."""
 
+import os
 import re
 import ssl
 from base64 import b64encode
@@ -37,7 +38,11 @@ def connection_to(
     """
     host = server.hostname
     assert host is not None, "checked_url has seen to it"
-    kind = partial(HTTPSConnection, context=_tls()) if server.scheme == "https" else HTTPConnection
+    kind = (
+        partial(HTTPSConnection, context=_tls(*map(os.environ.get, CERTIFICATES)))
+        if server.scheme == "https"
+        else HTTPConnection
+    )
     proxy = proxy_for(server)
     if proxy is None:
         return kind(host, server.port, timeout=timeout), "", {}
@@ -83,9 +88,16 @@ def proxy_for(server: SplitResult) -> Proxy | None:
     return Proxy(variable, proxy.hostname or "", proxy.port or 80, headers)
 
 
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables that name the certificates which OpenSSL trusts."""
+
+
 @cache
-def _tls() -> ssl.SSLContext:
-    """Return the settings of encrypted connections: to read the certificates takes some 20 ms."""
+def _tls(file: str | None, folder: str | None) -> ssl.SSLContext:
+    """Return the settings of encrypted connections, by the values of `CERTIFICATES`.
+
+    To read the certificates takes some 20 ms.
+    """
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -37,8 +37,9 @@ PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
 def commands(text):
-    """The models of `harness eval` and `harness eval`, as a shell hands them over."""
-    return [re.sub(r"\\?\n *", "", "".join(one)) for one in COMMAND.findall(text)]
+    """The models of `harness eval`, as a shell hands them over; a folder's own are not published."""
+    models = [re.sub(r"\\?\n *", "", "".join(one)) for one in COMMAND.findall(text)]
+    return [model for model in models if not model.startswith("./")]
 
 
 def unnamed(model):

@@ -168,7 +168,7 @@ def test_what_a_checkpoint_cannot_say_is_asked_for_with_the_command(
     assert main(["eval", "--model", str(tiny_qwen), *given]) == 2
     typed = re.search(r"--model (\S+)", capsys.readouterr().err.replace("\n", ""))
     (model,) = shlex.split(typed[1])
-    assert model.startswith("qwen_vl(") and "segmenter=grabcut" in model
+    assert model.startswith(f"{tiny_qwen}(") and "segmenter=grabcut" in model
     assert main(["eval", "--model", model, *given]) == 0
 
 

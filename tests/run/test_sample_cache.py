@@ -162,16 +162,16 @@ def test_a_run_with_wrong_files_lists_all_that_check_finds(shapes):
         yield from islice(task.samples(), 1)
         raise DataError("c.json", expected="JSON", found="something else")
 
-    with pytest.raises(DataError, match=r"2 file.*\n.*a\.json.*\n.*b\.json"):
+    with pytest.raises(DataError, match=r"2 problems\n.*a\.json.*\n.*b\.json"):
         preflight(
             replace(task, samples=torn, check=lambda: several), NullProgress(), allow_missing=False
         )
-    with pytest.raises(DataError, match=r"1 file.*\n.*c\.json"):
+    with pytest.raises(DataError, match=r"1 problem\n.*c\.json"):
         preflight(
             replace(task, samples=torn, check=lambda: []), NullProgress(), allow_missing=False
         )
     empty = replace(task, samples=lambda: iter(()), check=lambda: several)
-    with pytest.raises(DataError, match=r"2 file.*\n.*a\.json"):
+    with pytest.raises(DataError, match=r"2 problems\n.*a\.json"):
         preflight(empty, NullProgress(), allow_missing=False)
 
 
