@@ -37,7 +37,7 @@ PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
 def commands(text):
-    """The models of `harness eval`, as a shell hands them over; a folder's own are not published."""
+    """The models of `harness eval`, as a shell hands them over; no folders of one's own."""
     models = [re.sub(r"\\?\n *", "", "".join(one)) for one in COMMAND.findall(text)]
     return [model for model in models if not model.startswith("./")]
 
