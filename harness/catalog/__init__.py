@@ -1,1 +1,1 @@
-"""What plugins offer and need, read from their source: nothing is imported to list them."""
+"""Settings and needs of plugins, read from their source: nothing is imported to list them."""

@@ -1,1 +1,1 @@
-"""Which model a SPEC, a preset or a checkpoint stands for, and with which settings."""
+"""Models and settings that a SPEC, a preset or a checkpoint stands for."""

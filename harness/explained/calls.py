@@ -1,4 +1,4 @@
-"""What the networks of a sample were asked and responded, and how one of them learned from it."""
+"""Requests and responses of a sample's networks, and the updates that one learned from them."""
 
 from collections.abc import Sequence
 

@@ -33,7 +33,7 @@ class Finding(NamedTuple):
     answered: int
     """Number of answers."""
     meaning: str
-    """What the answers are, to end "if they are …"."""
+    """Meaning of the answers in words, which ends the sentence "if they are …"."""
     reading: Reading | None = None
     """The reading that makes them right; None where they answer other samples."""
 

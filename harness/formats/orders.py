@@ -58,7 +58,7 @@ class Table(NamedTuple):
     """The agreement of every answer with the ground truth of every sample."""
 
     agreement: Rows
-    """Of shape (answers, samples)."""
+    """Agreement from 0 to 1, of shape (answers, samples)."""
     places: Places
     """The samples of the answers."""
     columns: Places

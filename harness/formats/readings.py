@@ -1,4 +1,4 @@
-"""What else the answers of a file may mean than what they are read as.
+"""Other meanings of a file's answers than the one they are read as.
 
 A reading is another meaning of all answers of a form: boxes of a resized image, times in
 milliseconds, letters of options that are counted from 1, masks of what is not meant.
@@ -51,7 +51,7 @@ class Reading(NamedTuple):
     """Another meaning of all answers of a form."""
 
     name: str
-    """What the answers are, to end "if they are …"."""
+    """Name of the reading, which ends the sentence "if they are …"."""
     turn: Turn
     """Maps an answer as it was read to the answer in this reading."""
     fix: Callable[[str], str] = lambda _: ""

@@ -1,4 +1,4 @@
-"""What is pushed of a folder: a checkpoint, finished runs or a data set, without local paths."""
+"""Files of a folder that are pushed: checkpoint, finished runs or data set, without local paths."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
