@@ -2,6 +2,7 @@
 #   make check      formatting, lint, types, layers, workflows
 #   make core-without-torch  score with the core alone, in .venv-core
 #   make test-slow  the tests that take minutes
+#   make test-search  the fast tests with examples that hypothesis draws anew
 #   make test-learning  five methods learn; an hour
 #   make test-parts the tests of parts that `make test` does not install, in .venv-parts;
 #                   XMEM_REPO, CUTIE_REPO and EEE_REPO name checkouts
@@ -33,8 +34,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples hatch_build.py
 
-.PHONY: demo site pages test tests test-slow test-learning test-parts test-trl rehearse mutants gpu core-without-torch check docs \
-	dist learning clean
+.PHONY: demo site pages test tests test-slow test-search test-learning test-parts test-trl rehearse mutants gpu \
+	core-without-torch check docs dist learning clean
 
 # Two evaluations side by side, in one thread each: more of them wait for each other longer than the
 # small networks compute.
@@ -59,6 +60,9 @@ tests: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "slow and not learning"
+
+test-search: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" --hypothesis-profile=search
 
 test-learning: $(VENV)/.dev
 	$(BIN)/python -m pytest -m learning

@@ -26,8 +26,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tests" / "commands"))  # of the processes that start there, too
 REAL = REPOSITORY.parent / "shared" / "real"
 
-# Tests have to pass on a busy machine, where a fast example may take a second.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Tests have to pass on a busy machine, where a fast example may take a second, and a change is
+# judged by the same examples each time; `--hypothesis-profile=search` looks for new ones.
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("busy", BUSY, derandomize=True)
+settings.register_profile("search", BUSY, print_blob=True)
 settings.load_profile("busy")
 
 # Before anything loads torch, and for all processes that tests start: several threads wait for each

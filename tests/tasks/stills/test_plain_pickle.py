@@ -346,7 +346,7 @@ ERRORS_OF_PYTHON = (
     ValueError,
 )
 OUR_LIMITS = (
-    "instruction|marks|a key that is|one value and the end|levels|surrogate|no number|as a number"
+    "instruction|marks|a key that is|one value and the end|levels|surrogate|not a number|as a number"
     "|whole number of|into a list"
 )
 
