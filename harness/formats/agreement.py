@@ -159,7 +159,7 @@ def _likely(
     for reading in readings:
         read = [reading.of(pair) for pair in pairs]
         tried.append((kind.paired(read), reading, read))
-    tried.sort(key=lambda one: -one[0].mean())
+    tried.sort(key=lambda trial: -trial[0].mean())
     can_be_moved = kind.is_place or kind is KINDS["interval"]
     biased = _biased(pairs, kind) if can_be_moved else 0
     for after, likely, read in tried[:TRIED]:
@@ -218,7 +218,7 @@ def _rescaled(pairs: Sequence[Pair]) -> list[Pair]:
 def _is_evidence(
     before: Rows, after: Rows, read: Sequence[Pair], kind: Kind, limit: float, share: float
 ) -> bool:
-    """Return True if hits in a reading are no chance and explain the misses as it is read."""
+    """Return True if hits in a reading are not by chance and explain the misses as it is read."""
     was, now = before >= HALF, after >= HALF
     alone, lost = int((now & ~was).sum()), int((was & ~now).sum())
     is_better = after.mean() >= before.mean() + MARGIN
@@ -237,10 +237,10 @@ def _chance(read: Sequence[Pair], kind: Kind) -> float:
     hits, compared = 1.0, PRIOR
     for offset in range(2, 2 + min(OTHERS, len(read) - 2)):
         for place, pair in enumerate(read):
-            other = read[(place + offset) % len(read)]
-            truth = other.truth
-            if 0 not in (*pair.size, *other.size):
-                (width, height), (its_width, its_height) = pair.size, other.size
+            neighbour = read[(place + offset) % len(read)]
+            truth = neighbour.truth
+            if 0 not in (*pair.size, *neighbour.size):
+                (width, height), (its_width, its_height) = pair.size, neighbour.size
                 truth = scaled(width / its_width, height / its_height, truth)
             hits += kind.agreements([pair.predicted], [truth], [pair.size]).item() >= HALF
             compared += 1

@@ -87,7 +87,7 @@ def coco_results(
     limit = THRESHOLD if threshold is None else threshold
     known = {sample.id for sample in samples}
     numbers = _numbers_by_name(samples)
-    found: dict[str, list[Placed]] = defaultdict(list)
+    records_of: dict[str, list[Placed]] = defaultdict(list)
     unmatched: list[str] = []
     unknown: list[str] = []
     categories: Counter[str] = Counter()
@@ -106,16 +106,16 @@ def coco_results(
             unknown.append(_identity(record, where))
             categories[_category(record) or ""] += name is None
         else:
-            found[name].append((where, record))
+            records_of[name].append((where, record))
     _check_categories(categories, known, path, notes)
     _refuse_other_order(placed, known, path)
     rows = {}
-    for sample in samples if found else ():
+    for sample in samples if records_of else ():
         if requested is None or sample.id in requested:
-            records = found.get(sample.id, [])
+            records = records_of.get(sample.id, [])
             rows[sample.id] = _row(sample, records, limit, path, notes, written)
-    told = tuple(f"{count} {what}" for what, count in notes.items())
-    return Matched(rows, tuple(unmatched), unknown=tuple(unknown), notes=told)
+    counted = tuple(f"{count} {what}" for what, count in notes.items())
+    return Matched(rows, tuple(unmatched), unknown=tuple(unknown), notes=counted)
 
 
 def _numbers_by_name(samples: Collection[Sample]) -> dict[str, str]:
@@ -159,7 +159,7 @@ def _refuse_other_size(record: Record, sample: Sample, where: str) -> None:
 
 
 def _are_sides(given: object) -> bool:
-    return isinstance(given, list) and len(given) == 2 and all(type(one) is int for one in given)
+    return isinstance(given, list) and len(given) == 2 and all(type(side) is int for side in given)
 
 
 def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
@@ -234,8 +234,8 @@ def _refuse_other_order(
     total = sum(counted.values())
     fits = np.zeros((len(said), len(right)))
     for (image, category), count in counted.items():
-        for other in asked[image]:
-            fits[said.index(category), right.index(other)] += count
+        for known_category in asked[image]:
+            fits[said.index(category), right.index(known_category)] += count
     rows, columns = linear_sum_assignment(-fits)
     best = fits[rows, columns].sum()
     own = sum(count for (image, category), count in counted.items() if category in asked[image])
@@ -317,21 +317,21 @@ def _row(
     for place, record in records:
         _refuse_other_size(record, sample, place)
     scores = [_score(record, where) for where, record in records]
-    told = tuple(score for score in scores if score is not None)
-    if 0 < len(told) < len(scores):
+    stated = tuple(score for score in scores if score is not None)
+    if 0 < len(stated) < len(scores):
         raise DataError(where, expected="a score for each record, or for none", found="both")
-    if records and not told and (sample.query.form in BOXES or sample.query.instances):
+    if records and not stated and (sample.query.form in BOXES or sample.query.instances):
         notes["records without a score, which count as 1"] += len(records)
     if sample.query.form is AnswerForm.BOXES:
         boxes = [_box(record, sample, place, notes, written) for place, record in records]
-        return Row(sample.id, "boxes", boxes, told or None, where)
+        return Row(sample.id, "boxes", boxes, stated or None, where)
     if sample.query.form not in MASKS | BOXES:
         raise DataError(where, expected="questions with boxes or masks", found=sample.query.form)
     if sample.query.instances:
         tracks = [_track(record, sample, place, written) for place, record in records]
         plain = [[mask and mask.to_json() for mask in track] for track in tracks]
-        return Row(sample.id, "instances", plain, told or None, where)
-    if odd := [score for score in told if not is_probability(score)]:
+        return Row(sample.id, "instances", plain, stated or None, where)
+    if odd := [score for score in stated if not is_probability(score)]:
         raise DataError(
             f"{where}: 'score'",
             expected="from 0 to 1, to be compared with the threshold",
@@ -342,7 +342,7 @@ def _row(
     if left := sure.count(False):
         of = "count" if sample.query.form is AnswerForm.COUNT else "mask"
         notes[f"records whose score is not above {limit:g}, left out of the {of}"] += left
-    kept = [one for one, is_sure in zip(records, sure, strict=True) if is_sure]
+    kept = [record for record, is_sure in zip(records, sure, strict=True) if is_sure]
     if sample.query.form is AnswerForm.COUNT:
         if len({str(record.get("category_id")) for _, record in kept}) > 1:
             notes["counts of records of several categories, all of which count"] += 1
@@ -358,8 +358,10 @@ def _row(
 def _score(record: Record, where: str) -> float | None:
     score = record.get("score")
     if score is None:
-        if other := next((name for name in OTHER_SCORES if name in record), None):
-            raise DataError(where, expected="'score', as COCO's results call it", found=repr(other))
+        if other_name := next((name for name in OTHER_SCORES if name in record), None):
+            raise DataError(
+                where, expected="'score', as COCO's results call it", found=repr(other_name)
+            )
         return None
     score = _number(score)
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
@@ -368,8 +370,8 @@ def _score(record: Record, where: str) -> float | None:
             unboxed = 'map(if .score | type == "array" then .score |= .[0] else . end)'
             file = where.rpartition(", record ")[0].rpartition("/")[2]
             fix = f"{command(unboxed, file)} makes numbers of lists."
-        found = repr(score)[:40]
-        raise DataError(f"{where}: 'score'", expected="a finite number", found=found, fix=fix)
+        shown = repr(score)[:40]
+        raise DataError(f"{where}: 'score'", expected="a finite number", found=shown, fix=fix)
     return float(score)
 
 
@@ -414,10 +416,12 @@ def _track(record: Record, sample: Sample, where: str, written: Written) -> list
     masks = given if key == "segmentations" else [given]
     if not isinstance(masks, list) or len(masks) != len(sample.query.media[0]):
         count = len(sample.query.media[0])
-        found = f"{len(masks)}" if isinstance(masks, list) else repr(masks)[:40]
-        raise DataError(f"{where}: {key!r}", expected=f"{count} masks, one a frame", found=found)
+        given_masks = f"{len(masks)}" if isinstance(masks, list) else repr(masks)[:40]
+        raise DataError(
+            f"{where}: {key!r}", expected=f"{count} masks, one a frame", found=given_masks
+        )
     size, by_rows = sample.query.size, written.by_rows
-    return [None if one is None else _mask(one, size, where, by_rows=by_rows) for one in masks]
+    return [None if mask is None else _mask(mask, size, where, by_rows=by_rows) for mask in masks]
 
 
 def _mask(plain: object, size: tuple[int, int], where: str, *, by_rows: bool) -> Rle:
@@ -428,8 +432,13 @@ def _mask(plain: object, size: tuple[int, int], where: str, *, by_rows: bool) ->
         with raised_as(DataError, what, "a run-length or polygons", MaskError):
             mask = Rle.from_json(plain, by_rows=by_rows)
         if mask.size != size:
-            expected, found = f"[{height}, {width}] as its size", f"[{mask.height}, {mask.width}]"
-            raise DataError(what, expected=expected, found=found, fix="Masks are never resized.")
+            expected, given_size = (
+                f"[{height}, {width}] as its size",
+                f"[{mask.height}, {mask.width}]",
+            )
+            raise DataError(
+                what, expected=expected, found=given_size, fix="Masks are never resized."
+            )
         return mask
     for polygon in plain:
         if (

@@ -47,37 +47,37 @@ class Entry:
 
 def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the candidates for an id in some objects, in their order."""
-    values = (one.get(key) for one in objects for key in ID_KEYS)
+    values = (record.get(key) for record in objects for key in ID_KEYS)
     return tuple(str(value) for value in values if type(value) in (str, int) and value != "")
 
 
-def number_in(one: Mapping[str, object], keys: Iterable[str]) -> float | None:
+def number_in(record: Mapping[str, object], keys: Iterable[str]) -> float | None:
     """Return the only number under some keys of an object; None if there are none or several.
 
     >>> number_in({"hit": "1", "doc_id": 7}, ["hit", "score"])
     1.0
     """
-    found = []
+    numbers = []
     for key in keys:
-        value = one.get(key)
+        value = record.get(key)
         if isinstance(value, (bool, int, float, str)):
             try:
-                found.append(float(value))
+                numbers.append(float(value))
             except ValueError:
                 continue
-    return found[0] if len(found) == 1 and math.isfinite(found[0]) else None
+    return numbers[0] if len(numbers) == 1 and math.isfinite(numbers[0]) else None
 
 
 def text_in(objects: Iterable[Mapping[str, object]], *keys: str) -> str:
     """The first text under one of these keys in some objects; "" if there is none."""
-    found = (one.get(key) for one in objects for key in keys)
-    return next((text for text in found if isinstance(text, str) and text), "")
+    values = (record.get(key) for record in objects for key in keys)
+    return next((text for text in values if isinstance(text, str) and text), "")
 
 
 def objects_in(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file that is a list of them in JSON."""
     plain = read_json(path)
-    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
+    if not isinstance(plain, list) or not all(isinstance(record, dict) for record in plain):
         raise DataError(
             f"predictions {path}", expected="a list of objects", found=type(plain).__name__
         )

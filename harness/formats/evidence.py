@@ -1,4 +1,4 @@
-"""When hits of a file's answers are no chance, and the numbers that decide it."""
+"""When hits of a file's answers are more than chance, and the numbers that decide it."""
 
 from math import exp, lgamma, log, log1p
 from typing import NamedTuple

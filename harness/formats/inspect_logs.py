@@ -31,31 +31,31 @@ def inspect(path: Path) -> Iterator[Entry]:
     A sample with a number for an id has the place in its dataset, from 1, that inspect_ai gives
     where the dataset has no ids.
     """
-    for number, one in enumerate(_samples(path), start=1):
+    for number, record in enumerate(_samples(path), start=1):
         where = f"{path}, sample {number}"
-        output, name = field(one, "output", dict, where), field(one, "id", (int, str), where)
-        if one.get("epoch", 1) != 1:
+        output, name = field(record, "output", dict, where), field(record, "id", (int, str), where)
+        if record.get("epoch", 1) != 1:
             raise DataError(
                 where,
                 expected="one epoch",
-                found=f"epoch {one['epoch']} of sample {name!r}",
+                found=f"epoch {record['epoch']} of sample {name!r}",
                 fix="One response a question is scored: log the epochs one by one.",
             )
         choices = output.get("choices")
-        if not choices and one.get("error") is not None:
+        if not choices and record.get("error") is not None:
             continue
-        metadata = one.get("metadata")
+        metadata = record.get("metadata")
         objects = [metadata] if isinstance(metadata, dict) else []
         named = isinstance(name, str)
         yield Entry(
             where=where,
-            response=_responses(one.get("messages"), output),
+            response=_responses(record.get("messages"), output),
             ids=(*((name,) if named else ()), *ids_in(objects)),
             video=text_in(objects, *VIDEO_KEYS),
-            question=_question(one.get("input")),
+            question=_question(record.get("input")),
             row=None if named else name - 1,
-            ground_truth=one["target"] if isinstance(one.get("target"), str) else "",
-            score=_score(one.get("scores")),
+            ground_truth=record["target"] if isinstance(record.get("target"), str) else "",
+            score=_score(record.get("scores")),
         )
 
 
@@ -69,7 +69,7 @@ def _responses(messages: object, output: Mapping[str, object]) -> tuple[str, ...
         return (text_in([output], "completion"),)
     last = _content(_part(choices[0], "message"))
     turns = messages if isinstance(messages, list) else []
-    said = takewhile(lambda one: _part(one, "role") == "assistant", reversed(turns))
+    said = takewhile(lambda turn: _part(turn, "role") == "assistant", reversed(turns))
     texts = tuple(map(_content, said))[::-1]
     return texts if texts[-1:] == (last,) else (last,)
 
@@ -77,7 +77,7 @@ def _responses(messages: object, output: Mapping[str, object]) -> tuple[str, ...
 def _question(given: object) -> str:
     if not isinstance(given, list):
         return str(given or "")
-    return "\n".join(_content(one) for one in given if _part(one, "role") == "user")
+    return "\n".join(_content(turn) for turn in given if _part(turn, "role") == "user")
 
 
 def _content(message: object) -> str:
@@ -86,12 +86,12 @@ def _content(message: object) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    texts = (_part(one, "text") for one in parts if _part(one, "type") == "text")
+    texts = (_part(part, "text") for part in parts if _part(part, "type") == "text")
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _part(one: object, key: str) -> object:
-    return one.get(key) if isinstance(one, dict) else None
+def _part(fields: object, key: str) -> object:
+    return fields.get(key) if isinstance(fields, dict) else None
 
 
 def _score(scores: object) -> float | None:
@@ -123,8 +123,8 @@ def _unpacked(path: Path) -> Iterator[Any]:
         ZipFile(raw) as log,
     ):
         # Of members with one name the last is the file: a log is appended to.
-        members = {one.filename: one for one in log.infolist()}
-        files = (name for name, one in members.items() if not one.is_dir())
+        members = {member.filename: member for member in log.infolist()}
+        files = (name for name, member in members.items() if not member.is_dir())
         names = [name for name in files if name.startswith(SAMPLES)]
         if not names:
             raise DataError(f"predictions {path}", expected="samples in the log", found="none")

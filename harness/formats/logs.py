@@ -18,7 +18,7 @@ LMMS_FIELDS = frozenset(
     {"doc_id", "doc", "target", "arguments", "input", "prompt", "resps", "filtered_resps"}
     | {"filter", "metrics", "doc_hash", "prompt_hash", "target_hash", "token_counts"}
 )
-"""Fields of a sample that are no metric; every metric stands beside them under its own name."""
+"""Fields of a sample that are not metrics; each metric stands beside them under its own name."""
 NONE = type(None)
 FAILED = ("ERROR_CALL_API", "None")
 """Texts that STI-Bench's script writes where the server gave no answer, or null."""
@@ -39,37 +39,37 @@ def lmms_eval(path: Path) -> Iterator[Entry]:
     if not isinstance(logs, list):
         expected = 'an object with a list of "logs", or a file that ends in .jsonl'
         raise DataError(f"predictions {path}", expected=expected, found="neither")
-    for number, one in enumerate(logs, start=1):
-        yield _lmms_entry(one, f"{path}, log {number}")
+    for number, record in enumerate(logs, start=1):
+        yield _lmms_entry(record, f"{path}, log {number}")
 
 
-def _lmms_entry(one: object, where: str) -> Entry:
-    if not isinstance(one, dict) or not {"resps", "filtered_resps"} & set(one):
-        raise DataError(where, expected='"resps" or "filtered_resps"', found=repr(one)[:60])
-    given = one.get("doc")
+def _lmms_entry(record: object, where: str) -> Entry:
+    if not isinstance(record, dict) or not {"resps", "filtered_resps"} & set(record):
+        raise DataError(where, expected='"resps" or "filtered_resps"', found=repr(record)[:60])
+    given = record.get("doc")
     document: dict[str, object] = given if isinstance(given, dict) else {}
     # Newer files have no document, but what each metric was given, with its question's id.
-    objects = [document, *(value for value in one.values() if isinstance(value, dict))]
-    row, aspect = one.get("doc_id"), text_in(objects, "dim")
-    responses = one.get("resps", one.get("filtered_resps"))
+    objects = [document, *(value for value in record.values() if isinstance(value, dict))]
+    row, aspect = record.get("doc_id"), text_in(objects, "dim")
+    responses = record.get("resps", record.get("filtered_resps"))
     return Entry(
         where=where,
         response=_first_text(responses, where),
         ids=ids_in(objects),
         video=text_in(objects, *VIDEO_KEYS),
-        question=text_in(objects, "question") or text_in([one], "input", "prompt"),
+        question=text_in(objects, "question") or text_in([record], "input", "prompt"),
         categories={"aspect": aspect} if aspect else {},
         options=_texts_of(document.get("options")),
         row=row if type(row) is int else None,
         note=SEVERAL if _texts(responses) > 1 else "",
-        ground_truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
-        score=_lmms_score(one),
+        ground_truth=str(record["target"]) if type(record.get("target")) in (str, int) else "",
+        score=_lmms_score(record),
     )
 
 
-def _lmms_score(one: Mapping[str, Any]) -> float | None:
+def _lmms_score(record: Mapping[str, Any]) -> float | None:
     """Return the only metric of a sample; of one that is graded later, whether it is right."""
-    metrics = {name: value for name, value in one.items() if name not in LMMS_FIELDS}
+    metrics = {name: value for name, value in record.items() if name not in LMMS_FIELDS}
     graded = [value for value in metrics.values() if isinstance(value, dict)]
     if len(metrics) == 1 and graded and {"pred_answer", "answer"} <= graded[0].keys():
         return float(graded[0]["pred_answer"] == graded[0]["answer"])
@@ -104,29 +104,29 @@ def every_eval_ever(path: Path) -> Iterator[Entry]:
         )
     entries: list[Entry] = []
     metrics = set()
-    for number, one in enumerate(_lines(path), start=1):
+    for number, record in enumerate(_lines(path), start=1):
         where = f"{path}, line {number}"
-        name = field(one, "sample_id", str, where)
-        metrics.add(str(one.get("evaluation_result_id") or one.get("evaluation_name")))
-        asked, judged = (_objects(one.get(key), where) for key in ("input", "evaluation"))
-        texts = _outputs(one, where)
-        if not texts and one.get("error"):
+        name = field(record, "sample_id", str, where)
+        metrics.add(str(record.get("evaluation_result_id") or record.get("evaluation_name")))
+        asked, judged = (_objects(record.get(key), where) for key in ("input", "evaluation"))
+        texts = _outputs(record, where)
+        if not texts and record.get("error"):
             continue
         question, score = text_in([asked], "raw"), number_in(judged, ["score"])
         response = texts or ("",)
         entry = Entry(where=where, response=response, ids=(name,), question=question, score=score)
         entries.append(entry)
-    yield from (replace(one, score=None) for one in entries) if len(metrics) > 1 else entries
+    yield from (replace(entry, score=None) for entry in entries) if len(metrics) > 1 else entries
 
 
-def _outputs(one: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def _outputs(record: Mapping[str, Any], where: str) -> tuple[str, ...]:
     """Return the outputs of a single turn, or the last response of several."""
-    output, messages = one.get("output"), one.get("messages")
+    output, messages = record.get("output"), record.get("messages")
     if isinstance(output, dict):
         texts = output.get("raw")
     else:
         turns = messages if isinstance(messages, list) else []
-        said = [one["content"] for one in turns if _says(one)]
+        said = [turn["content"] for turn in turns if _says(turn)]
         texts = said[-1:] or None
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise DataError(where, expected='texts in "output" or "messages"', found=repr(texts)[:60])
@@ -141,14 +141,14 @@ def video_mme(path: Path) -> Iterator[Entry]:
     """Video-MME's result file: a list of videos with their questions and "response"."""
     for number, video in enumerate(objects_in(path)):
         where = f"{path}, video {number}"
-        for one in field(video, "questions", list, where):
+        for record in field(video, "questions", list, where):
             yield Entry(
                 where=where,
-                response=field(one, "response", (str, NONE), where),
-                ids=ids_in([one]),
+                response=field(record, "response", (str, NONE), where),
+                ids=ids_in([record]),
                 video=text_in([video], "videoID", "video_id"),
-                question=text_in([one], "question"),
-                options=_texts_of(one.get("options")),
+                question=text_in([record], "question"),
+                options=_texts_of(record.get("options")),
             )
 
 
@@ -165,10 +165,10 @@ def sti(path: Path) -> Iterator[Entry]:
     text that stands for none (commit 43ddebe).
     """
     keys = ("id", "id_file", "time_s", "time_e")
-    for number, one in enumerate(objects_in(path)):
+    for number, record in enumerate(objects_in(path)):
         where = f"{path}, record {number}"
-        name = "|".join(str(field(one, key, object, where)) for key in keys)
-        response = field(one, "model_out", (str, NONE), where)
+        name = "|".join(str(field(record, key, object, where)) for key in keys)
+        response = field(record, "model_out", (str, NONE), where)
         yield Entry(where=where, response=None if response in FAILED else response, ids=(name,))
 
 
@@ -177,9 +177,9 @@ def qvhighlights(path: Path) -> Iterator[Entry]:
 
     The first of the windows `[start, end, score]` counts, as in R1; without one there is no answer.
     """
-    for number, one in enumerate(_lines(path), start=1):
+    for number, record in enumerate(_lines(path), start=1):
         where = f"{path}, line {number}"
-        windows = field(one, "pred_relevant_windows", list, where)
+        windows = field(record, "pred_relevant_windows", list, where)
         first = windows[0] if windows else None
         if first is not None and not (isinstance(first, list) and len(first) in (2, 3)):
             raise DataError(where, expected="[start, end, score]", found=repr(first)[:60])
@@ -196,9 +196,9 @@ def qvhighlights(path: Path) -> Iterator[Entry]:
             where=where,
             response=None,
             answer=None if first is None else first[:2],
-            ids=ids_in([one]),
-            video=field(one, "vid", str, where),
-            question=field(one, "query", str, where),
+            ids=ids_in([record]),
+            video=field(record, "vid", str, where),
+            question=field(record, "query", str, where),
         )
 
 
@@ -212,15 +212,15 @@ def blink(path: Path) -> Iterator[Entry]:
         where = f"{path}, {key!r}"
         if not isinstance(value, list):
             value = [{"idx": key, "prediction": value}]
-        for one in value:
-            if text_in([_objects(one, where)], "answer") == "hidden":
+        for record in value:
+            if text_in([_objects(record, where)], "answer") == "hidden":
                 continue
-            letter = field(one, "prediction", (str, NONE), where)
+            letter = field(record, "prediction", (str, NONE), where)
             unread = letter is None or not MARKED.fullmatch(letter)
             yield Entry(
                 where=where,
                 response=None if unread else letter,
-                ids=(field(one, "idx", str, where),),
+                ids=(field(record, "idx", str, where),),
             )
 
 
@@ -238,12 +238,12 @@ def tempcompass(path: Path) -> Iterator[Entry]:
     for video, aspects in _objects(plain, f"predictions {path}").items():
         for aspect, value in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
-            for one in value if isinstance(value, list) else [value]:
-                fields = _objects(one, where)
+            for record in value if isinstance(value, list) else [value]:
+                fields = _objects(record, where)
                 given = [fields[key] for key in ("prediction", "response") if key in fields]
                 if len(set(map(repr, given))) != 1 or not isinstance(given[0], (str, NONE)):
                     expected = 'one text or null, as "prediction" or "response"'
-                    raise DataError(where, expected=expected, found=repr(one)[:60])
+                    raise DataError(where, expected=expected, found=repr(record)[:60])
                 yield Entry(
                     where=where,
                     response=given[0],

@@ -65,7 +65,7 @@ def _masks(rows: Mapping[str, Row], samples: Iterable[Sample]) -> Iterable[tuple
             masks = row_to_answer(row, sample.query).masks or ()
         except HarnessError:  # which is raised where it is scored
             continue
-        partly = (one for one in masks if 0 < one.area < one.width * one.height)
+        partly = (mask for mask in masks if 0 < mask.area < mask.width * mask.height)
         yield from ((row, mask) for mask in islice(partly, OF_ONE))
 
 

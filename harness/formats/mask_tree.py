@@ -66,10 +66,12 @@ def file_name(sample_id: str) -> str:
     >>> file_name("val/a b.jpg"), file_name("what?"), file_name("../x"), file_name("a//b")
     ('val/a b.jpg', 'what%3F', '%2E%2E/x', 'a%2F%2Fb')
     """
-    parts = [RESERVED.sub(lambda sign: f"%{ord(sign[0]):02X}", one) for one in sample_id.split("/")]
+    parts = [
+        RESERVED.sub(lambda sign: f"%{ord(sign[0]):02X}", part) for part in sample_id.split("/")
+    ]
     if not all(parts):
         return "%2F".join(parts)
-    return "/".join(one.replace(".", "%2E") if one in (".", "..") else one for one in parts)
+    return "/".join(part.replace(".", "%2E") if part in (".", "..") else part for part in parts)
 
 
 def mask_tree(
@@ -123,7 +125,7 @@ def mask_tree(
             try:
                 mask, is_blank = _mask(path, sample, threshold)
             except DataError as error:
-                names |= {file_name(other.id) for other in samples}
+                names |= {file_name(known.id) for known in samples}
                 if fix := _from_one(root.rglob("*.*"), names, root):
                     raise DataError(f"{error}", fix=fix) from error
                 raise
@@ -138,7 +140,9 @@ def mask_tree(
         raise DataError(
             f"predictions {root}",
             expected=f"a file a sample, such as {wanted} or .npy",
-            found=next((f"{one.name}, of no sample" for one in sorted(root.rglob("*.*"))), "none"),
+            found=next(
+                (f"{file.name}, of no sample" for file in sorted(root.rglob("*.*"))), "none"
+            ),
             fix=_rename(root.rglob("*.*"), names, root)
             or "`harness list tasks NAME` explains the ids of a task. Run-lengths in JSON need "
             "another --format; save each array of an .npz as one .npy.",
@@ -153,7 +157,7 @@ def mask_tree(
         )
     if not allow_extra:
         rest = {*root.rglob("*")} - used
-        extra = sorted(one for one in rest if not (one.is_dir() or _is_beside(one, root)))
+        extra = sorted(path for path in rest if not (path.is_dir() or _is_beside(path, root)))
         if extra:
             raise DataError(
                 f"predictions {root}",
@@ -194,35 +198,35 @@ def _is_beside(path: Path, root: Path) -> bool:
 
 def _numbered(root: Path) -> dict[str, list[Path]]:
     """Return the files that are called `<id>_mask_<k>`, by the path of `<id>`."""
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for path in sorted(root.rglob("*_mask_*")):
         if (match := NUMBERED.fullmatch(path.stem)) and not _is_beside(path, root):
-            found.setdefault(str(path.with_name(match[1])), []).append(path)
-    return found
+            files.setdefault(str(path.with_name(match[1])), []).append(path)
+    return files
 
 
 def _files(root: Path, sample: Sample, numbered: Mapping[str, list[Path]]) -> list[Path]:
     """Return the files of a sample's masks; raise DataError if two are called alike."""
     stem = root / file_name(sample.id)
     with raised_as(DataError, f"predictions {stem}", "a file that can be read", OSError):
-        found = [path for end in ALL_ENDS if (path := stem.with_name(stem.name + end)).is_file()]
-        if not found:
+        files = [path for end in ALL_ENDS if (path := stem.with_name(stem.name + end)).is_file()]
+        if not files:
             inside = list(stem.iterdir()) if stem.is_dir() else []
             _refuse_truth(inside)
             inside += numbered.get(str(stem), [])
-            found = [path for path in inside if path.is_file() and not _is_beside(path, root)]
-    lossy = [path for path in found if path.suffix.lower() in JPEGS]
-    found = sorted(path for path in found if path.suffix.lower() in ENDS)
-    if lossy and not found:
+            files = [path for path in inside if path.is_file() and not _is_beside(path, root)]
+    lossy = [path for path in files if path.suffix.lower() in JPEGS]
+    files = sorted(path for path in files if path.suffix.lower() in ENDS)
+    if lossy and not files:
         raise DataError(f"prediction {min(lossy)}", expected="a PNG", found="a JPEG", fix=LOSSY)
-    names = [path.with_suffix("") for path in found]
-    if twice := [path for path in found if names.count(path.with_suffix("")) > 1]:
+    names = [path.with_suffix("") for path in files]
+    if twice := [path for path in files if names.count(path.with_suffix("")) > 1]:
         raise DataError(
             f"predictions {twice[0]}",
             expected="one file a mask",
             found=f"{twice[1].name} beside it",
         )
-    return found
+    return files
 
 
 def _refuse_truth(objects: Iterable[Path]) -> None:
@@ -295,12 +299,12 @@ def _image(path: Path, what: str) -> Values:
 def _refuse_several(values: Values, what: str) -> None:
     """Raise DataError if an array has more than one value besides 0."""
     limit = values.max()
-    other = values[(values != 0) & (values != limit)]
-    if other.size:
+    others = values[(values != 0) & (values != limit)]
+    if others.size:
         raise DataError(
             what,
             expected="one value besides 0",
-            found=f"{other[0]} and {limit}",
+            found=f"{others[0]} and {limit}",
             fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
             "a file each; binarise others.",
         )

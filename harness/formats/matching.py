@@ -68,19 +68,19 @@ def match(
     scores: dict[str, float] = {}
     counts: Counter[str] = Counter()
     for entry in entries:
-        found = finder.find(entry)
-        if len(found) != 1 and by_row:
-            found = [finder.by_row[entry.row or 0]]
+        fitting = finder.find(entry)
+        if len(fitting) != 1 and by_row:
+            fitting = [finder.by_row[entry.row or 0]]
         value = _storable(entry)
-        if len(found) > 1 and len(set(map(_twin, found))) == 1:
+        if len(fitting) > 1 and len(set(map(_twin, fitting))) == 1:
             counts[TWICE] += 1
-            found = [_of_twins(found, rows, value)]
-        if len(found) != 1 or (requested is not None and found[0].id not in requested):
+            fitting = [_of_twins(fitting, rows, value)]
+        if len(fitting) != 1 or (requested is not None and fitting[0].id not in requested):
             named = next(iter(entry.ids), "") or entry.question[:40] or f"row {entry.row}"
-            why = f" (fits {len(found)} samples)" if len(found) > 1 else ""
+            why = f" (fits {len(fitting)} samples)" if len(fitting) > 1 else ""
             unmatched.append(f"{entry.where}, {named!r}{why}")
             continue
-        (sample,) = found
+        (sample,) = fitting
         _refuse_other_order(entry, sample)
         kind = "response" if entry.answer is None else "answer"
         row = Row(sample.id, kind, value, None, entry.where)
@@ -140,8 +140,8 @@ def _storable(entry: Entry) -> object:
 
 def _of_twins(twins: Sequence[Sample], rows: Mapping[str, Row], value: object) -> Sample:
     """Return the first twin without a response; once all have one, that with this response."""
-    free = (one for one in twins if one.id not in rows)
-    same = (one for one in twins if one.id in rows and rows[one.id].value == value)
+    free = (twin for twin in twins if twin.id not in rows)
+    same = (twin for twin in twins if twin.id in rows and rows[twin.id].value == value)
     return next(free, None) or next(same, twins[0])
 
 
@@ -152,9 +152,10 @@ class _Finder:
         self.by_id = {sample.id: sample for sample in samples}
         self.numbered = all(sample.id.isdecimal() for sample in samples)
         self.by_row = {
-            int(one.id) if self.numbered else place: one for place, one in enumerate(samples)
+            int(sample.id) if self.numbered else place: sample
+            for place, sample in enumerate(samples)
         }
-        self.pairs = Counter({_twin(one): _pair(one) for one in samples}.values())
+        self.pairs = Counter({_twin(sample): _pair(sample) for sample in samples}.values())
         self.by_video: dict[str, list[Sample]] = defaultdict(list)
         self.by_text: dict[str, list[Sample]] = defaultdict(list)
         self.by_piece: dict[str, set[str]] = defaultdict(set)
@@ -167,7 +168,9 @@ class _Finder:
     def find(self, entry: Entry) -> list[Sample]:
         """Return the sample; several or none if the entry does not identify it."""
         named = (self.by_id[name] for name in entry.ids if name in self.by_id)
-        if sample := next((one for one in named if self._is_consistent(entry, one)), None):
+        if sample := next(
+            (candidate for candidate in named if self._is_consistent(entry, candidate)), None
+        ):
             return [sample]
         if entry.video:
             return self._fitting(entry, self.by_video.get(_video(entry.video), ()))
@@ -218,26 +221,32 @@ class _Finder:
         """Return the samples that agree with the entry and whose text is nearest to its question;
         of several of its video those with its ground truth, options and type, if it tells them.
         """
-        found = [sample for sample in samples if self._is_consistent(entry, sample)]
+        fitting = [sample for sample in samples if self._is_consistent(entry, sample)]
         if entry.question:
-            texts = {_normalize(one.query.text): one.query.text for one in found}
+            texts = {_normalize(sample.query.text): sample.query.text for sample in fitting}
             closest = _closest(entry.question, texts)
-            found = [one for one in found if _normalize(one.query.text) in closest]
-        if len(found) > 1 and entry.video and (truth := _normalize(entry.ground_truth)):
-            found = [one for one in found if truth in _ground_truths(one)] or found
-        if len(found) > 1 and entry.options:
-            found = [one for one in found if one.query.options == entry.options] or found
-        if len(found) > 1 and entry.task:
-            found = [one for one in found if _is_of_type(one, entry.task)] or found
-        return found
+            fitting = [sample for sample in fitting if _normalize(sample.query.text) in closest]
+        if len(fitting) > 1 and entry.video and (truth := _normalize(entry.ground_truth)):
+            fitting = [sample for sample in fitting if truth in _ground_truths(sample)] or fitting
+        if len(fitting) > 1 and entry.options:
+            fitting = [
+                sample for sample in fitting if sample.query.options == entry.options
+            ] or fitting
+        if len(fitting) > 1 and entry.task:
+            fitting = [sample for sample in fitting if _is_of_type(sample, entry.task)] or fitting
+        return fitting
 
     def _with_question(self, question: str) -> list[Sample]:
         """Samples that share a sentence with a question, or a text that holds it."""
-        return [one for text in sorted(self._texts_sharing(question)) for one in self.by_text[text]]
+        return [
+            sample
+            for text in sorted(self._texts_sharing(question))
+            for sample in self.by_text[text]
+        ]
 
     def _texts_sharing(self, question: str) -> dict[str, str]:
         """Texts, by themselves normalized, that share a telling sentence with a question."""
-        shared = [texts for one in _pieces(question) if (texts := self.by_piece.get(one))]
+        shared = [texts for piece in _pieces(question) if (texts := self.by_piece.get(piece))]
         telling = [texts for texts in shared if len(texts) <= COMMON]
         texts = set().union(*(telling or sorted(shared, key=len)[:1]))
         return {text: self.by_text[text][0].query.text for text in texts}
@@ -257,19 +266,19 @@ def _closest(question: str, texts: Mapping[str, str]) -> set[str]:
         return {
             name
             for name in holding
-            if not any(_is_part(texts[other], texts[name]) for other in holding - {name})
+            if not any(_is_part(texts[part], texts[name]) for part in holding - {name})
         }
     held = {name for name, text in texts.items() if _holds(question, text)}
     return {
         name
         for name in held
-        if not any(_is_part(texts[name], texts[other]) for other in held - {name})
+        if not any(_is_part(texts[name], texts[whole]) for whole in held - {name})
     }
 
 
-def _is_part(text: str, other: str) -> bool:
+def _is_part(text: str, whole: str) -> bool:
     """Return True if a text stands in another one, or if the other has all its sentences."""
-    return _holds(other, text) or _pieces(text) < _pieces(other)
+    return _holds(whole, text) or _pieces(text) < _pieces(whole)
 
 
 def _holds(text: str, part: str) -> bool:
@@ -308,20 +317,22 @@ def _count(sample: Sample) -> int | None:
 
 
 def _ground_truths(sample: Sample) -> set[str]:
-    """Return what a file may call the sample's ground truth; empty where it is no text."""
+    """Return what a file may call the sample's ground truth; empty where it is not a text."""
     if sample.target is None:
         return set()
     answer, options = sample.target.answer, sample.query.options
     known = {answer.count, answer.number, answer.choice, answer.text, *sample.target.references}
     if answer.choice is not None:
         known |= {text for place, text in enumerate(options) if chr(65 + place) == answer.choice}
-    return {_normalize(str(one)) for one in known - {None}}
+    return {_normalize(str(value)) for value in known - {None}}
 
 
 def _is_of_type(sample: Sample, task: str) -> bool:
     """True if a breakdown of a sample has this value but for case and separators."""
     words = SEPARATORS.sub(" ", task.casefold())
-    return any(SEPARATORS.sub(" ", one.casefold()) == words for one in sample.categories.values())
+    return any(
+        SEPARATORS.sub(" ", value.casefold()) == words for value in sample.categories.values()
+    )
 
 
 def _pair(sample: Sample) -> tuple[str, frozenset[str]]:

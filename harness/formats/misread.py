@@ -59,7 +59,7 @@ def _refuse_sizes(rows: Sequence[tuple[Row, Query]]) -> None:
     """Raise DataError if boxes have no area as corners, and all fit as a corner and a size."""
     boxes = [(box, row, query) for row, query in rows for box in _lists(row.value, 4)]
     empty = [row for box, row, _ in boxes if box[2] <= box[0] or box[3] <= box[1]]
-    orders = [name for name in READ if all(_fits_as(name, *one) for one in boxes)]
+    orders = [name for name in READ if all(_fits_as(name, *place) for place in boxes)]
     if not empty or not orders:
         return
     first = empty[0]

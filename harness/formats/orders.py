@@ -106,7 +106,7 @@ def table(pairs: Sequence[Pair], kind: Kind, count: int) -> Table:
 def likeliest_order(
     pairs: Sequence[Pair], kind: Kind, ids: Sequence[str], least: float
 ) -> Finding | None:
-    """Return the order of ids that makes most answers right, if that is no chance.
+    """Return the order of ids that makes most answers right, if that is more than chance.
 
     Args:
         pairs: The predictions with their ground truths; several are answered.
@@ -126,8 +126,8 @@ def likeliest_order(
         order = orders[number]
         beside = [
             mean
-            for other, mean in zip(orders, means, strict=True)
-            if abs(other.step - order.step) == 1
+            for neighbour, mean in zip(orders, means, strict=True)
+            if abs(neighbour.step - order.step) == 1
         ]
         if order.step and means[number] < max(beside, default=0.0) + MARGIN:
             continue  # sorted values agree with those of any sample nearby

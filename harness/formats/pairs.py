@@ -172,9 +172,9 @@ def pairs_of(
     """
     query = sample.query
     values: list[tuple[str, Sequence[object]]] = [
-        ("choice", [one.choice and ord(one.choice) - ord("A") for one in (answer, truth)]),
-        ("number", [one.number for one in (answer, truth)]),
-        ("count", [one.count for one in (answer, truth)]),
+        ("choice", [side.choice and ord(side.choice) - ord("A") for side in (answer, truth)]),
+        ("number", [side.number for side in (answer, truth)]),
+        ("count", [side.count for side in (answer, truth)]),
     ]
     for kind, (given, true) in values:
         if true is not None:
@@ -209,7 +209,7 @@ def pairs_of(
         areas = [mask.area for mask in truth.masks]
         frame = areas.index(max(areas))
         masks = answer.masks if answer.masks and len(answer.masks) == len(truth.masks) else None
-        grids = [_grid(one[frame]) if one else NOTHING for one in (masks, truth.masks)]
+        grids = [_grid(track[frame]) if track else NOTHING for track in (masks, truth.masks)]
         if grids[1].any():
             yield (
                 "masks",
@@ -235,11 +235,11 @@ def _extents(answer: Answer) -> list[Sequence[float]]:
     """Return the extents of an answer's objects in an image."""
     tracks = answer.instances or ([answer.masks] if answer.masks else [])
     masks = [track[0] for track in tracks if len(track) == 1 and track[0].area]
-    found: list[Sequence[float]] = []
+    extents: list[Sequence[float]] = []
     for mask in masks[:BOXES_OF_ONE]:
         rows, columns = (np.flatnonzero(mask.to_array().any(axis)) for axis in (1, 0))
-        found.append((columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
-    return found
+        extents.append((columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
+    return extents
 
 
 def _grid(mask: Rle) -> Rows:

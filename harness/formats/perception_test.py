@@ -64,14 +64,14 @@ def _rows(
         for answer in answers:
             place = field(answer, "id", int, f"{path}, {video!r}")
             where = f"{path}, {video!r}, question {place}"
-            found = asked.get(place)
-            if found is None or (requested is not None and found.id not in requested):
+            sample = asked.get(place)
+            if sample is None or (requested is not None and sample.id not in requested):
                 unmatched.append(where)
                 continue
-            if found.id in rows:
+            if sample.id in rows:
                 raise DataError(where, expected="one answer a question", found="another one")
-            letter = _letter(answer, found, where)
-            rows[found.id] = Row(found.id, "answer", letter, None, where)
+            letter = _letter(answer, sample, where)
+            rows[sample.id] = Row(sample.id, "answer", letter, None, where)
     return Matched(rows, tuple(unmatched))
 
 

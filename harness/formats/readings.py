@@ -239,7 +239,11 @@ MASKS = (
 def fitted(pairs: Sequence[Pair]) -> Iterator[Reading]:
     """Yield the scales that fit most answers, of a factor or of a square, if these are many."""
     means = [(pair.predicted.mean(), pair.truth.mean(), pair) for pair in pairs]
-    usable = [one for one in means if one[0] > 0 and one[1] > 0 and 0 not in one[2].size]
+    usable = [
+        measured
+        for measured in means
+        if measured[0] > 0 and measured[1] > 0 and 0 not in measured[2].size
+    ]
     if len(usable) < FIT:
         return
     factor = float(np.median([true / read for read, true, _ in usable]))

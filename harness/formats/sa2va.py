@@ -48,13 +48,13 @@ def _expressions(path: Path) -> Iterator[tuple[str, str, list[object], list[obje
         video = entry.parse()
         for number in field({entry.key: video}, str(entry.key), dict, str(path)):
             where = f"{path}, video {entry.key!r}, expression {number!r}"
-            one = field(video, number, dict, where)
-            if one.get("prediction_masks", ()) is None:
+            expression = field(video, number, dict, where)
+            if expression.get("prediction_masks", ()) is None:
                 raise DataError(
                     f"{where}: 'prediction_masks'",
                     expected="run-lengths",
                     found="null, as --submit leaves it",
                     fix="Its masks are PNG in the folder Annotations: --format png-tree.",
                 )
-            masks = field(one, "prediction_masks", list, where)
-            yield where, f"{entry.key}/{number}", masks, field(one, "frames", list, where)
+            masks = field(expression, "prediction_masks", list, where)
+            yield where, f"{entry.key}/{number}", masks, field(expression, "frames", list, where)

@@ -88,8 +88,8 @@ def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]
     except DataError:
         raise
     except (Exception, RecursionError) as error:
-        found = str(error)[:200] or type(error).__name__
-        raise DataError(what, expected=expected, found=found) from error
+        reason = str(error)[:200] or type(error).__name__
+        raise DataError(what, expected=expected, found=reason) from error
 
 
 def _text(cell: Any, where: str) -> str:

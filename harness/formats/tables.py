@@ -109,10 +109,10 @@ def _note(prediction: str) -> str:
 def _options(text: str) -> tuple[str, ...]:
     """Return the options of a cell, which is the text of Python's list; none, where it is not."""
     try:
-        found = ast.literal_eval(text[:MAX_OPTIONS]) if text.startswith("[") else []
+        options = ast.literal_eval(text[:MAX_OPTIONS]) if text.startswith("[") else []
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return ()
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    return tuple(map(str, options)) if isinstance(options, list) else ()
 
 
 def _by_letter(row: Mapping[str, str]) -> tuple[str, ...]:
@@ -124,11 +124,11 @@ def _responses(row: Mapping[str, str]) -> tuple[str, ...]:
     """Return the prediction, after those before it if the records are all of them."""
     last = row["prediction"]
     try:
-        found = json.loads(row.get(RECORDS) or "[]")
+        records = json.loads(row.get(RECORDS) or "[]")
     except (ValueError, RecursionError):
         return (last,)
-    texts = found if isinstance(found, list) else []
-    complete = texts[-1:] == [last] and all(isinstance(one, str) for one in texts)
+    texts = records if isinstance(records, list) else []
+    complete = texts[-1:] == [last] and all(isinstance(text, str) for text in texts)
     return tuple(texts) if complete else (last,)
 
 
@@ -149,8 +149,8 @@ def _table(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         return
     refuse_foreign(path, DataError, what, "a table of text", text=True)
     if path.suffix.lower() == ".json":
-        for number, one in enumerate(objects_in(path), start=2):
-            cells = one.items()  # of an empty one pandas writes NaN, which equals nothing
+        for number, record in enumerate(objects_in(path), start=2):
+            cells = record.items()  # of an empty one pandas writes NaN, which equals nothing
             yield number, {name: "" if it is None or it != it else str(it) for name, it in cells}
         return
     yield from _named(path, _text_rows(path))

@@ -56,7 +56,7 @@ SURE = 0.5
 SHARES = {100: "percentages", 1000: "thousandths"}
 """Whole sides of which others write boxes and points as parts, and what these are called."""
 CHANCE, DOUBT = 0.1, 0.5
-"""Probability up to which it is no chance that all points of a file lie so near the corner, and up
+"""Probability up to which it is not chance that all points of a file lie so near the corner, and up
 to which a note says so."""
 DECIMAL, GROUPED = (
     re.compile(r"-?(\d+,\d{1,2}|0,\d+|\d+,\d{4,})"),
@@ -64,9 +64,9 @@ DECIMAL, GROUPED = (
 )
 """A number with a decimal comma, and one that may be thousands as well."""
 FEW = 5
-"""Answers of which it is no chance that all are alike."""
+"""Answers of which it is not chance that all are alike."""
 MANY = 5
-"""Questions of which it is no chance (0.1 %) that all answers lie in a quarter of their images."""
+"""Questions of which it is not chance (0.1 %) that all answers lie in a quarter of their images."""
 
 
 def check_units(
@@ -120,7 +120,7 @@ def check_units(
             answer = row_to_answer(row, query)
         except HarnessError:  # which is raised where it is scored
             continue
-        found_boxes = [*(answer.boxes or ()), *(one for one in answer.box_track or () if one)]
+        found_boxes = [*(answer.boxes or ()), *(box for box in answer.box_track or () if box)]
         if query.media and query.media[0].fault is None:
             boxes += [(box, query.size) for box in found_boxes]
             points += [(point, query.size) for point in answer.points or ()]
@@ -221,7 +221,7 @@ def _is_looked_at(query: Query) -> bool:
 
 
 def _odd_scores(row: Row, query: Query) -> int:
-    """Return how many scores are no probability; refuse them where instances above 0.5 count."""
+    """Return how many scores are not probabilities; refuse them where instances above 0.5 count."""
     odd = [score for score in row.box_scores or () if not is_probability(score)]
     if odd and query.instances:
         raise DataError(
@@ -234,7 +234,7 @@ def _odd_scores(row: Row, query: Query) -> int:
 
 
 def _shapes(
-    found: Sequence[tuple[Numbers, Size]],
+    places: Sequence[tuple[Numbers, Size]],
     thing: str,
     kind: str,
     orders: Orders,
@@ -247,22 +247,22 @@ def _shapes(
     lines, for the command to type.
     """
     what, expected = f"{thing}: {kind}", "pixels of the original image"
-    if not any(max(numbers) > ROUNDED for numbers, _ in found):  # none, or zeros in their place
+    if not any(max(numbers) > ROUNDED for numbers, _ in places):  # none, or zeros in their place
         return
-    if all(_is_fraction(numbers) and min(size) >= SMALLEST for numbers, size in found):
+    if all(_is_fraction(numbers) and min(size) >= SMALLEST for numbers, size in places):
         raise DataError(
             what,
             expected=expected,
-            found=f"{len(found)} in the first two pixels, as fractions of the image are",
+            found=f"{len(places)} in the first two pixels, as fractions of the image are",
             fix=f"Multiply them by the image's width and height{_stated(1)}.",
         )
-    leaving = sum(_beyond(*one) > SLACK for one in found)
-    far = sum(_is_far(*one) for one in found)
-    counted = f"{leaving} of {len(found)} that reach beyond their image"
-    part = next((side for side in SHARES if _are_within(found, side)), None)
+    leaving = sum(_beyond(*place) > SLACK for place in places)
+    far = sum(_is_far(*place) for place in places)
+    counted = f"{leaving} of {len(places)} that reach beyond their image"
+    part = next((side for side in SHARES if _are_within(places, side)), None)
     parts = f"If they are {SHARES[part]}, make pixels of them{_stated(part)}. " if part else ""
     for name, read in orders.items() if far else ():
-        if all(_fits(read(numbers), size) for numbers, size in found):
+        if all(_fits(read(numbers), size) for numbers, size in places):
             order = " (`--coordinates pixels_yx`)" if name in Y_FIRST else ""
             if file and name in TO_CORNERS:
                 order = f" ({box_command(name, file)})"
@@ -273,7 +273,7 @@ def _shapes(
                 fix=f"{parts}Write them in the documented order{order}; or clip them, if they "
                 "are in it.",
             )
-    if 2 * far > len(found):
+    if 2 * far > len(places):
         raise DataError(
             what,
             expected=expected,
@@ -281,43 +281,43 @@ def _shapes(
             fix=f"{parts}Divide those of a resized image by the factor; or clip them, if they are "
             "in pixels.",
         )
-    if questions >= MANY and all(_is_in_corner(*one) for one in found):
+    if questions >= MANY and all(_is_in_corner(*place) for place in places):
         yield (
-            f"{len(found)} {kind}, all of which lie in the upper left quarter of their images, as "
+            f"{len(places)} {kind}, all of which lie in the upper left quarter of their images, as "
             "percentages and those of a smaller image do"
         )
     if leaving:
-        yield f"{leaving} of {len(found)} {kind} reach beyond their image"
+        yield f"{leaving} of {len(places)} {kind} reach beyond their image"
 
 
-def _parts(found: Sequence[tuple[Numbers, Size]], thing: str) -> Iterator[str]:
+def _parts(places: Sequence[tuple[Numbers, Size]], thing: str) -> Iterator[str]:
     """Yield a note if places may as well be percentages or thousandths of their images.
 
     All lie within so many pixels of the corner, where places in all of the image would by chance
     with a probability of at most `DOUBT`; they are refused up to `CHANCE`. Each question's are
     counted as one place. Placeholders in the first pixels tell nothing.
     """
-    found = [one for one in found if max(one[0]) > FIRST]
+    places = [place for place in places if max(place[0]) > FIRST]
     for side, name in SHARES.items():
-        chance = math.prod(min(1, side / size[0]) * min(1, side / size[1]) for _, size in found)
-        if _are_within(found, side) and chance <= CHANCE:
+        chance = math.prod(min(1, side / size[0]) * min(1, side / size[1]) for _, size in places)
+        if _are_within(places, side) and chance <= CHANCE:
             raise DataError(
                 f"{thing}: coordinates",
                 expected="pixels of the original image",
-                found=f"{len(found)} from 0 to {side}, as {name} of the image are",
+                found=f"{len(places)} from 0 to {side}, as {name} of the image are",
                 fix=f"Say what they are: --coordinates pixels, normalized_{side}, or "
                 f"normalized_{side}_yx where y comes first.",
             )
-        if found and _are_within(found, side) and chance <= DOUBT:
+        if places and _are_within(places, side) and chance <= DOUBT:
             yield (
-                f"{len(found)} answers with coordinates from 0 to {side}, read as pixels: "
+                f"{len(places)} answers with coordinates from 0 to {side}, read as pixels: "
                 f"--coordinates normalized_{side} if they are {name}"
             )
             return
 
 
-def _are_within(found: Sequence[tuple[Numbers, Size]], side: int) -> bool:
-    return all(0 <= number <= side for numbers, _ in found for number in numbers)
+def _are_within(places: Sequence[tuple[Numbers, Size]], side: int) -> bool:
+    return all(0 <= number <= side for numbers, _ in places for number in numbers)
 
 
 def _stated(side: int) -> str:
@@ -355,33 +355,34 @@ def _fits(numbers: Numbers, size: Size) -> bool:
     return is_box and _beyond(numbers, size) <= SLACK
 
 
-def _times(found: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[str]:
+def _times(intervals: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[str]:
     """Yield a note on intervals after the video's end; refuse what shows another unit."""
     expected = "seconds from the video's beginning"
-    fractions = [_is_fraction(one) and end >= SMALLEST for one, end in found]
-    if 0 < len(found) < FEW and all(fractions):
-        yield f"{len(found)} intervals, all of which lie in the first two seconds: fractions?"
-    if len(found) >= FEW and all(fractions):
+    fractions = [_is_fraction(interval) and end >= SMALLEST for interval, end in intervals]
+    if 0 < len(intervals) < FEW and all(fractions):
+        yield f"{len(intervals)} intervals, all of which lie in the first two seconds: fractions?"
+    if len(intervals) >= FEW and all(fractions):
         raise DataError(
             thing,
             expected=expected,
-            found=f"{len(found)} in the first two seconds, as fractions of the video are",
+            found=f"{len(intervals)} in the first two seconds, as fractions of the video are",
             fix="Multiply them by the video's length.",
         )
-    late = sum(one[0] > end + SLACK for one, end in found)
-    far = sum(one[1] > (1 + FAR) * end + SLACK for one, end in found)
-    percent = all(0 <= number <= 100 for one, _ in found for number in one)
-    if 2 * late > len(found) or (percent and 2 * far > len(found)):
+    late = sum(interval[0] > end + SLACK for interval, end in intervals)
+    far = sum(interval[1] > (1 + FAR) * end + SLACK for interval, end in intervals)
+    percent = all(0 <= number <= 100 for interval, _ in intervals for number in interval)
+    if 2 * late > len(intervals) or (percent and 2 * far > len(intervals)):
         raise DataError(
             thing,
             expected=expected,
-            found=f"{late} of {len(found)} that begin after the video's end, {far} that end then",
+            found=f"{late} of {len(intervals)} that begin after the video's end, "
+            f"{far} that end then",
             fix="Multiply percentages by a hundredth of the video's length; or clip them."
             if percent
             else "Divide numbers of frames by the frames a second, and milliseconds by 1,000.",
         )
-    chance = math.prod(min(1.0, 100 / end) for _, end in found if end)
-    if found and percent and chance <= CHANCE:
-        yield f"{len(found)} intervals, all of which lie in the first 100 seconds: percentages?"
+    chance = math.prod(min(1.0, 100 / end) for _, end in intervals if end)
+    if intervals and percent and chance <= CHANCE:
+        yield f"{len(intervals)} intervals, all of which lie in the first 100 seconds: percentages?"
     if late:
-        yield f"{late} of {len(found)} intervals begin after their video's end"
+        yield f"{late} of {len(intervals)} intervals begin after their video's end"

@@ -59,7 +59,7 @@ def answer_lines(text: str) -> list[int]:
     [0, 10]
     """
     own = _NEXT_TURN.split(text, maxsplit=1)[0]
-    return [found.start() for found in _ANSWER_LINE.finditer(own)]
+    return [line.start() for line in _ANSWER_LINE.finditer(own)]
 
 
 def own_turn(text: str) -> str:
@@ -117,8 +117,8 @@ def after_correction(text: str) -> str:
     text = own_turn(text)
     refuse_tool_call(text)
     end = 0
-    for found in _TAKES_BACK.finditer(text):
-        end = found.end()
+    for correction in _TAKES_BACK.finditer(text):
+        end = correction.end()
     text = text[end:]
     lines = answer_lines(text)
     return text[lines[-1] :] if len(lines) > 1 else text

@@ -119,10 +119,10 @@ def _times(text: str) -> tuple[float, float]:
     if named:
         return named
     text = _seconds_alone(text)
-    found = list(islice(numerals(text, stretch=True), 3))
-    if len(found) != 2 or found[0].is_clock != found[1].is_clock or _is_outside(text, found):
+    times = list(islice(numerals(text, stretch=True), 3))
+    if len(times) != 2 or times[0].is_clock != times[1].is_clock or _is_outside(text, times):
         return -1, -1
-    return found[0].value, found[1].value
+    return times[0].value, times[1].value
 
 
 def _seconds_alone(text: str) -> str:
@@ -133,16 +133,16 @@ def _seconds_alone(text: str) -> str:
     return _ARROW.sub(" to ", text)
 
 
-def _clock(found: re.Match[str]) -> str:
-    hours, minutes, seconds, *east = found.groups()
+def _clock(compound: re.Match[str]) -> str:
+    hours, minutes, seconds, *east = compound.groups()
     minutes, seconds = (minutes, seconds) if minutes else east
     whole, dot, part = seconds.partition(".")
     return f"{f'{hours}:' if hours else ''}{minutes:0>2}:{whole:0>2}{dot}{part}"
 
 
-def _is_outside(text: str, found: Sequence[Numeral]) -> bool:
+def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
     """Return True if a text denies its two times, bounds them, or says something else of them."""
-    first, second = found
+    first, second = times
     before, gap, after = text[: first.start], text[first.end : second.start], text[second.end :]
     parted = _BETWEEN.fullmatch(gap) and gap.strip()
     if _AND.search(gap) and not (_ENDS.search(gap) or _BETWIXT.search(before)):
@@ -187,7 +187,7 @@ def _of_keys(fields: dict[str, object]) -> tuple[float, float] | None:
 def _second(value: object) -> tuple[float, bool]:
     """Return a time of a JSON object, and True of a clock; not a number for anything else."""
     text = _seconds_alone(json.dumps(value))
-    found = list(islice(numerals(text, stretch=True), 2))
-    if len(found) != 1 or _OTHER_UNITS.search(text):
+    times = list(islice(numerals(text, stretch=True), 2))
+    if len(times) != 1 or _OTHER_UNITS.search(text):
         return math.nan, False
-    return found[0].value, found[0].is_clock
+    return times[0].value, times[0].is_clock

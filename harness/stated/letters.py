@@ -192,8 +192,8 @@ _APPROVED = re.compile(
 @lru_cache
 def _patterns(letters: str) -> _Patterns:
     letter = rf"(?<!{_WORD})[{re.escape(letters)}](?!{_WORD})"
-    one = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
-    mention = rf"(?:{_KIND}?{one})"
+    single = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
+    mention = rf"(?:{_KIND}?{single})"
     parted = r"(?:,\s*(?:and|or)|,|/|&|、|或者?|[和与及]|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
     several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
     rejected = (
@@ -219,7 +219,7 @@ def _patterns(letters: str) -> _Patterns:
         verdict=re.compile(rf"(?P<letters>{several})\s*{_IS_RIGHT}"),
         line=re.compile(
             r"^(?![^\S\n]{0,20}\(\w$)"  # cut off in a list
-            rf"[^\S\n]{{0,20}}{_KIND}?({one})[.:)]{{0,4}}[^\S\n]{{0,20}}$",
+            rf"[^\S\n]{{0,20}}{_KIND}?({single})[.:)]{{0,4}}[^\S\n]{{0,20}}$",
             re.MULTILINE,
         ),
         listed=re.compile(
@@ -253,16 +253,16 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     text = after_correction(without_no(response.strip(), options)).translate(_WIDE)
     text = _TAG.sub(" ", _MARKUP.sub(r"\1", text).replace(BOX, "answer: ")).strip()
     text = _without_judged(text)
-    found = (
+    said = (
         _bare(text, letters)
         or spelt_out(text, options)
         or _said(text, letters, options)
         or _in_lower_case(text, letters)
     )
-    if len(found) != 1 or _has_text_of_another(text, min(found), options):
+    if len(said) != 1 or _has_text_of_another(text, min(said), options):
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
-    return found.pop()
+    return said.pop()
 
 
 def _bare(text: str, letters: str) -> set[str]:
@@ -283,8 +283,8 @@ def _without_judged(text: str) -> str:
 
 
 def _in_lower_case(text: str, letters: str) -> set[str]:
-    found = None if _DOUBT.search(text) else _SMALL.search(text)
-    letter = next(filter(None, found.groups()), "").upper() if found else ""
+    statement = None if _DOUBT.search(text) else _SMALL.search(text)
+    letter = next(filter(None, statement.groups()), "").upper() if statement else ""
     return {letter} & set(letters)
 
 
@@ -311,26 +311,26 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
-    found = _bare(text, letters)
+    stated = _bare(text, letters)
     read_to = 0
     for statement in by.stated.finditer(text):
         if by.another.match(text, statement.end()):
             return set()
         if not statement["says"] or _is_sure(text, statement, by):
             said = statement["letters"] or statement["boxed"] or statement["json"]
-            found |= set(by.letter.findall(said)) or {said[-1].upper()}
+            stated |= set(by.letter.findall(said)) or {said[-1].upper()}
             read_to = statement.end()
     for verdict in by.verdict.finditer(text):
         is_condition = _CONDITION.match(text, verdict.end()) or _SUPPOSED_SO.search(
             text[max(0, verdict.start() - 300) : verdict.end()]
         )
         if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
-            found |= set(by.letter.findall(verdict["letters"]))
+            stated |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
     for line in by.line.finditer(text):
         if line.end() == len(text) and _is_next(text, line):
             continue
-        found |= set(by.letter.findall(line[1]))
+        stated |= set(by.letter.findall(line[1]))
         read_to = max(read_to, line.end())
     for attempt in _ATTEMPT.finditer(text, read_to):
         rest = text[attempt.end() : attempt.end() + 2000]
@@ -342,7 +342,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             letter = opened_with(answer_line.lstrip(_MARKS), options)
         if not letter and not ABOUT_ANSWER.match(rest):
             return set()
-        found |= letter
+        stated |= letter
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
     if opening and (_OR.match(text, opening.end()) or _is_denied(text[opening.end() :], options)):
         return set()
@@ -352,9 +352,9 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         opening = None  # the options, or a score of each letter
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
-    if opening and (len(listed) < 2 or not found):
-        found |= listed | set(by.letter.findall(opening["letters"]))
-    return found or ended_with(text, options)
+    if opening and (len(listed) < 2 or not stated):
+        stated |= listed | set(by.letter.findall(opening["letters"]))
+    return stated or ended_with(text, options)
 
 
 def _is_denied(rest: str, options: Sequence[str]) -> bool:
@@ -364,7 +364,7 @@ def _is_denied(rest: str, options: Sequence[str]) -> bool:
 
 
 def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
-    """Return True if a statement is no question, no doubt, and not about "A dog" or "I"."""
+    """Return True if a statement is not a question, not in doubt, and not about "A dog" or "I"."""
     before, rest = _clause_before(text, statement.start()), statement["next"]
     if (
         _ENDS_CORRECT.search(statement["says"] + statement["letters"])

@@ -244,14 +244,14 @@ def stated_segments(text: str) -> list[str]:
     A statement that is denied or left open is empty: it states no value.
     """
     segments = []
-    for found in _STATED.finditer(text):
-        pattern = _JSON_VALUE if found["key"] else _SENTENCE
-        rest = pattern.match(text, _NOT_BLANK.search(text, found.end()).start())  # type: ignore[union-attr]  # always found
+    for statement in _STATED.finditer(text):
+        pattern = _JSON_VALUE if statement["key"] else _SENTENCE
+        rest = pattern.match(text, _NOT_BLANK.search(text, statement.end()).start())  # type: ignore[union-attr]  # always found
         segment = rest[0] if rest else ""
-        if found["boxed"]:
+        if statement["boxed"]:
             segment = _IN_BRACES.match(segment)[0]  # type: ignore[index]  # always a match
-        before = text[max(0, found.start() - 200) : found.start()]
-        if denies(before) or is_asked(text, found.end()):
+        before = text[max(0, statement.start() - 200) : statement.start()]
+        if denies(before) or is_asked(text, statement.end()):
             segment = ""
         if not _HOW_FOUND.search(before) and not ABOUT_ANSWER.match(segment):
             segments.append(segment)
@@ -264,10 +264,10 @@ def conclusion(text: str) -> str | None:
     >>> conclusion("There are 2 rows of 3. So there are 6 chairs."), conclusion("So 6. Or 7.")
     (' there are 6 chairs', None)
     """
-    for found in reversed(list(_CONCLUDES.finditer(text))):
-        segment = _sentence_from(text, found.end())
+    for opening in reversed(list(_CONCLUDES.finditer(text))):
+        segment = _sentence_from(text, opening.end())
         if any(numerals(segment)) or (denies(segment) and re.search(r"\d", segment)):
-            rest = text[text.index(segment, found.end()) + len(segment) :].lstrip(" .*\n")
+            rest = text[text.index(segment, opening.end()) + len(segment) :].lstrip(" .*\n")
             again = _THE_NUMBER.match(rest) and _value_of(rest) == _value_of(segment)
             is_last = again or not any(numerals(rest))
             return segment if is_last and not _KNOWN_SET.match(segment) else None
@@ -282,12 +282,12 @@ def _concluding_clause(text: str) -> str | None:
     'there are 3 animals.'
     >>> _concluding_clause("There are 2 dogs and 1 cat, so there are 4 animals.")
     """
-    found = next(iter(reversed(list(_SO.finditer(text)))), None)
-    if found is None:
+    opening = next(iter(reversed(list(_SO.finditer(text)))), None)
+    if opening is None:
         return None
-    clause, before = text[found.end() :], _sentence_before(text, found.start())
-    values = [one.value for one in islice(numerals(clause), 2)]
-    parts = [one.value for one in islice(numerals(before), MOST)]
+    clause, before = text[opening.end() :], _sentence_before(text, opening.start())
+    values = [number.value for number in islice(numerals(clause), 2)]
+    parts = [number.value for number in islice(numerals(before), MOST)]
     is_sum = len(parts) > 1 and len(values) == 1 and math.isclose(sum(parts), values[0])
     is_more = bool(_ONE_MORE.search(before)) and _THAT_MAKES.fullmatch(clause) is not None
     return clause if is_sum or is_more else None
@@ -308,14 +308,16 @@ def _contradicts(text: str, value: float) -> bool:
     right = checked(text)
     _, listed = without_marks(right)
     is_total = listed and re.search(r"(?i:\btotal|\ball\b)", text)
-    asked = {_value_of(_sentence_from(right, found.end())) for found in _THE_ASKED.finditer(right)}
+    asked = {
+        _value_of(_sentence_from(right, opening.end())) for opening in _THE_ASKED.finditer(right)
+    }
     return WRONG in right or bool(is_total and listed != value) or bool(asked - {value})
 
 
 def _counts_others(text: str, concluded: str, question: str) -> bool:
     """Return True if a conclusion counts what is not asked, and a text before it what is."""
     lower = question.casefold()
-    asked = {word for found in _HOW_MANY.findall(lower) for word in _THINGS.findall(found)}
+    asked = {word for phrase in _HOW_MANY.findall(lower) for word in _THINGS.findall(phrase)}
     counted = set(_counted(concluded.casefold()))
     before = set(_counted(text[: text.rindex(concluded)].casefold()))
     return bool(counted and before & asked and not any(word in lower for word in counted))
@@ -325,42 +327,44 @@ def _counted(text: str) -> Iterator[str]:
     """Yield the things in the plural that follow numbers of a text, or "number of"."""
     for words in _HOW_MANY.findall(text):
         yield from _THINGS.findall(words)[:1]
-    for one in islice(numerals(text), MOST):
-        found = _AFTER_NUMBER.match(text, one.end)
-        if found and (things := _THINGS.findall(found[0])):
+    for number in islice(numerals(text), MOST):
+        following = _AFTER_NUMBER.match(text, number.end)
+        if following and (things := _THINGS.findall(following[0])):
             yield things[-1]
 
 
 def _value_of(text: str) -> float:
     """Return the value of a text, not a number where it states none or several."""
     text, listed = without_marks(checked(text))
-    found = _numbers(text)
-    first = found[0].numeral if found else None
-    found = found[:1] + [one for one in found[1:] if not _is_subset(text, first, one.numeral)]
-    found = found[-1:] if _is_of_subject(text, found) else found
-    values = {one.value for one in found}
+    numbers = _numbers(text)
+    first = numbers[0].numeral if numbers else None
+    numbers = numbers[:1] + [
+        number for number in numbers[1:] if not _is_subset(text, first, number.numeral)
+    ]
+    numbers = numbers[-1:] if _is_of_subject(text, numbers) else numbers
+    values = {number.value for number in numbers}
     if (
-        len(found) == MOST
+        len(numbers) == MOST
         or any(map(math.isnan, values))
-        or not any(one.is_stated for one in found)
+        or not any(number.is_stated for number in numbers)
     ):
         return math.nan
-    if len(values) > 1 or _is_list(text, found):
-        return _total(text, found)
+    if len(values) > 1 or _is_list(text, numbers):
+        return _total(text, numbers)
     (value,) = values
-    is_total = any(_says_total(text, one.numeral) for one in found)
+    is_total = any(_says_total(text, number.numeral) for number in numbers)
     return math.nan if listed and is_total and listed != value else value
 
 
 def _numbers(text: str) -> list[_Found]:
     """Return the numbers of a text; names and times of the input are left out."""
-    found: list[_Found] = []
-    for one in islice(numerals(text), MOST):
-        value, start, end, is_clock = one
+    numbers: list[_Found] = []
+    for number in islice(numerals(text), MOST):
+        value, start, end, is_clock = number
         before = text[max(0, start - 40) : start]
         if _NAME.search(before) or (is_clock and _TIME.search(before)):
             continue
-        if found and found[0].is_stated and _RESTRICTS.search(_sentence_before(text, start)):
+        if numbers and numbers[0].is_stated and _RESTRICTS.search(_sentence_before(text, start)):
             continue
         if (
             is_clock
@@ -370,59 +374,59 @@ def _numbers(text: str) -> list[_Found]:
             or (_IS_NOT.match(text, end) and _THE_NUMBER.match(_sentence_before(text, start)))
         ):
             value = math.nan
-        found.append(_Found(one._replace(value=value), _states(text, start, end)))
-    return found
+        numbers.append(_Found(number._replace(value=value), _states(text, start, end)))
+    return numbers
 
 
-def _is_subset(text: str, first: Numeral | None, one: Numeral) -> bool:
+def _is_subset(text: str, first: Numeral | None, number: Numeral) -> bool:
     """Return True of a number of some of the things that the first number counts."""
-    between = "" if first is None else text[first.end : one.start]
+    between = "" if first is None else text[first.end : number.start]
     if first is None or _EXCEPT.search(between) or _AND.search(between):
         return False
-    return bool(_SUBSET.match(text, one.end) or _OF_WHICH.search(text[: one.start]))
+    return bool(_SUBSET.match(text, number.end) or _OF_WHICH.search(text[: number.start]))
 
 
-def _is_of_subject(text: str, found: Sequence[_Found]) -> bool:
+def _is_of_subject(text: str, numbers: Sequence[_Found]) -> bool:
     """Return True if the last number is stated of a subject that the others stand in."""
-    *others, last = found or [_Found(Numeral(math.nan, 0, 0), False)]
+    *others, last = numbers or [_Found(Numeral(math.nan, 0, 0), False)]
     sentence = _sentence_before(text, last.numeral.start)
     begin = last.numeral.start - len(sentence)
     return bool(
         others
         and last.is_stated
-        and all(one.numeral.start >= begin for one in others)
+        and all(number.numeral.start >= begin for number in others)
         and _OF_SUBJECT.fullmatch(sentence)
     )
 
 
-def _is_list(text: str, found: Sequence[_Found]) -> bool:
+def _is_list(text: str, numbers: Sequence[_Found]) -> bool:
     """Return True if numbers count one thing each, such as "3 on the left and 3 on the right"."""
-    places = [one.numeral for one in found]
+    places = [number.numeral for number in numbers]
     gaps = [text[left.end : right.start] for left, right in pairwise(places)]
     if gaps and not re.search(r"\w", text[: places[0].start]) and _ALONE.match(gaps[0]):
         gaps = gaps[1:]
     return any(not _AGAIN.search(gap) for gap in gaps)
 
 
-def _says_total(text: str, one: Numeral) -> bool:
-    return bool(_TOTAL_BEFORE.search(text[: one.start]) or _TOTAL_AFTER.match(text, one.end))
+def _says_total(text: str, number: Numeral) -> bool:
+    return bool(_TOTAL_BEFORE.search(text[: number.start]) or _TOTAL_AFTER.match(text, number.end))
 
 
-def _total(text: str, found: Sequence[_Found]) -> float:
+def _total(text: str, numbers: Sequence[_Found]) -> float:
     """Return the number that says that it is the sum of the others; not a number without one."""
-    totals = {one.value for one in found if _says_total(text, one.numeral)}
-    first, second = (one.numeral for one in found[:2])
-    follow = len(found) > 2 and found[0].is_stated
+    totals = {number.value for number in numbers if _says_total(text, number.numeral)}
+    first, second = (number.numeral for number in numbers[:2])
+    follow = len(numbers) > 2 and numbers[0].is_stated
     if not totals and follow and _PARTS_FOLLOW.search(text[first.end : second.start]):
         totals = {first.value}
     if len(totals) != 1:
         return math.nan
     total = totals.pop()
-    if found[-1].value != total and _THE_NUMBER.match(
-        _sentence_before(text, found[-1].numeral.start)
+    if numbers[-1].value != total and _THE_NUMBER.match(
+        _sentence_before(text, numbers[-1].numeral.start)
     ):
         return math.nan
-    parts = [one.value for one in found if one.value != total]
+    parts = [number.value for number in numbers if number.value != total]
     return total if math.isclose(sum(parts), total) else math.nan
 
 

@@ -105,12 +105,12 @@ def numerals(text: str, *, stretch: bool = False) -> Iterator[Numeral]:
     In a `stretch`, a dash between blanks parts two numbers.
     """
     first = True
-    for found in _TOKEN.finditer(text):
-        start, end = found.span()
+    for token in _TOKEN.finditer(text):
+        start, end = token.span()
         before, after = text[max(0, start - 40) : start], text[end : end + 40]
-        if _skipped(found, before, after):
+        if _skipped(token, before, after):
             continue
-        value, is_clock = _value(found, before, after)
+        value, is_clock = _value(token, before, after)
         dash = re.search(rf"[{_MINUS}]\s+\Z", before)
         if dash and not (stretch and not first):
             value = math.nan
@@ -118,52 +118,52 @@ def numerals(text: str, *, stretch: bool = False) -> Iterator[Numeral]:
         yield Numeral(value, start, end, is_clock)
 
 
-def _skipped(found: re.Match[str], before: str, after: str) -> bool:
-    suffix = found["suffix"] or ""
-    if re.search(r"[A-Za-z_]-?\Z|\^\{?\Z", before) and not found["words"]:
+def _skipped(token: re.Match[str], before: str, after: str) -> bool:
+    suffix = token["suffix"] or ""
+    if re.search(r"[A-Za-z_]-?\Z|\^\{?\Z", before) and not token["words"]:
         return True  # a name such as "F-16" or "x_1", or the exponent of a unit
-    if found["digits"] and _NO_NUMBER.match(suffix):
+    if token["digits"] and _NO_NUMBER.match(suffix):
         return True
-    if found["words"]:
-        words = found["words"].lower()
+    if token["words"]:
+        words = token["words"].lower()
         is_pronoun = _PRONOUN.search(before) or re.match(r"\s+of\s", after)
-        is_pronoun = is_pronoun or _ONE_OF.match(found.string, found.end())
+        is_pronoun = is_pronoun or _ONE_OF.match(token.string, token.end())
         if _KNOWN_SET.search(before) or (words == "one" and is_pronoun):
             return True
     return bool(_REJECTED.search(before) or _AFTER_REJECTED.match(after))
 
 
-def _value(found: re.Match[str], before: str, after: str) -> tuple[float, bool]:
+def _value(token: re.Match[str], before: str, after: str) -> tuple[float, bool]:
     """Return a token's number, not a number where its spelling is not known; and True of a time."""
     bound = _BEFORE_BAD.search(before)
     if bound and bound[0].strip() == "<" and after.startswith(">"):
         bound = None  # brackets
-    if bound or found["other"] or found["sign"] == "±" or _AFTER_BAD.match(after):
+    if bound or token["other"] or token["sign"] == "±" or _AFTER_BAD.match(after):
         return math.nan, False
-    if found["digits"] and re.search(rf"\S[.,']\Z|[+±{_MINUS}]\Z", before):
+    if token["digits"] and re.search(rf"\S[.,']\Z|[+±{_MINUS}]\Z", before):
         return math.nan, False
     is_clock = False
-    if found["words"]:
-        size = _in_words(found["words"])
+    if token["words"]:
+        size = _in_words(token["words"])
     else:
-        suffix = found["suffix"] or ""
+        suffix = token["suffix"] or ""
         is_unit = not suffix or (_UNIT.match(suffix) and not suffix[0].isnumeric())
         if not is_unit or _NOT_A_UNIT.match(suffix):
             return math.nan, False
-        size, is_clock = _in_digits(found)
+        size, is_clock = _in_digits(token)
     scale = re.match(rf"\s+({'|'.join(_SCALES)})\b(.{{0,20}})", after, re.IGNORECASE)
     if scale:
         more = re.match(r"\s+(?:and\s+)?(?:\d|" + "|".join(_WORDS) + r")", scale[2], re.IGNORECASE)
         size = math.nan if more else size * _SCALES[scale[1].lower()]
-    sign = found["sign"] or ""
+    sign = token["sign"] or ""
     if sign and sign in _MINUS and re.search(r"[\d%)\]]\s?\Z|[a-z]\Z", before):
         sign = ""  # a range
-    negative = bool(sign and sign in _MINUS) != bool(found["minus"])
+    negative = bool(sign and sign in _MINUS) != bool(token["minus"])
     return (-size if negative else size), is_clock
 
 
-def _in_digits(found: re.Match[str]) -> tuple[float, bool]:
-    digits = found["digits"]
+def _in_digits(token: re.Match[str]) -> tuple[float, bool]:
+    digits = token["digits"]
     if len(digits) > MAX_DIGITS:
         return math.nan, False
     clock = _CLOCK.fullmatch(digits)
@@ -179,12 +179,12 @@ def _in_digits(found: re.Match[str]) -> tuple[float, bool]:
     elif not _PLAIN.fullmatch(digits):
         return math.nan, False
     digits = digits.replace("٫", ".")
-    if found["power"]:  # 10^3; 5² is not known to be a power
-        return (_scaled("1", found["power"]) if float(digits) == 10 else math.nan), False
-    ten = re.sub(r"\A\s?[×x*·]\s?10", "", found["ten"] or "")
-    if ten and found["exponent"]:
+    if token["power"]:  # 10^3; 5² is not known to be a power
+        return (_scaled("1", token["power"]) if float(digits) == 10 else math.nan), False
+    ten = re.sub(r"\A\s?[×x*·]\s?10", "", token["ten"] or "")
+    if ten and token["exponent"]:
         return math.nan, False
-    return _scaled(digits, ten or (found["exponent"] or "")[1:]), False
+    return _scaled(digits, ten or (token["exponent"] or "")[1:]), False
 
 
 def _scaled(digits: str, power: str) -> float:

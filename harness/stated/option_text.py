@@ -19,7 +19,7 @@ _OTHERS_CANNOT = re.compile(
     r"\b(?:the|a|an|this|he|she|they)\b[^,.;:\n]{0,40}\b(?:can ?not|can['’]t|could not)"
     r"\s(?!be (?:determined|known|told|answered|identified|inferred|verified|confirmed))"
 )
-"""What someone in the image cannot do, which is no inability to answer."""
+"""What someone in the image cannot do, which does not say that the model cannot answer."""
 _TAKEN_BACK = re.compile(
     r"\b(?:wrong|incorrect|mistaken|ruled out|eliminated|excluded|unlikely|impossible"
     r"|(?:not|n['’]t) (?:right|correct|true|so|it|there|visible|present|shown|in"
@@ -86,7 +86,11 @@ def opened_with(text: str, options: Sequence[str]) -> set[str]:
     if len(begun) != 1:
         return set(begun)
     (name,) = begun.values()
-    others = [other for _, other in options_by_letter(options) if other and other not in name]
+    others = [
+        name_of_other
+        for _, name_of_other in options_by_letter(options)
+        if name_of_other and name_of_other not in name
+    ]
     return set() if _is_left(lower[length:], name, others) else set(begun)
 
 
@@ -106,12 +110,12 @@ def lists_options(text: str, options: Sequence[str]) -> bool:
     (True, False)
     """
     lower = text.casefold()
-    found = (
+    listed = (
         re.search(rf"(?<!\w){letter.lower()}[.):]{{1,2}}\s{{0,3}}{re.escape(name)}(?!\w)", lower)
         for letter, name in options_by_letter(options)
         if name
     )
-    return sum(1 for one in found if one) > 1
+    return sum(1 for match in listed if match) > 1
 
 
 def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
@@ -131,8 +135,8 @@ def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
         return re.search(rf"{_TURNS}(?:{turns})\b(?! doubt)", rest) is not None
     if _TAKEN_BACK.search(first):
         return True
-    for other in others:
-        known = re.escape(other)
+    for name_of_other in others:
+        known = re.escape(name_of_other)
         rest = re.sub(rf"{_UNWANTED}{known}(?!\w)", " ", rest)
         if re.search(rf"(?<!\w){known}(?!\w)", rest):
             return True

@@ -19,7 +19,7 @@ WRONG = " NaN 0/0 = "
 
 
 def checked(text: str) -> str:
-    """Return a text with the results of its sums alone; one that is not right is no number.
+    """Return a text with the results of its sums alone; one that is not right is not a number.
 
     >>> checked("2 + 1 = 3 chairs"), checked("2 + 1 = 4 chairs")
     (' =  3 chairs', ' NaN 0/0 =  4 chairs')
@@ -27,10 +27,10 @@ def checked(text: str) -> str:
     return _SUM.sub(_sign, text)
 
 
-def _sign(found: re.Match[str]) -> str:
-    """Return the sign of a sum's result without the sum; a sum that is not right is no number."""
+def _sign(match: re.Match[str]) -> str:
+    """Return the sign of a sum's result without the sum; NaN for one that is not right."""
     total, product = 0.0, 0.0
-    for sign, digits in _TERM.findall(found["parts"]):
+    for sign, digits in _TERM.findall(match["parts"]):
         value = float(digits)
         if sign in ("×", "x", "*"):
             product *= value
@@ -38,7 +38,7 @@ def _sign(found: re.Match[str]) -> str:
             product = product / value if value else math.nan
         else:
             total, product = total + product, -value if sign in ("−", "-") else value
-    is_right = math.isclose(total + product, float(found["result"]), rel_tol=0.01)
+    is_right = math.isclose(total + product, float(match["result"]), rel_tol=0.01)
     return " = " if is_right else WRONG
 
 

@@ -81,9 +81,9 @@ _UNITS = tuple(_patterns())
 def _unit_at(text: str, place: int) -> Unit | None:
     """Return the unit whose name begins at a place of a text."""
     for pattern, kind, size in _UNITS:
-        found = pattern.match(text, place)
-        if found and found[0] not in ("M", "S", "H"):
-            return Unit(kind, size, found[0])
+        match = pattern.match(text, place)
+        if match and match[0] not in ("M", "S", "H"):
+            return Unit(kind, size, match[0])
     return None
 
 
@@ -95,7 +95,7 @@ def asked_unit(question: str) -> Unit | None:
     >>> asked_unit("How many men stand in the room?"), asked_unit("In feet or in meters?")
     (None, None)
     """
-    units = [_unit_at(question, found.end()) for found in _ASKS.finditer(question)]
+    units = [_unit_at(question, match.end()) for match in _ASKS.finditer(question)]
     known = [unit for unit in units if unit is not None]
     return known[0] if len({unit[:2] for unit in known}) == 1 else None
 
@@ -109,16 +109,16 @@ def in_unit(text: str, unit: Unit) -> str:
     >>> in_unit("It is about 240 cm.", meter), in_unit("2.4 meters (about 7.9 feet)", meter)
     ('It is about 2.4 meters.', '2.4 meters')
     """
-    found = [one for one in _quantities(text) if one.unit.kind == unit.kind]
-    same = [one.value for one in found if one.unit.size == unit.size]
-    for one in reversed(found):
-        if one.unit.size == unit.size:
+    quantities = [quantity for quantity in _quantities(text) if quantity.unit.kind == unit.kind]
+    same = [quantity.value for quantity in quantities if quantity.unit.size == unit.size]
+    for quantity in reversed(quantities):
+        if quantity.unit.size == unit.size:
             continue
-        value = float(f"{one.value * one.unit.size / unit.size:.12g}")
-        if any(math.isclose(value, other, rel_tol=EQUAL) for other in same):
-            text = _without(text, one)
+        value = float(f"{quantity.value * quantity.unit.size / unit.size:.12g}")
+        if any(math.isclose(value, said, rel_tol=EQUAL) for said in same):
+            text = _without(text, quantity)
         else:
-            text = f"{text[: one.start]}{value:.12g} {unit.name}{text[one.end :]}"
+            text = f"{text[: quantity.start]}{value:.12g} {unit.name}{text[quantity.end :]}"
     return text
 
 
@@ -137,11 +137,11 @@ def _without(text: str, quantity: _Quantity) -> str:
 
 def _quantities(text: str) -> Iterator[_Quantity]:
     """Yield the numbers of a text that have a known unit."""
-    for one in islice(numerals(text), MOST):
-        if not math.isfinite(one.value):
+    for number in islice(numerals(text), MOST):
+        if not math.isfinite(number.value):
             continue
-        attached = _ATTACHED.search(text, one.start, one.end)
-        place = attached.start() if attached else _GAP.match(text, one.end).end()  # type: ignore[union-attr]  # always a match
+        attached = _ATTACHED.search(text, number.start, number.end)
+        place = attached.start() if attached else _GAP.match(text, number.end).end()  # type: ignore[union-attr]  # always a match
         unit = _unit_at(text, place)
         if unit is not None:
-            yield _Quantity(one.value, unit, one.start, place + len(unit.name))
+            yield _Quantity(number.value, unit, number.start, place + len(unit.name))

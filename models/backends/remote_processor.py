@@ -54,7 +54,7 @@ class RemoteProcessor:
         """Method by which tokens are counted if the server gives no number, for the record."""
         if self.network is not None:
             return "by the tokenizer"
-        return f"estimated: bytes that are no white space / {BYTES_A_TOKEN}"
+        return f"estimated: bytes other than white space / {BYTES_A_TOKEN}"
 
     def describe(self) -> dict[str, object]:
         """Return plain data for the record."""

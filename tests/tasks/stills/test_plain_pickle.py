@@ -346,8 +346,8 @@ ERRORS_OF_PYTHON = (
     ValueError,
 )
 OUR_LIMITS = (
-    "instruction|marks|a key that is|one value and the end|levels|surrogate|not a number|as a number"
-    "|whole number of|into a list"
+    "instruction|marks|a key that is|one value and the end|levels|surrogate|not a number"
+    "|as a number|whole number of|into a list"
 )
 
 
