@@ -180,11 +180,11 @@ def backslashes(names: Iterable[str]) -> str:
     )
 
 
-def from_one(found: Iterable[str], wanted: Collection[str], pattern: str) -> str:
+def from_one(names: Iterable[str], wanted: Collection[str], pattern: str) -> str:
     """Return what to type where names end in numbers from 1 that are wanted from 0; else "".
 
     Args:
-        found: Names without suffix.
+        names: Those that are there, without suffix.
         wanted: The same of what should be there.
         pattern: The files or folders, from the folder in which the command is typed.
 
@@ -193,7 +193,7 @@ def from_one(found: Iterable[str], wanted: Collection[str], pattern: str) -> str
     >>> from_one(["v/1"], {"v/0", "v/1"}, "*/*"), from_one(["w/1", "w/2"], {"v/0"}, "*/*")
     ('', '')
     """
-    names = set(found)
+    names = set(names)
     parts = [LAST_NUMBER.fullmatch(name) for name in names]
     if not parts or None in parts or names <= {*wanted}:
         return ""

@@ -426,9 +426,9 @@ def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -
         fix = way_out(first, name)
     if first is plain:
         return fix or f"{command('.', name)} makes such lines."
-    if found := JQ.search(fix):
-        program, _ = split(found[1])
-        return fix.replace(found[0], command(f".[] | {program}", name))
+    if command_in_fix := JQ.search(fix):
+        program, _ = split(command_in_fix[1])
+        return fix.replace(command_in_fix[0], command(f".[] | {program}", name))
     return f"{command('.[]', name)} makes such lines."
 
 

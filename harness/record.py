@@ -236,12 +236,12 @@ def runs_below(folder: Path) -> list[Path]:
 def _runs_near(folder: Path) -> str:
     """Return which runs lie below a folder or beside it, as a sentence; empty if there are none."""
     for place in (folder, folder.parent):
-        found = sorted(
+        folders = sorted(
             path.parent for deep in ("*", "*/*") for path in place.glob(f"{deep}/{MANIFEST}")
         )
-        if found:
-            near = get_close_matches(str(folder), map(str, found), n=NEAR, cutoff=0.0)
-            more = f", and {len(found) - NEAR} more" if len(found) > NEAR else ""
+        if folders:
+            near = get_close_matches(str(folder), map(str, folders), n=NEAR, cutoff=0.0)
+            more = f", and {len(folders) - NEAR} more" if len(folders) > NEAR else ""
             return f"Runs near it: {', '.join(near)}{more}."
     return ""
 

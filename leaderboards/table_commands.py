@@ -148,19 +148,23 @@ def _fitting_configurations(
     fitting = []
     for path in step.folder.glob("*.toml"):
         named = re.search(r"(\d+)x\d+gb", path.stem)
-        other = tomllib.loads(path.read_text(encoding="utf-8"))
-        if named is None or other.get("train_tasks") != config.get("train_tasks"):
+        published = tomllib.loads(path.read_text(encoding="utf-8"))
+        if named is None or published.get("train_tasks") != config.get("train_tasks"):
             continue
         size = re.search(r"_(\d+)b_", path.stem)  # a later stage names no model
-        network = str(other.get("model") or (f"{size[1]}B" if size else ""))
+        network = str(published.get("model") or (f"{size[1]}B" if size else ""))
         memory = estimated(
-            {**_defaults("trainers", step.method), **other},
+            {**_defaults("trainers", step.method), **published},
             device=device,
             size=estimate.parameters(network),
             processes=int(named[1]),
         ).memory
         if memory <= device.memory and int(named[1]) <= step.processes:
-            more = f" with a {size[1]}B network in --model" if size and "model" not in other else ""
+            more = (
+                f" with a {size[1]}B network in --model"
+                if size and "model" not in published
+                else ""
+            )
             fitting.append((memory, int(named[1]), f"{path.stem}{more}"))
     for memory, processes, option in sorted(fitting, reverse=True):
         yield f"--config {option}: {memory:,.0f} GB on {processes} × {device.name}"

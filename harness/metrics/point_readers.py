@@ -195,7 +195,9 @@ def share_points(response: str, width: int, height: int) -> Points:
     text = _bounded(response)
     pairs = SHARE_TUPLE.findall(text)
     is_list = not re.search(r"[\w%]", SHARE_TUPLE.sub(" ", text).replace("```python", ""))
-    if not is_list or not all("." in one and float(one) <= 1 for pair in pairs for one in pair):
+    if not is_list or not all(
+        "." in share and float(share) <= 1 for pair in pairs for share in pair
+    ):
         return []
     return [Point(float(x) * width, float(y) * height) for x, y in pairs]
 

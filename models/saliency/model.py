@@ -106,7 +106,7 @@ class Saliency(Model):
         objects = salient_objects(key.field, media.size)
         masks: list[BoolArray] = []
         if objects and forms & SEGMENTED:
-            prompts = [found.prompt for found in objects]
+            prompts = [region.prompt for region in objects]
             masks = self.segmenter.segment(media.frame(key.index), prompts)
         track = self._track(media, key.index, masks) if forms & MASKED else []
         parts: dict[str, Any] = {}
@@ -118,10 +118,10 @@ class Saliency(Model):
             boxes = [extent(mask) for mask in masks]
             parts["boxes"] = tuple(box for box in boxes if box is not None)
             parts["box_scores"] = tuple(
-                found.score for found, box in zip(objects, boxes, strict=True) if box is not None
+                region.score for region, box in zip(objects, boxes, strict=True) if box is not None
             )
         if AnswerForm.POINTS in forms:
-            parts["points"] = tuple(found.prompt.positive[0] for found in objects)
+            parts["points"] = tuple(region.prompt.positive[0] for region in objects)
         if AnswerForm.COUNT in forms:
             parts["count"] = len(objects)
         return Answer(**parts)

@@ -235,7 +235,9 @@ def motion_evidence(regions: Superpixels, frame: Frame, neighbours: list[Frame])
         frame: the image in which evidence is wanted.
         neighbours: frames before and after it, of the same size; at least one.
     """
-    flows = [dense_flow(frame, other, max_side=max(frame.shape[:2])) for other in neighbours]
+    flows = [
+        dense_flow(frame, neighbour, max_side=max(frame.shape[:2])) for neighbour in neighbours
+    ]
     residual = [flow - camera_motion(flow) for flow in flows]
     vectors = np.stack([regions.mean(field[..., axis]) for field in residual for axis in (0, 1)])
     lengths = np.stack([np.linalg.norm(field, axis=2) for field in residual]).min(axis=0)
@@ -256,10 +258,10 @@ def camera_motion(flow: FlowField) -> FlowField:
     if np.count_nonzero(seen) < MIN_PLACES:
         return np.zeros_like(flow)
     cv2.setRNGSeed(0)
-    found: Any = cv2.findHomography(start[seen], end[seen], cv2.RANSAC, TOLERANCE)[0]
-    if found is None or not np.isfinite(found).all():
+    homography: Any = cv2.findHomography(start[seen], end[seen], cv2.RANSAC, TOLERANCE)[0]
+    if homography is None or not np.isfinite(homography).all():
         return np.zeros_like(flow)
-    moved = cv2.perspectiveTransform(grid.reshape(-1, 1, 2), found).reshape(height, width, 2)
+    moved = cv2.perspectiveTransform(grid.reshape(-1, 1, 2), homography).reshape(height, width, 2)
     return (moved - grid).astype(np.float32)
 
 

@@ -98,7 +98,7 @@ def _centres(values: Floats, labels: Labels, count: int) -> Floats:
     """
     flat = labels.ravel()
     sizes = np.bincount(flat, minlength=count)
-    means = np.stack([np.bincount(flat, one, count) for one in values]) / np.maximum(sizes, 1)
+    means = np.stack([np.bincount(flat, plane, count) for plane in values]) / np.maximum(sizes, 1)
     means[:, sizes == 0] = 1e6
     return means
 

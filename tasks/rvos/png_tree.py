@@ -220,7 +220,7 @@ def _refuse_extra(place: Path, seen: set[Path]) -> None:
     there = {path.parent for path in listed(place, "**/*.png")}
     extra = sorted(there - seen)
     if extra:
-        found, wanted = (
+        names_there, wanted = (
             {str(path.relative_to(place)) for path in paths} for paths in (there, seen)
         )
         pattern = "/".join("*" for _ in extra[0].relative_to(place).parts)
@@ -228,5 +228,5 @@ def _refuse_extra(place: Path, seen: set[Path]) -> None:
             f"predictions {place}",
             expected="only folders of these samples",
             found=f"{len(extra)} others, such as {extra[0].relative_to(place)}",
-            fix=from_one(found, wanted, pattern) or "Check the split.",
+            fix=from_one(names_there, wanted, pattern) or "Check the split.",
         )

@@ -190,7 +190,9 @@ def _folder_of(root: Path, names: Sequence[str], *, video: bool) -> tuple[str | 
     they lack; None if there is none.
     """
     folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
-    folders += [path for one in folders[1:] for path in sorted(one.iterdir()) if path.is_dir()]
+    folders += [
+        path for folder in folders[1:] for path in sorted(folder.iterdir()) if path.is_dir()
+    ]
     suffixes = ["", ".mp4", ".webm", ".mkv", ".avi"] if video else ["", ".jpg", ".png", ".jpeg"]
     for suffix in suffixes:
         for folder in folders:
@@ -321,7 +323,9 @@ def _plain(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, dict):
         return (
-            "{ " + ", ".join(f"{_plain(key)} = {_plain(one)}" for key, one in value.items()) + " }"
+            "{ "
+            + ", ".join(f"{_plain(key)} = {_plain(item)}" for key, item in value.items())
+            + " }"
         )
     if isinstance(value, list):
         return "[" + ", ".join(map(_plain, value)) + "]"

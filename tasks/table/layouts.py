@@ -171,10 +171,10 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
             "image": record["filename"],
             "caption": caption.get("caption", ""),
             "phrase": text,
-            "boxes": found,
-            "count": len(found),
+            "boxes": places,
+            "count": len(places),
         }
-        for text, found in boxes.items()
+        for text, places in boxes.items()
     ]
 
 

@@ -24,10 +24,10 @@ class Masks:
 
     def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
         """The overlap, one mapping a response."""
-        found = {
+        overlaps = {
             response: self._overlap(group.sample, response) for response in dict.fromkeys(responses)
         }
-        return [{"accuracy": found[response]} for response in responses]
+        return [{"accuracy": overlaps[response]} for response in responses]
 
     def _overlap(self, sample: Sample, response: str) -> float:
         answer = self.model.read(sample.query, [response]).answer
@@ -39,8 +39,8 @@ class Masks:
 def joint_iou(predicted: Sequence[Rle], true: Sequence[Rle]) -> float:
     """Return the IoU over all frames together; 1 if both are empty."""
     shared = union = 0
-    for one, other in zip(predicted, true, strict=True):
-        first, second = one.to_array(), other.to_array()
+    for predicted_mask, true_mask in zip(predicted, true, strict=True):
+        first, second = predicted_mask.to_array(), true_mask.to_array()
         shared += int(np.count_nonzero(first & second))
         union += int(np.count_nonzero(first | second))
     return shared / union if union else 1.0

@@ -49,7 +49,7 @@ def shuffle_frames(frames: tuple[int, ...], seed: int, sample: str) -> tuple[int
     digest = hashlib.blake2b(f"{seed}\x00{sample}".encode(), digest_size=16).digest()
     key = np.frombuffer(digest, dtype=np.uint64)
     order = tuple(
-        int(one)
-        for one in np.random.Generator(np.random.Philox(key=key)).permutation(np.array(frames))
+        int(frame)
+        for frame in np.random.Generator(np.random.Philox(key=key)).permutation(np.array(frames))
     )
     return order if order != frames else (*frames[1:], frames[0])

@@ -107,10 +107,10 @@ def boxes_3d_reward(response: str, ground_truth: Sequence[Box3D]) -> float:
         return 0.0
     if not predicted or not ground_truth:
         return 0.0
-    one, other = ground_truth[0], predicted[0]
-    if all(np.array(one[3:]) > 0) and any(np.array(other[3:]) != 0):
-        return float(box_iou_3d([one], [other])[0, 0])
-    return math.exp(-math.dist(one[:3], other[:3]))
+    true, given = ground_truth[0], predicted[0]
+    if all(np.array(true[3:]) > 0) and any(np.array(given[3:]) != 0):
+        return float(box_iou_3d([true], [given])[0, 0])
+    return math.exp(-math.dist(true[:3], given[:3]))
 
 
 def text_reward(response: str, ground_truths: Sequence[str]) -> float:
@@ -130,13 +130,13 @@ def rouge(ground_truth: str, predicted: str) -> float:
     >>> round(rouge("the red car", "a red car"), 3)
     0.611
     """
-    one, other = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (ground_truth, predicted))
-    shared = [_shared_ngrams(one, other, n) for n in (1, 2)]
-    return math.fsum((*shared, _f(_common(one, other), len(other), len(one)))) / 3
+    true, given = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (ground_truth, predicted))
+    shared = [_shared_ngrams(true, given, n) for n in (1, 2)]
+    return math.fsum((*shared, _f(_common(true, given), len(given), len(true)))) / 3
 
 
-def _shared_ngrams(one: Sequence[str], other: Sequence[str], n: int) -> float:
-    grams = [Counter(zip(*(words[k:] for k in range(n)), strict=False)) for words in (one, other)]
+def _shared_ngrams(true: Sequence[str], given: Sequence[str], n: int) -> float:
+    grams = [Counter(zip(*(words[k:] for k in range(n)), strict=False)) for words in (true, given)]
     return _f((grams[0] & grams[1]).total(), grams[1].total(), grams[0].total())
 
 
@@ -144,12 +144,12 @@ def _f(hits: int, predicted: int, true: int) -> float:
     return 2 * hits / (predicted + true) if hits else 0.0
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common(true: Sequence[str], given: Sequence[str]) -> int:
     """The length of the longest common subsequence."""
-    row = [0] * (len(other) + 1)
-    for word in one:
+    row = [0] * (len(given) + 1)
+    for word in true:
         before = 0
-        for place, same in enumerate(other, start=1):
+        for place, same in enumerate(given, start=1):
             best = before + 1 if word == same else max(row[place], row[place - 1])
             before, row[place] = row[place], best
     return row[-1]
@@ -161,12 +161,12 @@ def transcription(predicted: str, ground_truth: str) -> float:
     >>> transcription("the red car", "the red bus")
     0.6666666666666667
     """
-    wanted, found = ground_truth.split()[:LONGEST_TEXT], predicted.split()[:LONGEST_TEXT]
-    row = list(range(len(found) + 1))
+    wanted, given = ground_truth.split()[:LONGEST_TEXT], predicted.split()[:LONGEST_TEXT]
+    row = list(range(len(given) + 1))
     for number, word in enumerate(wanted, start=1):
         before, row[0] = row[0], number
-        for place, other in enumerate(found, start=1):
-            cheapest = before if word == other else 1 + min(before, row[place], row[place - 1])
+        for place, given_word in enumerate(given, start=1):
+            cheapest = before if word == given_word else 1 + min(before, row[place], row[place - 1])
             before, row[place] = row[place], cheapest
     return max(0.0, min(1.0, 1 - row[-1] / max(1, len(wanted))))
 

@@ -56,8 +56,8 @@ def extra_of(
 
 
 def _listed(
-    found: Mapping[str, object], key: str, task: Task, sample: Sample
+    graphs: Mapping[str, object], key: str, task: Task, sample: Sample
 ) -> Mapping[str, object]:
     del task
     names = sample.id, sample.group, Path(sample.group).stem
-    return next(({key: found[name]} for name in names if name in found), {})
+    return next(({key: graphs[name]} for name in names if name in graphs), {})

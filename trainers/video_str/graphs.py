@@ -70,10 +70,10 @@ def _frame(plain: object, where: str) -> FrameGraph:
     nodes = plain.get("nodes") if isinstance(plain, dict) else None
     if type(frame) is not int or frame < 0 or not isinstance(nodes, list):
         raise DataError(where, expected='{"frame": k, "nodes": […]}', found=repr(plain)[:60])
-    found = tuple(_node(node, where) for node in nodes)
-    if len({node.category for node in found}) < len(found):
+    read = tuple(_node(node, where) for node in nodes)
+    if len({node.category for node in read}) < len(read):
         raise DataError(where, expected="each category once a frame", found="one twice")
-    return FrameGraph(frame=frame, nodes=found)
+    return FrameGraph(frame=frame, nodes=read)
 
 
 def _node(plain: object, where: str) -> Node:

@@ -108,9 +108,11 @@ def _pair(true: NDArray[np.float64], predicted: NDArray[np.float64], sigma: floa
     return (near + math.exp(-_angle(true / lengths[0], predicted / lengths[1]))) / 2
 
 
-def _angle(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def _angle(edge: NDArray[np.float64], other_edge: NDArray[np.float64]) -> float:
     """Return the angle between two unit vectors, exact for small ones, unlike an arc cosine."""
-    return 2 * math.atan2(float(np.linalg.norm(one - other)), float(np.linalg.norm(one + other)))
+    return 2 * math.atan2(
+        float(np.linalg.norm(edge - other_edge)), float(np.linalg.norm(edge + other_edge))
+    )
 
 
 def aligned(predicted: NDArray[np.float64], true: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -56,11 +56,11 @@ def scene_graphs(scene: Scene, *, canvas: bool = False) -> tuple[FrameGraph, ...
 
 def scene_map(scene: Scene) -> dict[str, list[list[int]]]:
     """The cell [column, row] of every thing that words single out, when it is first seen."""
-    found = {}
+    shapes = {}
     for index, words in called(scene):
         x, y = scene.things[index].centre(visible_frames(scene, index)[0])
-        found[words] = [[_cell(x, scene.width), _cell(y, scene.height)]]
-    return found
+        shapes[words] = [[_cell(x, scene.width), _cell(y, scene.height)]]
+    return shapes
 
 
 def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping[str, object]:

@@ -78,7 +78,7 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
             if model.words.aid == "off":
                 return model
             return replace(model, words=replace(model.words, aid=aid))
-        given = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
+        given = {setting.name: getattr(model, setting.name) for setting in fields(PromptedModel)}
         words = {"prompt": SpokenBoxes(package), "words": AnswerPrompts(package, aid=aid)}
         return SpokenModel(**{**given, "name": method, **words})
 

@@ -77,7 +77,7 @@ def budgets_of(tokens: str, thresholds: str) -> Budgets:
     """
     return Budgets(
         thresholds=tuple(_numbers(thresholds, "thresholds")),
-        tokens=tuple(int(one) for one in _numbers(tokens, "budgets")),
+        tokens=tuple(int(number) for number in _numbers(tokens, "budgets")),
     )
 
 

@@ -69,19 +69,19 @@ def appearance_of(sample: Sample, frame: int) -> Looks | None:
 
 def visual_description(sample: Sample, frame: int) -> str:
     """A sentence or two about the mask in the target frame, and about its track."""
-    found = appearance_of(sample, frame)
-    if found is None:
+    appearance = appearance_of(sample, frame)
+    if appearance is None:
         return "Visual description: there is no mask of the target."
-    column = ("left", "middle", "right")[min(int(found.x * 3), 2)]
-    row = ("upper", "central", "lower")[min(int(found.y * 3), 2)]
+    column = ("left", "middle", "right")[min(int(appearance.x * 3), 2)]
+    row = ("upper", "central", "lower")[min(int(appearance.y * 3), 2)]
     text = (
-        f"Visual description: the mask covers {found.share:.1%} of the segmentation frame, as "
-        f"{found.pieces} object(s), with its centre in the {row} {column} third."
+        f"Visual description: the mask covers {appearance.share:.1%} of the segmentation frame, as "
+        f"{appearance.pieces} object(s), with its centre in the {row} {column} third."
     )
     if len(sample.query.media[0]) > 1:
         text += (
-            f" The target is seen in {found.seen:.0%} of the frames and comes back "
-            f"{found.gaps} time(s) after leaving."
+            f" The target is seen in {appearance.seen:.0%} of the frames and comes back "
+            f"{appearance.gaps} time(s) after leaving."
         )
     return text
 

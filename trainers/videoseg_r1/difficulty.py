@@ -71,11 +71,11 @@ class ChatRater:
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
         """Ask about each sample once."""
         shown = list(zip(samples, frames, strict=True))
-        responses = self.chat.generate([self.request(*one) for one in shown])
+        responses = self.chat.generate([self.request(*placed_sample) for placed_sample in shown])
         texts = [storable(response.text) for response in responses]
         return [
-            RatedSample(key_of(*one), read_rating(text), text)
-            for one, text in zip(shown, texts, strict=True)
+            RatedSample(key_of(*placed_sample), read_rating(text), text)
+            for placed_sample, text in zip(shown, texts, strict=True)
         ]
 
     def request(self, sample: Sample, frame: int) -> ChatRequest:
@@ -116,7 +116,10 @@ class GeometricRater:
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
         """Rate each sample."""
         shown = zip(samples, frames, strict=True)
-        return [RatedSample(key_of(*one), geometric_rating(*one)) for one in shown]
+        return [
+            RatedSample(key_of(*placed_sample), geometric_rating(*placed_sample))
+            for placed_sample in shown
+        ]
 
 
 Rater: TypeAlias = ChatRater | GeometricRater
@@ -125,18 +128,18 @@ Rater: TypeAlias = ChatRater | GeometricRater
 
 def geometric_rating(sample: Sample, frame: int) -> Rating:
     """The ratings that `GeometricRater` gives, of a sample that is marked in this frame."""
-    found = appearance_of(sample, frame)
+    appearance = appearance_of(sample, frame)
     words, spatial = words_of(sample.query.text)
     language = _clip_unit(1 + 0.4 * words + spatial)
-    if found is None:
+    if appearance is None:
         return Rating(
             scene=UNKNOWN, segmentation=UNKNOWN, temporal=UNKNOWN, motion=UNKNOWN, language=language
         )
     return Rating(
-        scene=_clip_unit(1 + 2 * (found.pieces - 1) + spatial),
-        segmentation=_clip_unit(10 - 30 * found.share),
-        temporal=_clip_unit(10 - 9 * found.seen),
-        motion=_clip_unit(1 + 150 * found.speed + 2 * found.gaps),
+        scene=_clip_unit(1 + 2 * (appearance.pieces - 1) + spatial),
+        segmentation=_clip_unit(10 - 30 * appearance.share),
+        temporal=_clip_unit(10 - 9 * appearance.seen),
+        motion=_clip_unit(1 + 150 * appearance.speed + 2 * appearance.gaps),
         language=language,
     )
 
@@ -167,14 +170,14 @@ def rate_samples(
     """
     known = read_ratings(file, None if rater is None else rater.name)
     placed = [(sample, frame_of(sample)) for sample in samples]
-    wanted = {key_of(*one): one for one in placed}
+    wanted = {key_of(*placed_sample): placed_sample for placed_sample in placed}
     if rater is not None:
-        missing = [one for key, one in wanted.items() if key not in known]
+        missing = [placed_sample for key, placed_sample in wanted.items() if key not in known]
         for start in range(0, len(missing), rater.batch_size):
             part = missing[start : start + rater.batch_size]
             batch = rater([sample for sample, _ in part], [frame for _, frame in part])
             append(file, rater.name, batch)
-            known |= {one.sample: one.score for one in batch}
+            known |= {rating.sample: rating.score for rating in batch}
             tell(len(wanted) - len(missing) + start + len(batch), len(wanted))
     return {key: known[key] for key in wanted if key in known}
 
@@ -189,14 +192,14 @@ def await_ratings(keys: Collection[str], rater: str, file: Path) -> None:
         StoreError: nothing is added to it for a day.
     """
     wanted, known, since = set(keys), -1, monotonic()
-    while not wanted <= (found := set(read_ratings(file, rater))):
-        if len(found) != known:
-            known, since = len(found), monotonic()
+    while not wanted <= (rated := set(read_ratings(file, rater))):
+        if len(rated) != known:
+            known, since = len(rated), monotonic()
         if monotonic() - since > PATIENCE:
             raise StoreError(
                 f"ratings {file}",
                 expected="the first process to rate every sample",
-                found=f"nothing new for {PATIENCE:.0f} s, and {len(wanted - found)} to go",
+                found=f"nothing new for {PATIENCE:.0f} s, and {len(wanted - rated)} to go",
                 fix="All processes need the same files, on a file system that they share.",
             )
         sleep(LOOK)

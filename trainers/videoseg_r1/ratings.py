@@ -65,9 +65,9 @@ def read_rating(response: str) -> Rating | None:
         after, start = start, text.rfind("{", 0, start)
         # What is looked for holds no braces, so that it ends before the next one opens.
         end = text.find("}", start, after) if start >= 0 else -1
-        found = _rating(text[start : end + 1]) if end >= 0 else None
-        if found is not None:
-            return found
+        rating = _rating(text[start : end + 1]) if end >= 0 else None
+        if rating is not None:
+            return rating
     return None
 
 
@@ -92,15 +92,15 @@ def read_ratings(file: Path, rater: str | None = None) -> dict[str, float]:
     """
     if not file.exists():
         return {}
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for where, row in _rows(file):
         if rater is None or row["rater"] == rater:
             plain = row["ratings"]
             rating = None if plain is None else _rating(json.dumps(plain))
             if plain is not None and rating is None:
                 raise DataError(where, expected="five ratings from 1 to 10", found=str(plain)[:60])
-            found[row["sample"]] = RatedSample(row["sample"], rating).score
-    return found
+            scores[row["sample"]] = RatedSample(row["sample"], rating).score
+    return scores
 
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -125,15 +125,15 @@ def append(file: Path, rater: str, batch: Sequence[RatedSample]) -> None:
     lines = [
         json.dumps(
             {
-                "sample": one.sample,
+                "sample": sample.sample,
                 "rater": rater,
-                "score": one.score,
-                "ratings": None if one.rating is None else asdict(one.rating),
-                "response": one.response,
+                "score": sample.score,
+                "ratings": None if sample.rating is None else asdict(sample.rating),
+                "response": sample.response,
             }
         )
         + "\n"
-        for one in batch
+        for sample in batch
     ]
     with writing(file):
         _cut(file)

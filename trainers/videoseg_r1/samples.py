@@ -26,7 +26,7 @@ def of_set(task: Task) -> Task:
     return replace(
         task,
         samples=lambda: (
-            replace(one, categories=named | dict(one.categories)) for one in task.samples()
+            replace(sample, categories=named | dict(sample.categories)) for sample in task.samples()
         ),
     )
 

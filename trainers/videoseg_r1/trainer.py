@@ -97,7 +97,7 @@ class VideoSegR1Trainer(GrpoTrainer):
         elif rater is not None:
             await_ratings(keys, rater.name, file)
         scores = rate_samples(samples, rater, file, frame_of)
-        lacking = [one for one, key in zip(samples, keys, strict=True) if key not in scores]
+        lacking = [sample for sample, key in zip(samples, keys, strict=True) if key not in scores]
         if lacking:
             raise DataError(
                 f"ratings {file}",
@@ -198,7 +198,7 @@ def videoseg_r1(
         name="videoseg_r1",
         settings=settings,
         reward=own,
-        own={name: one for name, one in vars(own).items() if name != "scores"} | beside,
+        own={name: value for name, value in vars(own).items() if name != "scores"} | beside,
         with_prompt=lambda model: as_videoseg(model, think=own.think),
         usable=check_sample,
         drawing=Drawing(
@@ -215,7 +215,9 @@ def as_videoseg(model: PromptedModel, *, think: bool) -> VideoSegR1:
     prompt = Prompt(resize=canvas, think=think, wording=wording_of(model.prompt))
     if isinstance(model, VideoSegR1):
         return replace(model, prompt=prompt)
-    given: dict[str, Any] = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
+    given: dict[str, Any] = {
+        setting.name: getattr(model, setting.name) for setting in fields(PromptedModel)
+    }
     context = (min(canvas[0], CONTEXT[0]), min(canvas[1], CONTEXT[1]))
     return VideoSegR1(
         **{

@@ -74,9 +74,9 @@ def _object_item(box: Box, mask: Rle | None) -> Item:
         inside = np.zeros_like(array)
         left, top, right, bottom = map(round, box)
         inside[top:bottom, left:right] = array[top:bottom, left:right]
-        found = parts(Rle.from_array(inside), limit=1)
-        if found:
-            return Item(box, found[0].point)
+        objects = parts(Rle.from_array(inside), limit=1)
+        if objects:
+            return Item(box, objects[0].point)
     return Item(box, Item(box).place)
 
 
