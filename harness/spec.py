@@ -15,9 +15,11 @@ A value is a number, `true`, `false`, `none`, a word, a path, quoted text, or ag
 """
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Literal, TypeAlias, Union, get_args
 
 from harness.errors import UsageError
@@ -218,3 +220,22 @@ def _split_arguments(text: str, whole: str) -> list[str]:
 def _before_parenthesis(text: str) -> str:
     """The text before its first parenthesis."""
     return text.partition("(")[0]
+
+
+LONGEST = 50
+"""Bytes of a folder's name, which stands in the commands that are printed."""
+
+
+def slug(text: str) -> str:
+    """A folder's name for a SPEC: readable, and different for different SPECs.
+
+    >>> slug("saliency"), slug("reason_seg(split=test,protocol=seg/lisa)@first8")
+    ('saliency', 'reason_seg-split=test,protocol=seg+lisa@first8')
+    """
+    plain = re.sub(r"\((.*)\)(?=@[^()]*\Z|\Z)", r"-\1", text).replace("/", "+")
+    safe = re.sub(r"[^\w.,=+@-]", "_", plain).lstrip(".")
+    size = len(os.fsencode(safe))
+    if safe != plain or size > LONGEST or "+" in text or "-" in text.partition("(")[0]:
+        digest = blake2b(os.fsencode(text), digest_size=4).hexdigest()
+        return f"{os.fsencode(safe)[: LONGEST - 9].decode('utf-8', 'ignore')}-{digest}"
+    return safe

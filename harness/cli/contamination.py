@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.cli.output import note
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError
 from harness.record import SET_ASIDE
 from harness.run.batching import select
 from harness.run.contamination import (
     Contamination,
     measure_contamination,
     read_contamination,
+    refuse_contamination,
     trained_by,
 )
 from harness.spec import Spec
@@ -50,18 +51,6 @@ def contamination_of(
     if strict and overlap is not None:
         refuse_contamination({f"{model} on {task.name}, split {task.split}": overlap})
     return overlap
-
-
-def refuse_contamination(overlaps: Mapping[str, Contamination]) -> None:
-    """Raise UsageError if some evaluated samples are in the training data."""
-    for name, overlap in overlaps.items():
-        if overlap.is_any:
-            raise UsageError(
-                f"--strict-split: {name}",
-                expected="nothing that is trained on",
-                found=str(overlap),
-                fix="Name another split or task, or leave --strict-split out to have it flagged.",
-            )
 
 
 def print_contamination(overlaps: Mapping[str, Contamination]) -> None:

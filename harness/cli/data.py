@@ -1,10 +1,8 @@
 """`harness data make | fetch | check | info`."""
 
-import hashlib
 import re
 from argparse import Namespace
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from harness.interchange.journal_form import answer_to_json
 from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select
+from harness.run.duplicates import same_media, same_samples
 from harness.run.preflight import conversion_text, problem_lines, survey, undecodable
 from harness.store.atomic import writing
 from harness.task import Problem, Task
@@ -165,7 +164,7 @@ def _complete(task: Task) -> dict[str, object]:
             groups.add(sample.group)
             yield sample
 
-    same = duplicates(count_samples()) + repeated(partial(samples_of, task))
+    same = same_media(count_samples()) + same_samples(partial(samples_of, task))
     return {
         "samples": surveyed.n_total,
         "videos": len(groups),
@@ -175,58 +174,6 @@ def _complete(task: Task) -> dict[str, object]:
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": same,
     }
-
-
-def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
-    """Return groups of samples whose images or videos are equal, as lists of their names.
-
-    Only files of equal length are read and compared.
-    """
-    by_weight: dict[tuple[object, ...], dict[str, Media]] = {}
-    for sample in samples:
-        for place, media in enumerate(sample.query.media):
-            if media.fault is None and media.weight:
-                key = (media.weight, media.size, len(media))
-                name = f"{sample.group}, medium {place + 1}" if place else sample.group
-                by_weight.setdefault(key, {}).setdefault(name, media)
-    same: dict[str, list[str]] = {}
-    for alike in by_weight.values():
-        if len(alike) > 1:
-            for group, media in alike.items():
-                same.setdefault(media.id, []).append(group)
-    return sorted(sorted(groups) for groups in same.values() if len(groups) > 1)
-
-
-def repeated(walk: Callable[[], Iterable[Sample]]) -> list[list[str]]:
-    """Return groups of ids of samples that are the same: media, question and ground truth.
-
-    So are those of a pair of files and of its copy beside it.
-
-    Args:
-        walk: Gives the samples, twice the same.
-    """
-    asked = Counter(map(_question, walk()))
-    alike: dict[tuple[object, ...], dict[str, tuple[Media, ...]]] = {}
-    for sample in walk():
-        media = sample.query.media
-        if asked[_question(sample)] > 1 and all(
-            medium.fault is None and medium.weight for medium in media
-        ):
-            weights = tuple(medium.weight for medium in media)
-            truth = hashlib.blake2b(repr(sample.target).encode()).digest()
-            alike.setdefault((_question(sample), weights, truth), {})[sample.id] = media
-    same: dict[tuple[object, ...], list[str]] = {}
-    for key, by_id in alike.items():
-        for id, media in by_id.items() if len(by_id) > 1 else ():
-            same.setdefault((key, *(medium.id for medium in media)), []).append(id)
-    return sorted(sorted(ids) for ids in same.values() if len(ids) > 1)
-
-
-def _question(sample: Sample) -> int:
-    """A hash of what is asked and of the media's sizes, for which no file is read."""
-    query = sample.query
-    sizes = tuple((medium.size, len(medium)) for medium in query.media)
-    return hash((query.text, query.options, query.objects, query.forms, sizes))
 
 
 def _show_check(line: dict[str, Any], *, strict: bool) -> None:

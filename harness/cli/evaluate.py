@@ -18,10 +18,9 @@ from harness.chosen.trained_settings import as_trained
 from harness.cli import progress as terminal
 from harness.cli.against import against
 from harness.cli.contamination import contamination_of, print_contamination
-from harness.cli.judge import bind, judge_for
+from harness.cli.judge import judge_for
 from harness.cli.model_choice import requested_models
 from harness.cli.output import say, show_json
-from harness.cli.progress import TitledProgress
 from harness.cli.spec_arguments import require, require_minimum, run_folder
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import (
@@ -39,7 +38,8 @@ from harness.run.contamination import Contamination, write_trainings
 from harness.run.distributed import ProcessRank, detect_launch, heartbeat, own_gpu
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
-from harness.run.options import Options, Progress
+from harness.run.judging import bind_judge
+from harness.run.options import Options, Progress, TitledProgress
 from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.spec import Spec
@@ -166,7 +166,7 @@ def _evaluate_models(
                 title = f"{started} of {pairs}: {key}, {arguments.name or spec}"
                 try:
                     run = run_evaluation(
-                        bind(task, judge, folder),
+                        bind_judge(task, judge, folder),
                         model,
                         folder,
                         options,

@@ -7,7 +7,6 @@ from typing import Any
 
 from PIL import Image
 
-from harness.cli.judge import bind
 from harness.cli.output import show_json, tell
 from harness.cli.spec_arguments import require_minimum
 from harness.errors import StoreError, UsageError, printable
@@ -23,7 +22,7 @@ from harness.leaderboards.images import describe_answer
 from harness.leaderboards.runs import task_of
 from harness.record import Run
 from harness.run.contamination import Training
-from harness.run.judging import verdicts_of
+from harness.run.judging import bind_judge, verdicts_of
 from harness.run.rescore import selected
 from harness.run.scoring import failure_of, score_unit
 from harness.scores import to_json
@@ -52,7 +51,7 @@ def explain(arguments: Namespace) -> int:
             fix=f"`harness runs samples {run.folder}` lists them"
             + ("." if first is None else f"; the first is {first}."),
         )
-    task = bind(task_of(run, arguments.data), verdicts_of(run), None)
+    task = bind_judge(task_of(run, arguments.data), verdicts_of(run), None)
     unit = _unit(task, run, arguments.sample)
     sample = next(sample for sample in unit if sample.id == arguments.sample)
     prediction = run.prediction(sample.id)

@@ -2,12 +2,11 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, ModelError, UsageError
 from harness.judge import Judge
-from harness.run.judging import VERDICTS, KeptJudge, unjudged, with_judge
+from harness.run.judging import KeptJudge, unjudged
 from harness.spec import parse
 from harness.task import Task
 
@@ -40,13 +39,6 @@ def build_judge(text: str) -> Judge:
     except (ModelError, DataError) as error:
         raise UsageError(f"--judge {text}: {error}") from error
     return judge
-
-
-def bind(task: Task, judge: Judge | None, folder: Path | None) -> Task:
-    """Bind the judge to a task that needs one; a run's folder stores the verdicts."""
-    if judge is None or task.protocol.rubric is None:
-        return task
-    return with_judge(task, judge, file=None if folder is None else folder / VERDICTS)
 
 
 def refuse_several(judge: Judge | None, workers: int) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.cli.output import note
 from harness.errors import one_line
-from harness.run.options import NullProgress, Progress
+from harness.run.options import NullProgress
 
 
 def speed(bar: Bar) -> float | None:
@@ -144,18 +144,6 @@ class ProgressBars(DrawnBars):
             failed=f"{failed} failed" if failed else "",
         )
         self._moved(self._id)
-
-
-class TitledProgress:
-    """Progress of one run; the bar's title holds its number, its task and its model."""
-
-    def __init__(self, inner: Progress, title: str) -> None:
-        self._inner, self._title = inner, title
-        self.advance, self.note, self.end = inner.advance, inner.note, inner.end
-
-    def start(self, name: str, total: int, done: int) -> None:
-        """The run begins."""
-        self._inner.start(self._title, total, done)
 
 
 class LineProgress(NullProgress):

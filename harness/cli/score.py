@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.evaluate import next_commands
-from harness.cli.judge import bind, build_judge, judge_for, refuse_several
+from harness.cli.judge import build_judge, judge_for, refuse_several
 from harness.cli.model_choice import built_model
 from harness.cli.output import say, show_json
 from harness.cli.spec_arguments import require, require_minimum, run_folder
@@ -22,7 +22,7 @@ from harness.papers import sentence
 from harness.record import Run
 from harness.run.counts import Counting, task_of
 from harness.run.external_predictions import Submission, Tree
-from harness.run.judging import TaskSource, verdicts_of
+from harness.run.judging import TaskSource, bind_judge, verdicts_of
 from harness.run.rescore import rescore
 from harness.run.score import score_file
 from harness.spec import parse_list
@@ -78,7 +78,7 @@ def score(arguments: Namespace) -> int:
         if differs := submission.deviations(task):
             warning = sentence(submission.name, reader_spec, task.name, differs)
             say(warning, to=sys.stderr)
-        judged = bind(task, judge, folder)
+        judged = bind_judge(task, judge, folder)
         shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
     _show(arguments, arguments.name or path.stem, shown, folders)
     return 0

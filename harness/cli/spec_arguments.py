@@ -1,22 +1,17 @@
 """Helpers of several commands: specs from options, tasks and models from specs."""
 
-import os
-import re
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
-from harness.spec import Spec, parse_list
+from harness.spec import Spec, parse_list, slug
 from harness.store.atomic import read_json
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
-
-LONGEST = 50  # bytes of a folder's name, which stands in the commands that are printed
 
 
 def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
@@ -181,21 +176,6 @@ def _splits_here(root: Path, spec: Spec) -> str:
 def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:
     """The further metrics of `--metrics`."""
     return [plugins.build("metrics", spec) for text in texts or () for spec in parse_list(text)]
-
-
-def slug(text: str) -> str:
-    """A folder's name for a SPEC: readable, and different for different SPECs.
-
-    >>> slug("saliency"), slug("reason_seg(split=test,protocol=seg/lisa)@first8")
-    ('saliency', 'reason_seg-split=test,protocol=seg+lisa@first8')
-    """
-    plain = re.sub(r"\((.*)\)(?=@[^()]*\Z|\Z)", r"-\1", text).replace("/", "+")
-    safe = re.sub(r"[^\w.,=+@-]", "_", plain).lstrip(".")
-    size = len(os.fsencode(safe))
-    if safe != plain or size > LONGEST or "+" in text or "-" in text.partition("(")[0]:
-        digest = blake2b(os.fsencode(text), digest_size=4).hexdigest()
-        return f"{os.fsencode(safe)[: LONGEST - 9].decode('utf-8', 'ignore')}-{digest}"
-    return safe
 
 
 def run_folder(out: Path, model: str, task: str, subset: str | None) -> Path:

@@ -2,48 +2,40 @@
 
 import inspect
 import shlex
-import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from harness import plugins
 from harness.chosen import checkpoints
+from harness.chosen.checkpoint_evaluator import CheckpointEvaluator
 from harness.chosen.names import spelled_out
 from harness.cli import progress as terminal
 from harness.cli.config import option_value, read_toml
-from harness.cli.contamination import print_contamination, refuse_contamination
-from harness.cli.judge import bind, judge_for
+from harness.cli.contamination import print_contamination
+from harness.cli.judge import judge_for
 from harness.cli.output import note, say, show_json
-from harness.cli.progress import LineProgress, TitledProgress
-from harness.cli.spec_arguments import NEEDED, require, require_minimum, slug
+from harness.cli.progress import LineProgress
+from harness.cli.spec_arguments import NEEDED, require, require_minimum
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
-from harness.errors import HarnessError, Unavailable, UnsupportedAnswerForm, UsageError
-from harness.judge import Judge
+from harness.errors import HarnessError, UsageError
 from harness.options import idle_options
 from harness.record import Run, runs_below
 from harness.run.contamination import (
     Contamination,
-    TrainedSample,
     Training,
-    measure_contamination,
     trained_on,
-    write_trainings,
 )
-from harness.run.evaluate import evaluate
-from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
 from harness.run.train import TrainingOptions, is_main
 from harness.run.train import train as run_training
-from harness.run.workers import build_model
 from harness.spec import Spec, Value, parse
-from harness.summary import public
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 
@@ -86,7 +78,7 @@ def train(arguments: Namespace) -> int:
     further = tuple(asked.metric.name for asked in asked_metrics(given.eval_metrics))
     seed, evaluated = given.seed or 0, checkpoints.evaluated_by(given.eval_model)
     watch = CheckpointEvaluator(
-        watched, model, trainer, out, seed, str(data), judge, evaluated, further
+        watched, model, trainer, out, seed, str(data), judge, evaluated, further, LineProgress()
     )
     _check(given, watch)
     main = is_main()
@@ -210,7 +202,7 @@ def _tasks(
     return [(spec, task) for _, spec, task in requested_tasks(namespace)]
 
 
-def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
+def _check(given: Namespace, watch: CheckpointEvaluator) -> None:
     """Refuse before training what could not be done after it."""
     require_minimum(given, 1, "every")
     require_minimum(given, 0, "seed")
@@ -226,111 +218,6 @@ def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
         checkpoints.check_default_parts(spec, forms)
     for _, task in watch.tasks:
         preflight(task, LineProgress(), allow_missing=False)
-
-
-@dataclass(frozen=True)
-class CheckpointEvaluator:
-    """Evaluation of checkpoints during and after a training."""
-
-    tasks: list[tuple[Spec, Task]]
-    model: Spec | None
-    trainer: Trainer
-    out: Path
-    seed: int
-    data_root: str
-    judge: Judge | None = None
-    """Judge of free answers, for tasks that need one."""
-    evaluated: Spec | None = None
-    """SPEC of the model that evaluates the checkpoint, which it names as `{checkpoint}`."""
-    further: tuple[str, ...] = ()
-    """Names of the metrics beside the headline that the curve gets."""
-
-    def spec(self, checkpoint: Path) -> Spec:
-        """Return the SPEC that loads a checkpoint; raise UsageError if none takes one.
-
-        It is that of `--eval-model`, of the training's start, or the trainer's default.
-        """
-        if self.evaluated is not None:
-            return checkpoints.fill_checkpoint(self.evaluated, str(checkpoint))
-        makes = self.trainer.makes
-        spec = self.model or (None if makes is None else Spec(makes))
-        if spec is None:
-            raise UsageError(
-                f"--eval-tasks after {self.trainer.name}",
-                expected="a model that loads its checkpoints",
-                found="none",
-                fix="Name it: --model SPEC, --eval-model 'NAME(checkpoint={checkpoint})', or as "
-                "`makes` in the trainer's class.",
-            )
-        return checkpoints.with_checkpoint(spec, checkpoint)
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """Names of what `while_training` returns."""
-        return tuple(
-            f"{EVALUATIONS}/{spec}/{metric}"
-            for spec, task in self.tasks
-            for metric in dict.fromkeys((task.protocol.headline, *self.further))
-        )
-
-    def while_training(self, folder: Path, step: int) -> dict[str, float]:
-        """Return numbers of a checkpoint as `eval/<task>/<metric>`, and remove its folder."""
-        del step
-        numbers = {}
-        try:
-            evaluated = self._evaluate(folder, folder / EVALUATIONS, LineProgress())
-            for name, results in evaluated.items():
-                for metric in (results["headline"], *self.further):
-                    value = results["metrics"].get(metric)
-                    if value is not None:
-                        numbers[f"{EVALUATIONS}/{name}/{metric}"] = float(value)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return numbers
-
-    def after_training(
-        self, progress: Progress, overlaps: Mapping[str, Contamination]
-    ) -> dict[str, dict[str, object]]:
-        """Evaluate the finished checkpoint and keep its run folders; return the results."""
-        results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
-        for name, overlap in overlaps.items():
-            write_trainings(self.out / EVALUATIONS / slug(name), overlap)
-        return results
-
-    def overlaps(self, rows: Sequence[TrainedSample]) -> dict[str, Contamination]:
-        """Return the overlap of each task with these training samples."""
-        return {str(spec): measure_contamination(rows, task) for spec, task in self.tasks}
-
-    def refuse(self, rows: Sequence[TrainedSample]) -> None:
-        """Raise UsageError if some of a task would be trained on."""
-        refuse_contamination(self.overlaps(rows))
-
-    def _evaluate(
-        self, checkpoint: Path, runs: Path, progress: Progress
-    ) -> dict[str, dict[str, Any]]:
-        if not self.tasks:
-            return {}
-        spec = self.spec(checkpoint)
-        model = build_model(spec, self.seed)
-        options = Options(seed=self.seed, checked=True, data_root=self.data_root)
-        shown = {}
-        for task_spec, task in self.tasks:
-            folder = runs / slug(str(task_spec))
-            try:
-                run = evaluate(
-                    bind(task, self.judge, folder),
-                    model,
-                    folder,
-                    options,
-                    task_spec=str(task_spec),
-                    model_spec=str(spec),
-                    progress=TitledProgress(progress, f"{task_spec}, {spec}"),
-                )
-            except (UnsupportedAnswerForm, Unavailable) as error:  # the training goes on
-                progress.note(str(error))
-                continue
-            shown[str(task_spec)] = public(run.results)
-        return shown
 
 
 def _progress(given: Namespace, *, main: bool) -> AbstractContextManager[TrainingProgress]:

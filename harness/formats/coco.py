@@ -20,15 +20,14 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
 
-import numpy as np
 from pycocotools import mask as coco_masks
-from scipy.optimize import linear_sum_assignment
 
 from harness.coordinates import in_pixels
 from harness.errors import DataError, MaskError, raised_as
 from harness.files import open_regular
 from harness.foreign import HEAD
 from harness.foreign_lines import OF_LABELME, command
+from harness.formats.coco_categories import check_categories, refuse_other_order
 from harness.formats.matching import Matched
 from harness.formats.units import is_probability
 from harness.interchange.rows import AS_DOCUMENTED, BYTE_ORDER_MARK, Row, Written
@@ -54,11 +53,6 @@ DATA_SET = (
 """jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name and size,
 and its category's name, as such files number categories in an order of their own."""
 DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
-MIN_RECORDS = 10  # of several categories, for evidence that these have another order
-MIN_ORDER = 3  # categories that have an order
-FITTING = 0.95
-"""Share of records that fit in another order, from which on that order is the file's."""
-MAX_DIGITS = 10  # of a category that is compared as a number
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
 Record: TypeAlias = Mapping[str, Any]
@@ -107,8 +101,8 @@ def coco_results(
             categories[_category(record) or ""] += name is None
         else:
             records_of[name].append((where, record))
-    _check_categories(categories, known, path, notes)
-    _refuse_other_order(placed, known, path)
+    check_categories(categories, known, path, notes)
+    refuse_other_order(placed, known, path)
     rows = {}
     for sample in samples if records_of else ():
         if requested is None or sample.id in requested:
@@ -192,72 +186,6 @@ def _refuse_object(path: Path) -> None:
                 f"`jq '{DATA_SET}' {name} > NEW` lists its annotations by the names of both. Of "
                 f"labelme's files, one an image, {OF_LABELME} makes such a list.",
             )
-
-
-def _check_categories(
-    others: Mapping[str, int], known: Collection[str], path: Path, notes: Counter[str]
-) -> None:
-    """Count records whose category no question has; refuse those that are numbered from 0."""
-    asked = {name.rpartition("/")[2] for name in known if "/" in name}
-    strange = [name for name in others if name and name not in asked]
-    if not asked or not strange:
-        return
-    if "0" in strange:
-        raise DataError(
-            f"predictions {path}: 'category_id'",
-            expected=f"the benchmark's numbers, such as {', '.join(sorted(asked, key=_order)[:5])}",
-            found="0: the classes are numbered from 0",
-            fix="Give each class the `id` that `categories` of the annotations has for its name.",
-        )
-    shown = ", ".join(sorted(strange, key=_order)[:5])
-    what = f"records of categories that no question has, such as {shown}: numbered otherwise?"
-    notes[what] += sum(others[name] for name in strange)
-
-
-def _refuse_other_order(
-    placed: Mapping[tuple[str, str], int], known: Collection[str], path: Path
-) -> None:
-    """Refuse records that fit their images' questions far better under other category numbers.
-
-    Raises:
-        DataError: most records are of categories that their images have no question about, and
-            nearly none would be if the same categories were numbered in another order.
-    """
-    asked: dict[str, set[str]] = defaultdict(set)
-    """Categories by the image that has questions about them."""
-    for name in known:
-        image, slash, category = name.rpartition("/")
-        asked[image] |= {category} if slash else set()
-    counted = {key: count for key, count in placed.items() if asked.get(key[0]) and key[1]}
-    said = sorted({category for _, category in counted}, key=_order)
-    right = sorted(set().union(*asked.values()), key=_order)
-    total = sum(counted.values())
-    fits = np.zeros((len(said), len(right)))
-    for (image, category), count in counted.items():
-        for known_category in asked[image]:
-            fits[said.index(category), right.index(known_category)] += count
-    rows, columns = linear_sum_assignment(-fits)
-    best = fits[rows, columns].sum()
-    own = sum(count for (image, category), count in counted.items() if category in asked[image])
-    if (
-        total < max(MIN_RECORDS, 3 * len(said))
-        or len(said) < MIN_ORDER
-        or best < FITTING * total
-        or own > total / 2
-    ):
-        return
-    raise DataError(
-        f"predictions {path}: 'category_id'",
-        expected="the benchmark's numbers of categories",
-        found=f"{total - own:g} of {total} records of categories that their images have no "
-        f"question about; in another order of the same numbers it would be {total - best:g}",
-        fix="Detectron2 and others number classes in an order of their own: give each record the "
-        "`id` that `categories` of the annotations has for its class's name.",
-    )
-
-
-def _order(name: str) -> tuple[int, str]:
-    return (int(name) if name.isdecimal() and len(name) < MAX_DIGITS else 0), name
 
 
 def _file(where: str) -> str:

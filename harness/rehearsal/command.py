@@ -19,7 +19,6 @@ from pathlib import Path
 
 from harness.cli.main import build_parser
 from harness.cli.reproduce import OUT as REPRODUCED
-from harness.cli.spec_arguments import slug
 from harness.cli.sweep import models_of
 from harness.errors import UsageError
 from harness.files import cache_folder
@@ -34,7 +33,7 @@ from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.report import RehearsedRow, is_unanswered, tasks_of
 from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
 from harness.run.processes import die_with
-from harness.spec import parse
+from harness.spec import parse, slug
 
 OUT = Path("rehearsal")
 """Folder of a rehearsal of tables that names none."""

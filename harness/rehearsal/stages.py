@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from harness.cli.spec_arguments import slug
 from harness.run.processes import die_with
+from harness.spec import slug
 
 WARM = (
     *("torch", "torchvision", "transformers", "accelerate", "peft", "trl"),

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.errors import StoreError, counted, raised_as
+from harness.errors import StoreError, UsageError, counted, raised_as
 from harness.media import Media
 from harness.plain import from_plain
 from harness.record import Run, read_fields
@@ -352,3 +352,15 @@ def read_samples(path: Path) -> list[TrainedSample]:
                 # Rows about one video share its hashes.
                 rows.append(replace(row, images=known.setdefault(row.images, row.images)))
     return rows
+
+
+def refuse_contamination(overlaps: Mapping[str, Contamination]) -> None:
+    """Raise UsageError if some evaluated samples are in the training data."""
+    for name, overlap in overlaps.items():
+        if overlap.is_any:
+            raise UsageError(
+                f"--strict-split: {name}",
+                expected="nothing that is trained on",
+                found=str(overlap),
+                fix="Name another split or task, or leave --strict-split out to have it flagged.",
+            )

@@ -157,6 +157,13 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
     )
 
 
+def bind_judge(task: Task, judge: Judge | None, folder: Path | None) -> Task:
+    """Bind the judge to a task that needs one; a run's folder stores the verdicts."""
+    if judge is None or task.protocol.rubric is None:
+        return task
+    return with_judge(task, judge, file=None if folder is None else folder / VERDICTS)
+
+
 def unjudged(rubric: str) -> UsageError:
     """Return the error for a free answer under a protocol without a judge."""
     return UsageError(

@@ -35,6 +35,18 @@ class NullProgress(Progress):
     """Progress that nobody watches."""
 
 
+class TitledProgress:
+    """Progress of one run; the bar's title holds its number, its task and its model."""
+
+    def __init__(self, inner: Progress, title: str) -> None:
+        self._inner, self._title = inner, title
+        self.advance, self.note, self.end = inner.advance, inner.note, inner.end
+
+    def start(self, name: str, total: int, done: int) -> None:
+        """The run begins."""
+        self._inner.start(self._title, total, done)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Settings of a run. Only `subset`, `seed` and `batch_size` can change a prediction."""

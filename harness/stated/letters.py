@@ -9,12 +9,11 @@ another option's text, and a last statement of an answer that names no letter.
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from string import ascii_uppercase
-from typing import NamedTuple
 
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction, is_asked
+from harness.stated.letter_patterns import ADVERBS, Patterns, patterns
 from harness.stated.markup import BOX
 from harness.stated.option_text import (
     ended_with,
@@ -34,7 +33,6 @@ _WIDE = str.maketrans(
 )
 _MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")
 _TAG = re.compile(r"</?\|?[a-zA-Z][^<>\n]{0,60}>")
-_WORD = r"[^\W\u3000-\u9fff\uac00-\ud7af]"  # of a script with blanks between words
 _MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑【】“”‘’«»「」『』…"
 _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
@@ -93,80 +91,6 @@ _ENDS_CORRECT = re.compile(r"(?i:correct)[*_).,;!]{0,4}\s{0,9}\n")
 """The end of a line that calls something correct, which the letter of the next line does not."""
 
 
-class _Patterns(NamedTuple):
-    """Patterns of texts that state or reject a letter of some options."""
-
-    rejected: re.Pattern[str]
-    opening: re.Pattern[str]
-    stated: re.Pattern[str]
-    verdict: re.Pattern[str]
-    line: re.Pattern[str]
-    listed: re.Pattern[str]
-    scored: re.Pattern[str]
-    letter: re.Pattern[str]
-    another: re.Pattern[str]
-
-
-_BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
-_KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
-_NOUN = r"(?i:(?:the\s+)?(?:point|image|picture|photo|box|frame|figure|circle|view|option|choice))"
-_WRONG = (
-    r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:wrong|incorrect|false|not\b|out\b"
-    r"|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too\b|inaccurate"
-    r"|(?:the )?(?:least|worst)\b))"
-)
-_IS_NOT = (
-    r"(?i:(?:(?:isn|aren|wasn|weren|can|doesn|don|won|couldn|wouldn)['’]t|cannot|does not|do not)\b"
-    r"(?:\s+(?:be\s+)?(?:right|correct|true|it\b|the\s+(?:\w+\s+)?(?:answer|option|choice)))?)"
-)
-_ADVERBS = (
-    r"(?i:,?\s+(?:\w+ly|also|still|just|too|then|thus|again|even|quite|however|at all|as well"
-    r"|in (?:fact|turn)|on the other hand|of course)\b,?){0,3}"
-)
-_FAILS = (
-    rf"(?:\s+(?:the|an?)(?:\s\w+){{1,3}}?)?{_ADVERBS}\s+(?i:(?:(?:do|does|did|is|was|has|can|could|would|will|may|might|should)"
-    rf"(?:n['’]t|{_ADVERBS}\s+(?:not|never|neither|hardly|barely|scarcely))|cannot"
-    r"|fail(?:s|ed)?|lack(?:s|ed)?|contradict(?:s|ed)?|conflicts|differs|deviates|misses|violates|ignores|omits"
-    r"|(?:hardly|barely|scarcely)\s+\w+s|\w+(?:s|ches)\s+(?:neither|nothing|none|no)"
-    r"|(?:is|was|seems?|looks?|appears?|would be)(?:\s+to\s+be)?(?:\s+\w+ly)?\s+(?:an?\s+)?"
-    r"(?:less|least|different|far|off|poor|missing|worse|in(?:consistent|compatible|valid)|bad"
-    r"|un(?:likely|related|suitable)))\b)"
-)
-"""Verbs with which a letter's sentence says that its option is not the answer."""
-_REJECTS = (
-    r"(?:(?i:\b(?:not|never|neither|nor|except|unlike|excluding|eliminat(?:e[sd]?|ing)"
-    r"|rul(?:es?|ed|ing) out|reject(?:s|ed)?|rather than|instead of|as opposed to)|n['’]t)"
-    r"(?i:\s+(?:be|to|that))?|不是|不选|不可能是|并非|排除)"
-)
-_INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
-_IS_REJECTED = (
-    r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
-    rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
-    rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
-    rf"|{_FAILS}|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
-)
-_SAYS = (
-    r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
-    r"(?=\s(?:is|would|should)\b))?"
-    r"|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
-    r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
-    r"(?=\s(?:is|would be)\b)"
-    r"|best\s+\w+|letter(?=\s*(?:is|[:=]))|antwort|réponse|respuesta(?: correcta)?"
-    r"|resposta(?: correta)?|risposta(?: corretta)?|ответ)\b[*_`]{0,3}"
-    r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|=|:)){0,2}"
-    r"|\b(?:is|would be)\b:?(?:\s(?:the\s)?(?:option|choice|image|picture|point|box|frame))?"
-    r"(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
-    r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
-    r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
-    r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
-    r"|(?:答案|选项|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?)"
-)
-_IS_RIGHT = (
-    r"(?:(?i:(?:is|seems|looks|appears|would be)(?:\s+to\s+be)?)\s+"
-    r"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?)\b)\w+\s+){0,2})"
-    r"(?i:correct|best|true|(?:answer|option|choice)(?!\s*[(\"'*]{0,2}(?-i:[A-Z])\b)|right(?=\W*(?:\Z|[.,;:!\n)]"
-    r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|是正确|正确|是对的)"
-)
 _ATTEMPT = re.compile(
     r"(?i:(?<![a-z])(?:answer|final(?: choice)?)[*_`]{0,3}\s*"
     r"(?:(?:is|was|would be|should be|must be)\b|[=:→]|->))"
@@ -175,64 +99,16 @@ _ATTEMPT = re.compile(
 _NOT_A_LABEL = re.compile(r"\b(?i:is|was|be)\b")
 _FINAL = re.compile(r"(?i:\bfinal\s)\Z")
 """Words of a label that speaks of this question; after "Answer:" alone another may follow."""
-_IS_ANY = r"(?i:is|are|was|were|do|does|has|have|can|cannot|shows?)\b"
-_SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
 _ASKS = re.compile(r"\s*(?i:is|are|was|can|could|would|should|does|do|which|what|why|how)\b")
 _NAMES_ONE = re.compile(r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])")
 _IS_SUBJECT = re.compile(
-    rf"{_ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
+    rf"{ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
 )
 _APPROVED = re.compile(
-    rf"{_ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{_ADVERBS}\s+(?i:the|correct|right|true"
+    rf"{ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{ADVERBS}\s+(?i:the|correct|right|true"
     r"|best|most|more|closer|closest|similar|identical|consistent)\b(?!\s(?:least|worst|wrong))"
 )
 """Words after an option that call it the one that was asked for, and do not describe it alone."""
-
-
-@lru_cache
-def _patterns(letters: str) -> _Patterns:
-    letter = rf"(?<!{_WORD})[{re.escape(letters)}](?!{_WORD})"
-    single = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
-    mention = rf"(?:{_KIND}?{single})"
-    parted = r"(?:,\s*(?:and|or)|,|/|&|、|或者?|[和与及]|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
-    several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
-    rejected = (
-        rf"{_REJECTS}\s*{several}{_INSTEAD}"
-        rf"|{mention}\s+{_NOUN}\s+{mention}\s*{_IS_REJECTED}"
-        rf"|{several}\s*(?:(?i:are|were|seem|look)\s+{_WRONG}|{_IS_NOT})"
-        rf"|{mention}\s*{_IS_REJECTED}"
-    )
-    stated = (
-        rf"(?P<says>{_SAYS}\s*(?P<letters>{several})(?=(?P<next>.{{0,12}})))"
-        rf"|\\boxed\s*\{{\s*(?P<boxed>{several})(?:[.:)][^{{}}]{{0,200}})?\}}"
-        rf"|[\"'](?i:(?:final_?)?answer|choice|option|letter|prediction|result)[\"']\s*:\s*"
-        rf"(?P<json>{several}|[\"'](?i:[{re.escape(letters)}])(?=[\"']))(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
-    )
-    opening = (
-        rf"\s*(?P<letters>{several})"
-        rf"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$|\s*,\s(?!{letter})|\s*[-–—]\s|\n)"
-    )
-    return _Patterns(
-        rejected=re.compile(rejected),
-        opening=re.compile(opening),
-        stated=re.compile(stated),
-        verdict=re.compile(rf"(?P<letters>{several})\s*{_IS_RIGHT}"),
-        line=re.compile(
-            r"^(?![^\S\n]{0,20}\(\w$)"  # cut off in a list
-            rf"[^\S\n]{{0,20}}{_KIND}?({single})[.:)]{{0,4}}[^\S\n]{{0,20}}$",
-            re.MULTILINE,
-        ),
-        listed=re.compile(
-            rf"(?:^[^\S\n]{{0,20}}\(?|[.;,]\s)([{re.escape(letters)}])[.:)]\s", re.MULTILINE
-        ),
-        scored=re.compile(rf"({letter}){_SCORED}"),
-        letter=re.compile(letter),
-        another=re.compile(
-            rf"[^.!?\n]{{0,80}}\b(?i:or)\b\s{_KIND}?[*(\"']{{0,3}}{letter}"
-            rf"|(?:(?!{letter})[^.!?;:,\n]){{0,60}}?(?:,|,?\s(?i:and|as well as|plus|&))\s"
-            rf"(?:\({letter}\)(?!\s{_IS_ANY})|{letter}\s?\()"
-        ),
-    )
 
 
 def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] = ()) -> str:
@@ -307,7 +183,7 @@ def _said(text: str, letters: str, options: Sequence[str]) -> set[str]:
 
 
 def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
-    by = _patterns(letters)
+    by = patterns(letters)
     is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
@@ -363,7 +239,7 @@ def _is_denied(rest: str, options: Sequence[str]) -> bool:
     return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
 
 
-def _is_sure(text: str, statement: re.Match[str], by: _Patterns) -> bool:
+def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
     """Return True if a statement is not a question, not in doubt, and not about "A dog" or "I"."""
     before, rest = _clause_before(text, statement.start()), statement["next"]
     if (
@@ -402,7 +278,7 @@ def _is_next(text: str, line: re.Match[str]) -> bool:
     return is_mark is not None and re.search(mark.format(letter), before) is None
 
 
-def _begins_list(text: str, statement: re.Match[str], by: _Patterns) -> bool:
+def _begins_list(text: str, statement: re.Match[str], by: Patterns) -> bool:
     """Return True if a statement's letter begins a line, and the next letter a later one."""
     letter = by.letter.findall(statement["letters"])[-1]
     mark = re.compile(

@@ -16,9 +16,9 @@ import pytest
 from harness.cli import doctor
 from harness.cli.config import read_config
 from harness.cli.main import build_parser, main
-from harness.cli.spec_arguments import slug
 from harness.cli.tables import wrap_lines
 from harness.errors import HarnessError
+from harness.spec import slug
 
 FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
 KEYS = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.card import Card
-from harness.cli.data import duplicates
 from harness.cli.main import main
 from harness.errors import DataError
 from harness.media import open_image
+from harness.run.duplicates import same_media
 from harness.types import AnswerForm, Query, Sample, query_id
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -148,8 +148,8 @@ def test_images_of_one_content_under_two_names_are_told(tmp_path):
             id=query_id(name), text="?", media=(open_image(path),), forms=(AnswerForm.MASK,)
         )
         samples.append(Sample(id=name, query=query, target=None))
-    assert duplicates(samples) == [["a", "b", "d"]]
-    assert duplicates([*samples[:1] * 3, samples[2]]) == []
+    assert same_media(samples) == [["a", "b", "d"]]
+    assert same_media([*samples[:1] * 3, samples[2]]) == []
 
 
 def test_a_copy_of_a_sample_beside_it_is_told_and_another_question_is_not(capsys, shapes, tmp_path):

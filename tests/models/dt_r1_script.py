@@ -7,7 +7,8 @@ import numpy as np
 from harness import media
 from harness.models.dt_r1.environment import Limits, Perception
 from harness.models.dt_r1.executor import TwinBuilder
-from harness.models.dt_r1.model import DTR1, TwinPrompt
+from harness.models.dt_r1.model import DTR1
+from harness.models.dt_r1.prompt import TwinPrompt
 from harness.testing import ScriptedChat
 from harness.types import AnswerForm, Query, query_id
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.cli.spec_arguments import slug
 from harness.leaderboards.definitions import definitions
 from harness.leaderboards.published_results import PAPERS
 from harness.models.dt_r1 import catalog
@@ -25,7 +24,7 @@ from harness.rehearsal import amounts, standins
 from harness.rehearsal.command import TablePlan, replacements
 from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.stages import Children, Outcome, Stage, warm_up
-from harness.spec import parse
+from harness.spec import parse, slug
 
 KINDS = ("checkpoint", "key", "prompt", "node", "judge", "file")
 FILES = (

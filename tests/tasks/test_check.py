@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.data import duplicates
 from harness.cli.main import main
 from harness.media import open_image
 from harness.run.batching import shortage
+from harness.run.duplicates import same_media
 from harness.run.preflight import undecodable
 from harness.types import AnswerForm, Query, Sample, query_id
 
@@ -136,10 +136,10 @@ def test_equal_media_are_found_in_every_place(example):
         return Sample(id=name, query=query, target=None, group=name)
 
     other = sorted((TASKS / "reason_seg" / "example").rglob("*.jpg"))[1]
-    found = duplicates([sample("a", image, other), sample("b", other)])
+    found = same_media([sample("a", image, other), sample("b", other)])
     assert found == [["a, medium 2", "b"]]
-    assert duplicates([sample("a", image, image)]) == [["a", "a, medium 2"]]
-    assert duplicates([sample("a", image, other)]) == []
+    assert same_media([sample("a", image, image)]) == [["a", "a, medium 2"]]
+    assert same_media([sample("a", image, other)]) == []
 
 
 def test_numbers_that_nobody_has_published_are_unknown(capsys, shapes):
