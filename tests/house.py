@@ -5,6 +5,7 @@ words of the pages.
 python tests/house.py            # a table of this checkout
 python tests/house.py --list     # and each such docstring and sentence
 python tests/house.py --sample   # modules that one sample of ReasonSeg passes in `evaluate`
+python tests/house.py --prompt   # modules that one prompt passes in a round of GRPO
 """
 
 import argparse
@@ -13,7 +14,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -82,18 +83,48 @@ def prose(path: Path, source: str) -> Iterator[tuple[int, str]]:
             yield number, text.partition("#")[2]
 
 
-def modules_of_a_sample() -> set[str]:
-    """Return the own modules with functions that run while one picture is answered and scored.
-
-    What runs only because a module is imported does not count.
-    """
+def evaluate_sample(root: Path) -> Callable[[], object]:
+    """Return the evaluation of one picture of ReasonSeg, and make its data."""
     from harness import plugins
     from harness.run.evaluate import evaluate
     from harness.run.options import Options
     from harness.spec import parse
     from harness.testing.shapes import make_shapes
 
-    passed: set[str] = set()
+    make_shapes(root / "data", tasks=["reason_seg"], size=1)
+    model = parse("saliency(segmenter=grabcut,propagator=flow)")
+
+    def run() -> None:
+        task = plugins.build("tasks", parse("reason_seg"), root / "data")
+        evaluate(task, model, root / "run", Options(subset="first1"))
+
+    return run
+
+
+def train_on_prompt(root: Path) -> Callable[[], object]:
+    """Return a GRPO training of one step on one prompt, and make its data."""
+    from harness import plugins
+    from harness.run.train import TrainingOptions, train
+    from harness.spec import parse
+    from harness.testing.shapes import make_shapes
+
+    make_shapes(root / "data", tasks=["reason_seg"], size=1)
+    settings = "max_steps=1,num_generations=2,generation_batch_size=2,per_device_train_batch_size=2"
+
+    def run() -> None:
+        trainer = plugins.build("trainers", parse(f"visionreasoner({settings})"))
+        task = plugins.build("tasks", parse("reason_seg"), root / "data")
+        train(trainer, [task], parse("pocket"), root / "out", TrainingOptions())
+
+    return run
+
+
+def walk(prepare: Callable[[Path], Callable[[], object]]) -> list[str]:
+    """Return the own modules whose functions run, in the order in which they are entered.
+
+    What runs only because a module is imported does not count.
+    """
+    passed: dict[str, None] = {}
 
     def note(frame: FrameType | None, event: str, _: object) -> None:
         if event != "call" or frame is None:
@@ -104,21 +135,28 @@ def modules_of_a_sample() -> set[str]:
                 return
             frame = frame.f_back
         if name.startswith("harness."):
-            passed.add(name)
+            passed[name] = None
 
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        make_shapes(root / "data", tasks=["reason_seg"], size=1)
-        model = parse("saliency(segmenter=grabcut,propagator=flow)")
+        run = prepare(Path(folder))
         threading.setprofile(note)
         sys.setprofile(note)
-        task = plugins.build("tasks", parse("reason_seg"), root / "data")
-        evaluate(task, model, root / "run", Options(subset="first1"))
+        run()
         sys.setprofile(None)
         threading.setprofile(None)
-    return passed
+    return list(passed)
 
 
+def rooms_of(modules: Sequence[str]) -> list[str]:
+    """Return the rooms of a walk, one an entry: a room that is entered again stands there again.
+
+    Modules beside each other in `harness/` are one room.
+    """
+    rooms = [room if module else "" for _, room, *module in (name.split(".") for name in modules)]
+    return [room for room, before in zip(rooms, [None, *rooms], strict=False) if room != before]
+
+
+WALKS = {"sample": evaluate_sample, "prompt": train_on_prompt}
 GROUND = (
     "trainers/state.py",
     "trainers/session.py",
@@ -171,11 +209,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--list", action="store_true", help="name each of them")
-    parser.add_argument("--sample", action="store_true", help="modules that one sample passes")
+    for name, prepare in WALKS.items():
+        parser.add_argument(
+            f"--{name}", dest="walk", action="store_const", const=prepare, help=prepare.__doc__
+        )
     given = parser.parse_args()
-    if given.sample:
-        passed = sorted(modules_of_a_sample())
-        print(f"modules that one sample passes: {len(passed)}", *passed, sep="\n")
+    if given.walk:
+        modules = walk(given.walk)
+        entered = rooms_of(modules)
+        rooms = len({*entered})
+        print(f"{len(modules)} modules of {rooms} rooms, {len(entered) - rooms} returns")
+        print(*modules, sep="\n")
         return
     show = print if given.list else lambda text: None
     vague = asking = denials = 0
