@@ -1,6 +1,7 @@
 """The three tasks, built from the generated world, from their examples, or from rows by hand."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -101,3 +102,14 @@ def table() -> Callable[..., None]:
         parquet.write_table(whole, path)
 
     return written
+
+
+@pytest.fixture
+def copied(shapes: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of one benchmark's folder of the generated world, to be spoiled."""
+
+    def copy(name: str) -> Path:
+        shutil.copytree(shapes / name, tmp_path / "data" / name)
+        return tmp_path / "data"
+
+    return copy
