@@ -1,5 +1,7 @@
 """Which step is best, and evaluations while training: with rounds of several steps, and resumed."""
 
+import shutil
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -9,7 +11,9 @@ from harness.errors import StoreError, UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
+from harness.trainer import TrainingRun  # noqa: E402
 from harness.trainers import checkpoints  # noqa: E402
+from harness.trainers.checkpoints import KeptCheckpoints  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.state import newest_state, saved_state, step_of  # noqa: E402
@@ -106,6 +110,31 @@ def test_settings_by_which_nothing_else_is_learned_may_change_and_are_recorded(
     changed |= {"infrastructure_limit": 0.2, "keep_rollouts": 1, "report_to": "none"}
     training = begin({"max_steps": 4, "save_steps": 1, **changed})
     assert {one["setting"]: one["to"] for one in training.manifest["changed"]} == changed
+
+
+def test_a_finished_training_is_recorded_as_it_was_made(begin, told):
+    first = begin({"max_steps": 2})
+    record = first.manifest
+    training = begin({"max_steps": 2, "metric_for_best_model": "reward", "alarms": "off"})
+    assert training.manifest == record
+    assert told.notes[-1].endswith("without effect: alarms, metric_for_best_model")
+
+
+def test_checkpoints_of_steps_that_are_made_again_are_dropped_and_copies_are_kept(
+    begin, told, died, tmp_path
+):
+    told.dies_at = 5
+    chosen = {"max_steps": 6, "save_steps": 2, "save_total_limit": 3}
+    with pytest.raises(died):
+        begin(chosen)
+    told.dies_at, out = None, tmp_path / "out"
+    assert KeptCheckpoints(TrainingRun(out=out), Settings()).steps() == [2, 4]
+    for folder in ("state", "checkpoints"):
+        shutil.copytree(out / folder / "step-4", out / folder / "step-4-good")
+    shutil.rmtree(out / "state" / "step-4")
+    begin({**chosen, "save_steps": 6})
+    kept = sorted(path.name for path in (out / "checkpoints").iterdir())
+    assert kept == ["step-2", "step-4-good", "step-6"]
 
 
 def test_an_old_state_that_cannot_be_removed_is_a_store_error(tmp_path, monkeypatch):
