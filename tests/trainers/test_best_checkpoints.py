@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from harness import plugins  # noqa: E402
-from harness.errors import StoreError, UsageError  # noqa: E402
+from harness.errors import ResumeMismatch, StoreError, UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
@@ -118,6 +118,17 @@ def test_a_finished_training_is_recorded_as_it_was_made(begin, told):
     training = begin({"max_steps": 2, "metric_for_best_model": "reward", "alarms": "off"})
     assert training.manifest == record
     assert told.notes[-1].endswith("without effect: alarms, metric_for_best_model")
+
+
+def test_a_round_that_an_earlier_total_cut_short_is_not_continued(begin, request, tmp_path):
+    """Its other steps cannot be made: they were counted, and left out."""
+    if "trl" in request.node.name:
+        pytest.skip("refused at the start")
+    training = begin({"max_steps": 3}, keep_state=True)
+    record = training.curve.read(), training.manifest
+    with pytest.raises(ResumeMismatch, match="max_steps: 3 → 5"):
+        begin({"max_steps": 5}, keep_state=True)
+    assert (training.curve.read(), training.manifest) == record
 
 
 def test_checkpoints_of_steps_that_are_made_again_are_dropped_and_copies_are_kept(
