@@ -98,7 +98,8 @@ class KeptCheckpoints:
     def check_metric(self) -> None:
         """Raise UsageError, in every process, if no step so far has logged the metric.
 
-        Called after the first round; evaluations may bring theirs later (`check_evaluated`).
+        Called after the first round; evaluations may bring theirs later (`check_evaluated`), and so
+        may samples that a component of the reward applies to: then it is noted.
         """
         raise_together(self._unlogged_metric())
 
@@ -108,6 +109,12 @@ class KeptCheckpoints:
             return None
         known = sorted({key for row in self.run.curve.read() for key in row} - {"step"})
         if name in known:
+            return None
+        if name.startswith("rewards/"):  # a component need not apply to the first samples
+            logged = ", ".join(key for key in known if key.startswith("rewards/"))
+            self.run.progress.note(
+                f"the first round has not logged {name} (metric_for_best_model), but {logged}"
+            )
             return None
         expected = f"a number of the curve: {', '.join(known)}"
         return UsageError("metric_for_best_model", expected=expected, found=name, fix=CHANGED)

@@ -37,11 +37,11 @@ def begin(request, tiny_qwen, examples, tmp_path, told):
     if request.param == "trl":
         pytest.importorskip("trl")
 
-    def begin(settings, **options):
+    def begin(settings, reward=lambda group: [{"total": 0.0}] * 2, **options):
         trainer = GrpoTrainer(
             name="m",
             settings=Settings(**{**FEW, "engine": request.param, **settings}),
-            reward=lambda group: [{"total": 0.0}] * 2,
+            reward=reward,
         )
         task = plugins.build("tasks", "reason_seg", examples)
         model = parse(f"qwen_vl(checkpoint={tiny_qwen},prompt=locate)")
@@ -77,6 +77,21 @@ def test_a_number_that_is_not_logged_is_refused_in_the_first_round_and_can_be_ch
     (changed,) = training.manifest["changed"]
     assert changed == {"setting": "metric_for_best_model", "from": "rewards", "to": "reward"}
     assert training.manifest["result"]["best_metric"] == "reward"
+
+
+def test_a_component_that_the_first_round_does_not_have_may_be_the_metric(begin, told):
+    rounds = []
+
+    def reward(group):
+        rounds.append(group)  # two groups a round
+        late = {} if len(rounds) <= 2 else {"late": 1.0}
+        return [{"total": 0.0, **late}] * 2
+
+    best = {"metric_for_best_model": "rewards/late", "load_best_model_at_end": True}
+    training = begin({"max_steps": 6, "save_steps": 2, "reward": "method", **best}, reward=reward)
+    assert training.manifest["result"]["best_step"] == 6
+    (note,) = [note for note in told.notes if "rewards/late" in note]
+    assert "but rewards/total" in note
 
 
 def test_a_best_that_is_never_logged_leaves_the_last_and_says_so(begin, told):
