@@ -154,8 +154,8 @@ def train(
 
 def _finished(out: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """Return that a training is finished, and the given settings that it was not made with."""
-    made, asked = (recorded["method"]["settings"] for recorded in (manifest, given))
-    idle = sorted(name for name in asked if asked[name] != made.get(name))
+    trained, asked = (record["method"]["settings"] for record in (manifest, given))
+    idle = sorted(name for name in asked if asked[name] != trained.get(name))
     return f"{out} is finished already" + (f"; without effect: {', '.join(idle)}" if idle else "")
 
 
