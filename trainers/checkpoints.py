@@ -6,7 +6,7 @@ The settings are called as in transformers: `save_total_limit`, `metric_for_best
 
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from harness.trainer import EVALUATIONS, TrainingRun
 from harness.trainers.network import ADAPTER, checkpoint_facts
 from harness.trainers.session import gather, raise_together
 from harness.trainers.settings import TrainingSettings
-from harness.trainers.state import replaced_folder, step_of
+from harness.trainers.state import by_step, replaced_folder
 
 FOLDER = "checkpoints"
 """Folder in a training's, with one checkpoint a step: `step-<n>`."""
@@ -49,20 +49,27 @@ class KeptCheckpoints:
             return
         export(self.folder / f"step-{step}")
         if self.run.main:
-            kept = self.kept([*self.steps(), step])
-            for path in self.folder.glob("step-*"):
-                if step_of(path) not in kept:
-                    with writing(path):
-                        shutil.rmtree(path)
+            self._drop(set(self.steps()) - self.kept([*self.steps(), step]))
 
     def catch_up(self, step: int, export: Callable[[Path], None]) -> None:
-        """Keep the checkpoint of the state that a training goes on from, if that was not done."""
-        if self.is_wanted and not gather([step in self.steps()])[0]:
+        """Keep the checkpoint of the state that a training goes on from, if that was not done.
+
+        Those of later steps are dropped: their states were deleted, and the steps are made again.
+        """
+        if self.run.main:
+            self._drop({other for other in self.steps() if other > step})
+        if step and self.is_wanted and not gather([step in self.steps()])[0]:
             self.add(step, export)
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint."""
-        return sorted({step_of(path) for path in self.folder.glob("step-*")})
+        return sorted(by_step(self.folder))
+
+    def _drop(self, steps: Collection[int]) -> None:
+        for step in steps:
+            path = self.folder / f"step-{step}"
+            with writing(path):
+                shutil.rmtree(path)
 
     def kept(self, steps: Sequence[int]) -> set[int]:
         """Return which of these steps are kept: the last ones, and the best one."""
@@ -91,7 +98,8 @@ class KeptCheckpoints:
     def check_metric(self) -> None:
         """Raise UsageError, in every process, if no step so far has logged the metric.
 
-        Called after the first round; evaluations may bring theirs later (`check_evaluated`).
+        Called after the first round; evaluations may bring theirs later (`check_evaluated`), and so
+        may samples that a component of the reward applies to: then it is noted.
         """
         raise_together(self._unlogged_metric())
 
@@ -101,6 +109,12 @@ class KeptCheckpoints:
             return None
         known = sorted({key for row in self.run.curve.read() for key in row} - {"step"})
         if name in known:
+            return None
+        if name.startswith("rewards/"):  # a component need not apply to the first samples
+            logged = ", ".join(key for key in known if key.startswith("rewards/"))
+            self.run.progress.note(
+                f"the first round has not logged {name} (metric_for_best_model), but {logged}"
+            )
             return None
         expected = f"a number of the curve: {', '.join(known)}"
         return UsageError("metric_for_best_model", expected=expected, found=name, fix=CHANGED)

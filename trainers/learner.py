@@ -71,7 +71,7 @@ def train(
     run.progress.start("training", total, done)
     if session.state is not None:
         session.catch_up()
-        kept.catch_up(done, learner.export)
+    kept.catch_up(done, learner.export)
     learner.resumed(run.curve.read() if run.main else [])
     rounds = range(math.ceil(done / turns), math.ceil(total / turns))
     coming = learner.drawn(examples, rounds, size)

@@ -84,8 +84,10 @@ class TrainingSettings(ABC):
     def may_change(self, name: str, old: object, new: object) -> bool:
         """Return True if a resumed training may have another value of a setting."""
         if name in self.GROWING:
-            both = isinstance(old, (int, float)) and isinstance(new, (int, float))
-            return both and old <= new  # type: ignore[operator]
+            if not isinstance(old, (int, float)) or not isinstance(new, (int, float)):
+                return False
+            # A total within a round has cut it short; its other steps cannot be made any more.
+            return old <= new and (name != "max_steps" or old % self.steps_per_round == 0)
         return name in self.FREE
 
     @property

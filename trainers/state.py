@@ -60,7 +60,7 @@ def saved_state(
         wait()
         if main:
             note_files(partial)
-    there = {step_of(path): path for path in folder.glob("step-*")} if main else {}
+    there = by_step(folder) if main else {}
     kept = {step, *keep(sorted(there))} if main else set()
     for other, path in there.items():
         if other not in kept:
@@ -93,8 +93,13 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
 
 def newest_state(folder: Path) -> Path | None:
     """Return the whole state to go on from, if there is one."""
+    return max(by_step(folder).values(), key=step_of, default=None)
+
+
+def by_step(folder: Path) -> dict[int, Path]:
+    """Return the folders `step-<n>` by their steps; a user's copy of one is left alone."""
     named = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{1,12}", path.name))
-    return max(filter(Path.is_dir, named), key=step_of, default=None)
+    return {step_of(path): path for path in named if path.is_dir()}
 
 
 def step_of(state: Path) -> int:

@@ -88,13 +88,15 @@ def start_or_resume(
             fix="--keep-state keeps it. Begin a new training with this checkpoint as its model.",
         )
     goes_on = is_larger and "result" in old
+    if "result" in old and not goes_on:  # nothing is left that the changes have an effect on
+        return old, True
     manifest = {**old, **{name: manifest[name] for name in ("method", "config_hash")}}
     manifest["changed"] = [*old.get("changed", []), *changes]
     if goes_on:
         del manifest["result"]
         set_aside(out / EVALUATIONS)  # they are of the checkpoint before
     write_json(path, manifest)
-    return manifest, "result" in manifest
+    return manifest, False
 
 
 LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})

@@ -119,9 +119,10 @@ def train(
         out.mkdir(parents=True, exist_ok=True)
     with lease(out) if main else nullcontext():
         is_new = main and not (out / MANIFEST).exists()
-        manifest, finished = start_or_resume(trainer, out, manifest, listed, main=main)
+        given = manifest
+        manifest, finished = start_or_resume(trainer, out, given, listed, main=main)
         if finished:
-            options.progress.note(f"{out} is finished already")
+            options.progress.note(_finished(out, manifest, given))
             return Training(out)
         with interrupts() as stopping:
             run = TrainingRun(
@@ -149,6 +150,13 @@ def train(
         if main and not options.keep_state:
             shutil.rmtree(run.state, ignore_errors=True)
     return Training(out)
+
+
+def _finished(out: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """Return that a training is finished, and the given settings that it was not made with."""
+    trained, asked = (record["method"]["settings"] for record in (manifest, given))
+    idle = sorted(name for name in asked if asked[name] != trained.get(name))
+    return f"{out} is finished already" + (f"; without effect: {', '.join(idle)}" if idle else "")
 
 
 def is_main() -> bool:

@@ -1,15 +1,19 @@
 """Which step is best, and evaluations while training: with rounds of several steps, and resumed."""
 
+import shutil
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from harness import plugins  # noqa: E402
-from harness.errors import StoreError, UsageError  # noqa: E402
+from harness.errors import ResumeMismatch, StoreError, UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402
+from harness.trainer import TrainingRun  # noqa: E402
 from harness.trainers import checkpoints  # noqa: E402
+from harness.trainers.checkpoints import KeptCheckpoints  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.state import newest_state, saved_state, step_of  # noqa: E402
@@ -33,11 +37,11 @@ def begin(request, tiny_qwen, examples, tmp_path, told):
     if request.param == "trl":
         pytest.importorskip("trl")
 
-    def begin(settings, **options):
+    def begin(settings, reward=lambda group: [{"total": 0.0}] * 2, **options):
         trainer = GrpoTrainer(
             name="m",
             settings=Settings(**{**FEW, "engine": request.param, **settings}),
-            reward=lambda group: [{"total": 0.0}] * 2,
+            reward=reward,
         )
         task = plugins.build("tasks", "reason_seg", examples)
         model = parse(f"qwen_vl(checkpoint={tiny_qwen},prompt=locate)")
@@ -75,6 +79,21 @@ def test_a_number_that_is_not_logged_is_refused_in_the_first_round_and_can_be_ch
     assert training.manifest["result"]["best_metric"] == "reward"
 
 
+def test_a_component_that_the_first_round_does_not_have_may_be_the_metric(begin, told):
+    rounds = []
+
+    def reward(group):
+        rounds.append(group)  # two groups a round
+        late = {} if len(rounds) <= 2 else {"late": 1.0}
+        return [{"total": 0.0, **late}] * 2
+
+    best = {"metric_for_best_model": "rewards/late", "load_best_model_at_end": True}
+    training = begin({"max_steps": 6, "save_steps": 2, "reward": "method", **best}, reward=reward)
+    assert training.manifest["result"]["best_step"] == 6
+    (note,) = [note for note in told.notes if "rewards/late" in note]
+    assert "but rewards/total" in note
+
+
 def test_a_best_that_is_never_logged_leaves_the_last_and_says_so(begin, told):
     late = {"every": 50, "evaluate": lambda folder, step: {EVAL: 1.0}, "evaluated": (EVAL,)}
     best = {"metric_for_best_model": EVAL, "load_best_model_at_end": True}
@@ -106,6 +125,42 @@ def test_settings_by_which_nothing_else_is_learned_may_change_and_are_recorded(
     changed |= {"infrastructure_limit": 0.2, "keep_rollouts": 1, "report_to": "none"}
     training = begin({"max_steps": 4, "save_steps": 1, **changed})
     assert {one["setting"]: one["to"] for one in training.manifest["changed"]} == changed
+
+
+def test_a_finished_training_is_recorded_as_it_was_made(begin, told):
+    first = begin({"max_steps": 2})
+    record = first.manifest
+    training = begin({"max_steps": 2, "metric_for_best_model": "reward", "alarms": "off"})
+    assert training.manifest == record
+    assert told.notes[-1].endswith("without effect: alarms, metric_for_best_model")
+
+
+def test_a_round_that_an_earlier_total_cut_short_is_not_continued(begin, request, tmp_path):
+    """Its other steps cannot be made: they were counted, and left out."""
+    if "trl" in request.node.name:
+        pytest.skip("refused at the start")
+    training = begin({"max_steps": 3}, keep_state=True)
+    record = training.curve.read(), training.manifest
+    with pytest.raises(ResumeMismatch, match="max_steps: 3 → 5"):
+        begin({"max_steps": 5}, keep_state=True)
+    assert (training.curve.read(), training.manifest) == record
+
+
+def test_checkpoints_of_steps_that_are_made_again_are_dropped_and_copies_are_kept(
+    begin, told, died, tmp_path
+):
+    told.dies_at = 5
+    chosen = {"max_steps": 6, "save_steps": 2, "save_total_limit": 3}
+    with pytest.raises(died):
+        begin(chosen)
+    told.dies_at, out = None, tmp_path / "out"
+    assert KeptCheckpoints(TrainingRun(out=out), Settings()).steps() == [2, 4]
+    for folder in ("state", "checkpoints"):
+        shutil.copytree(out / folder / "step-4", out / folder / "step-4-good")
+    shutil.rmtree(out / "state" / "step-4")
+    begin({**chosen, "save_steps": 6})
+    kept = sorted(path.name for path in (out / "checkpoints").iterdir())
+    assert kept == ["step-2", "step-4-good", "step-6"]
 
 
 def test_an_old_state_that_cannot_be_removed_is_a_store_error(tmp_path, monkeypatch):

@@ -140,11 +140,10 @@ def test_a_finished_training_makes_more_steps(begin):
     assert_same(begin("grown", max_steps=5, **given), whole)
 
 
-def test_a_training_that_ended_within_a_round_is_not_continued(begin):
-    given = {"lr_scheduler_type": "constant_with_warmup", "num_iterations": 2}
-    begin("grown", max_steps=3, **given)
-    with pytest.raises(UsageError, match="num_iterations=2"):
-        begin("grown", max_steps=6, **given)
+def test_a_total_within_a_round_is_refused_at_the_start(begin, tmp_path):
+    with pytest.raises(UsageError, match=r"max_steps=3, not .*num_iterations=2"):
+        begin("out", max_steps=3, num_iterations=2)
+    assert not (tmp_path / "out").exists()
 
 
 WRITERS = "[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"

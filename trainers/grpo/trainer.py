@@ -218,8 +218,12 @@ class GrpoTrainer(GrpoMethod):
 
     def _refuse_for_trl(self) -> None:
         """Raise UsageError for what TRL's trainer, or our way of running it, does not do."""
-        chosen = self.settings
+        chosen, turns = self.settings, self.settings.num_iterations
         beyond = {
+            # It could not go on from a state within a round, not even to its end.
+            f"max_steps={chosen.max_steps}, not a multiple of num_iterations={turns}": bool(
+                (chosen.max_steps or 0) % turns
+            ),
             "rollouts of several turns (an environment)": self.environment is not None,
             "a second response to each rollout": self.second is not None,
             f"{started()} processes": started() > 1,

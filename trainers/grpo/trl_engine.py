@@ -159,13 +159,6 @@ def train_by_trl(
             callbacks=[watch],
         )
         trainer.remove_callback(PrinterCallback)
-        if session.done % settings.num_iterations:
-            raise UsageError(
-                "engine=trl",
-                expected="a training that ended after whole rounds, to make more steps",
-                found=f"{session.done} steps, with num_iterations={settings.num_iterations}",
-                fix="Begin it again under another --out, or make max_steps a multiple of it.",
-            )
         trainer.train(resume_from_checkpoint=session.state and str(session.state))
     if watch.is_cut:
         raise KeyboardInterrupt

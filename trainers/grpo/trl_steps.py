@@ -78,7 +78,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         """Catch up with the state that the training goes on from, whose weights are loaded now."""
         if self.session.state is not None:
             self.session.catch_up()
-            self.kept.catch_up(self.session.done, self.export)
+        self.kept.catch_up(self.session.done, self.export)
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         """Begin to measure a step: rollouts and rewards, if it has any, and its update."""
