@@ -200,6 +200,12 @@ def memory() -> dict[str, float]:
     return {name: (on_gpu or memory_peak()) / 1e9}
 
 
+def all_of(run: TrainingRun, name: str) -> list[float]:
+    """Return the finite numbers of a training's curve with this name; empty: there are none."""
+    numbers = [row[name] for row in run.curve.read() if name in row]
+    return [float(number) for number in numbers if number is not None and math.isfinite(number)]
+
+
 def last(run: TrainingRun, name: str) -> float | None:
     """Return the last number of a training's curve with this name; None: there is none finite."""
     numbers = [row[name] for row in run.curve.read() if name in row] if run.main else []

@@ -77,7 +77,7 @@ class RestoredWeights:
         network = self.network
         if self.settings.finetune == "lora":
             self._put_adapter(network)
-        elif any(weights.VISION in name for name, _ in network.named_parameters()):
+        elif any(weights.is_of_tower(name) for name, _ in network.named_parameters()):
             weights.freeze_vision(network)
         learning = self._learning
         if not any(weights.is_language(name) for name in learning):

@@ -10,15 +10,26 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-LINEAR = r"((q|k|v|o|gate|up|down)_proj|linear_attn\.(in_proj_\w+|out_proj))"
+LINEAR = r"((q|k|v|o|qkv|gate|up|gate_up|down)_proj|linear_attn\.(in_proj_\w+|out_proj))"
 """Linear layers of a language model; the second half are Qwen3.5's layers with a state."""
+MERGER = "merger"
+TOWER = r"(visual|vision_tower|vision_model|vision_encoder|audio_tower|audio_encoder)\."
+"""Towers that read images and sounds, by the names that transformers gives them."""
 LAYERS = {
-    "language": rf"(?!.*visual).*\.{LINEAR}",
+    "language": rf"(?!.*({TOWER}|projector\.)).*\.{LINEAR}",
     "all": rf".*(language_model.*\.{LINEAR}"
-    r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
+    rf"|{TOWER}(?!.*{MERGER}).*\.(qkv|proj|out_proj|fc1|fc2|linear_fc1|linear_fc2|{LINEAR}))",
 }
 """Linear layers that an adapter is put on, as a pattern of their names."""
-VISION, MERGER = "visual.", "merger"
+
+
+def is_of_tower(name: str) -> bool:
+    """Return True for a weight of a tower, whose features the language model is given.
+
+    >>> is_of_tower("model.vision_tower.encoder.layers.0.self_attn.q_proj.weight")
+    True
+    """
+    return re.search(TOWER, name) is not None
 
 
 def is_language(name: str) -> bool:
@@ -26,7 +37,7 @@ def is_language(name: str) -> bool:
 
     >>> is_language("model.language_model.layers.0.mlp.up_proj.weight")
     True
-    >>> is_language("model.visual.blocks.0.attn.proj.weight")
+    >>> is_language("model.vision_tower.encoder.layers.0.self_attn.q_proj.weight")
     False
     """
     return re.match(f"{LAYERS['language']}\\.", name) is not None
@@ -41,12 +52,12 @@ def freeze_vision(network: "PreTrainedModel") -> None:
     frozen = [
         parameter
         for name, parameter in network.named_parameters()
-        if VISION in name and MERGER not in name
+        if is_of_tower(name) and MERGER not in name
     ]
     if not frozen:
         raise UsageError(
             "freeze_vision=true",
-            expected=f"a network with {VISION}…",
+            expected="a network with a vision tower (visual, vision_tower, vision_model, …)",
             found=type(network).__name__,
         )
     for parameter in frozen:

@@ -12,7 +12,7 @@ from inspect import signature
 from typing import Any
 
 from harness import plugins
-from harness.errors import UsageError
+from harness.errors import ModelError, UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.options import with_options
@@ -185,12 +185,26 @@ class GrpoTrainer(GrpoMethod):
             )
         )
         facts = train(learner, examples, session)
+        if run.main and last(run, "reward") is None:
+            self._refuse_unrewarded(run)
         return {
             **facts,
             "reward": last(run, "reward"),  # of the last step that began a round
             "alarms": [alarm.describe() for alarm in session.alarms.raised],
             **training_facts(examples, dropped, learner.network),
         }
+
+    def _refuse_unrewarded(self, run: TrainingRun) -> None:
+        """Raise ModelError if no rollout of the training had a reward."""
+        from harness.trainers.session import all_of
+
+        if not all_of(run, "reward"):
+            raise ModelError(
+                f"reward of {self.name}",
+                expected="a number for at least one rollout",
+                found="None for each in every step",
+                fix="Nothing was learned: a reward of None does not apply to its sample.",
+            )
 
     def _replaced(self) -> str:
         """Return what a plain function does to the method's own reward, for the start."""
