@@ -16,6 +16,7 @@ from itertools import islice
 
 from harness.errors import ParseError
 from harness.responses import loads_lenient
+from harness.stated.languages import certain
 from harness.stated.markup import plain
 from harness.stated.numbers import stated_segments
 from harness.stated.numerals import Numeral, numerals
@@ -31,7 +32,7 @@ _UNIT = re.compile(rf"(?<=\d){_SECONDS}")
 _ANGLED = re.compile(rf"<(\d[\d.]{{0,12}}){_SECONDS}>")  # as Qwen3-VL's prompt writes times
 _COMMA = re.compile(r"(?<=\d:[0-5]\d:[0-5]\d),(?=\d{3}\b)")  # of subtitles
 _ORDINAL = re.compile(r"第(?=\s?\d)")
-_ARROW = re.compile(r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～→至到]|から|부터)\s?(?=\.?\d)")
+_ARROW = re.compile(r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～〜→至到]|から|부터)\s?(?=\.?\d)")
 _UP_TO = re.compile(r"(?<=\d)\s?(?:まで|까지)")
 _TAG_ENDS = re.compile(r"</\w{1,20}>")
 _LENGTH = re.compile(
@@ -39,6 +40,7 @@ _LENGTH = re.compile(
     r"|\A\W*the (?:video|clip) (?:is|lasts|has a (?:duration|length) of) \d[\d.]{0,9}\s?"
     r"s(?:ec(?:onds?)?)?\b(?: long)?[.,]\s)"
 )
+_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _LIST_MARK = re.compile(
     r"\A\s*[-*•]\s+|\A\W*(?:(?i:event|segment|clip|moment|answer)\s)?1[.):]\s(?=.*\d.*\d)"
 )
@@ -103,7 +105,7 @@ def stated_interval(response: str) -> tuple[float, float]:
     >>> stated_interval('{"start": 10, "duration": 5}')
     (10.0, 15.0)
     """
-    text = plain(_TAG_ENDS.sub(";", response))
+    text = certain(plain(_TAG_ENDS.sub(";", response)))
     segments = stated_segments(text) or [text]
     start, end = (-1.0, -1.0) if len(segments) > 1 else _times(segments[-1])
     if 0 <= start <= end < math.inf:
@@ -119,7 +121,7 @@ def _times(text: str) -> tuple[float, float]:
     if named:
         return named
     text = _seconds_alone(text)
-    times = list(islice(numerals(text, stretch=True), 3))
+    times = [_without_letters(text, time) for time in islice(numerals(text, stretch=True), 3)]
     if len(times) != 2 or times[0].is_clock != times[1].is_clock or _is_outside(text, times):
         return -1, -1
     return times[0].value, times[1].value
@@ -131,6 +133,12 @@ def _seconds_alone(text: str) -> str:
     text = _COMPOUND.sub(_clock, _COMMA.sub(".", text))
     text = _UP_TO.sub(" ", _UNIT.sub(" ", _ORDINAL.sub("", text)))
     return _ARROW.sub(" to ", text)
+
+
+def _without_letters(text: str, time: Numeral) -> Numeral:
+    """Return a time without the letters that touch it, which may say that it is something else."""
+    unit = _LETTERS.search(text, time.start, time.end)
+    return time._replace(end=unit.start()) if unit else time
 
 
 def _clock(compound: re.Match[str]) -> str:
