@@ -16,10 +16,18 @@ _MULTIPLIES = re.compile(
     r"|nghìn|ngàn|triệu|trăm|chục|tỷ|tỉ|tá|cặp|đôi"
     r"|tysi\w*|milion\w*|miliard\w*|tuzin\w*|par[ay]?|set(?:ki|ek)|tusen|miljon\w*|miljard\w*|dussin"
     r"|hundra|hundre(?:de)?|tisíc\w*|ezer|mii|mie|tuhat|tuhatta|libo|elfu|dusin"
+    r"|demi\w*|halb\w*|drittel|viertel|tercios?|terços?|cuartos|buçuk|yarım|setengah|rưỡi|pół"
+    r"|(?:et|y|e|und|en|i|og|och)\s+(?:un[ea]?\s+)?"
+    r"(?:demie?|medi[oa]|mezz[oa]|meia|hal[bfv]\w*|pół)"
     r"|χιλιάδ\w*|εκατομμύρι\w*|ντουζίν\w*|ζευγάρι\w*)\b"
     r"|\s*[打双對对雙倍成折]"
 )
 """Words behind a number that make it another one, in languages of Latin script, and of Chinese."""
+_COMPARED = re.compile(
+    r"[^.;:!?\n]{0,40}\b(?i:weniger|mehr|so viele?|menos|más|moins|autant|meno|più|minder|meer"
+    r"|mniej|więcej|fazla|eksik|lebih|kurang|hơn|färre|fler)\b|\s(?i:a mais|de plus|de trop)\b"
+)
+"""Words of languages of Latin script with which a number is a difference, a factor or a bound."""
 _CLAUSE = re.compile(r"[^.,;:!?…()\[\]{}<>|/\"“”«»、。，；：！？।،؛؟\n*$_`=~+\d]*")
 _COUNTERS = (
     "개 명 마리 대 권 장 병 잔 그루 송이 벌 자루 번 회 가지 초 분 시간 일 년 살 세 원 층 미터"
@@ -62,7 +70,7 @@ def is_changed(rest: str) -> bool:
     >>> [is_changed(rest) for rest in ("개입니다.", "개는 없다.", " mille", " chairs", "把椅子")]
     [False, True, True, False, False]
     """
-    if _MULTIPLIES.match(rest):
+    if _MULTIPLIES.match(rest) or _COMPARED.match(rest):
         return True
     clause = _CLAUSE.match(rest)
     said = clause[0] if clause else ""

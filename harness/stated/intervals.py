@@ -16,7 +16,7 @@ from itertools import islice
 
 from harness.errors import ParseError
 from harness.responses import loads_lenient
-from harness.stated.languages import certain
+from harness.stated.languages import certain, is_foreign, unmarked
 from harness.stated.markup import plain
 from harness.stated.numbers import stated_segments
 from harness.stated.numerals import Numeral, numerals
@@ -91,6 +91,22 @@ _SUBJECTS = frozenset(
     "action answer clip event interval it moment part period portion query range section segment"  # noqa: SIM905
     " span stretch that this time times timestamp timestamps window".split()
 )
+_ACTION = re.compile(r"[a-z]+ing\Z")
+"""What happens between two times: "walking: 3 to 7"."""
+_OF_TIMES = frozenset(
+    unmarked(
+        "start_time begin_time start_seconds start_sec starttime sure yes okay ok result output"
+        " prediction final correct my json time_range time_interval time_span"
+        " antwort die der zeit zeitraum sekunde sekunden ist etwa ca réponse la le temps"
+        " intervalle secondes seconde est environ respuesta el tiempo intervalo segundo segundos es"
+        " resposta o tempo risposta il secondi secondo è antwoord tijd seconden cevap jawaban waktu"
+        " odpowiedź czas svar tid ответ время интервал секунды секунда"
+        " 답 정답 정답은 답은 시간 구간 초 약 答え 答えは 正解 正解は 時間 時刻 区間 秒"
+        " 約 从 自 在 第 时间 时间段 时间是 时间为 时间范围 起止时间 区间 片段 答案 答案是"
+        " 答案为 大约 约 الإجابة الوقت من उत्तर समय"
+    ).split()
+)
+"""Words before two times that lead to them, beside those of English sentences."""
 
 
 def stated_interval(response: str) -> tuple[float, float]:
@@ -158,6 +174,7 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
     subject = _SUBJECT.search(before)
     return bool(
         not parted
+        or _is_of_another(before)
         or (subject and subject[1].casefold() not in _SUBJECTS)
         or says_unable(text)
         or denies(before)
@@ -165,6 +182,17 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
         or not (_BEFORE.search(before) and _AFTER.match(after))
         or _NOT_WITHIN.search(text[: first.end])
         or any(pattern.search(text) for pattern in (_OTHER_UNITS, _LASTS))
+    )
+
+
+def _is_of_another(before: str) -> bool:
+    """Return True if words before two times, alone or in another language, name something else."""
+    words = re.findall(r"[^\W\d_]+(?:_[^\W\d_]+)*", before.casefold())
+    if len(words) != 1 and not is_foreign(before):
+        return False
+    return any(
+        not (word in _SUBJECTS | _OF_TIMES or _ACTION.match(word) or _BEFORE.search(f" {word}"))
+        for word in words
     )
 
 

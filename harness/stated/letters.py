@@ -14,7 +14,7 @@ from string import ascii_uppercase
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction, is_asked
 from harness.stated.foreign_letters import denies_soon, is_unknown
-from harness.stated.languages import DENIES, is_foreign, unmarked
+from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
 from harness.stated.letter_patterns import ADVERBS, FOREIGN_ANSWERS, Patterns, patterns
 from harness.stated.markup import BOX
 from harness.stated.option_text import (
@@ -280,7 +280,7 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
     is_word = by.letter.findall(statement["letters"]) in (["A"], ["I"])
     if not is_word or statement["letters"].rstrip()[-1] not in "AI":
         return True
-    return _GOES_ON.match(rest) is not None
+    return re.match(rf"{_GOES_ON.pattern}|{OTHER}", rest) is not None
 
 
 def _is_next(text: str, line: re.Match[str]) -> bool:
