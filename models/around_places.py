@@ -26,7 +26,7 @@ _DEPTH = 8
 LAST = 600
 """Characters before a place in which words that relate it to another are looked for."""
 _ASIDE = (
-    r"(?:(?:to|on|at|in|directly|just|located|standing|sitting)\s+){0,2}(?:the\s+)?"
+    r"(?:(?:to|on|at|in|right|directly|just|located|standing|sitting)\s+){0,2}(?:the\s+)?"
     r"(?:(?:left|right|front|top|side|bottom)\s+(?:(?:side|corner|part|half)\s+)?of\b"
     r"(?!\s(?:the|this) (?:image|picture|photo|frame|scene|video)\b)"
     r"|(?:next|close|adjacent)\s+to\b|beside\b|behind\b|near\b|above\b|below\b|under\b|opposite\b"
@@ -40,13 +40,15 @@ _RELATED = re.compile(rf"(?i:\W*{_VERB}{_ASIDE})")
 _CHINESE = re.compile(
     r"\W*的?(?:[左右上下前后後旁][边邊侧側方面]|旁|附近|对面|對面|之间|之間|[里外]面|以外|之外)"
 )
-_CHINESE_BEFORE = re.compile(r"(?:[左右上下前后後旁][边邊侧側方面]|附近|旁|除了?)[是为的]?\W*\Z")
+_CHINESE_BEFORE = re.compile(
+    r"(?:[左右上下前后後旁][边邊侧側方面]|附近|旁|除了?|挨着|靠近|邻近)[是为的]?\W*\Z"
+)
 
 _KNOWN = frozenset(
     "le la les l un une des de du d pour der die das den dem ein eine einen von für el los las"  # noqa: SIM905
     " una del al para o a os as um uma do da dos e é há em no na il lo gli i uno per het een van"
-    " voor est sont situé située se trouve trouvent situe à aux au ici voici c ce cette ist sind"
-    " befindet sich liegt liegen bei an hier dies está están es son hay en ubicado ubicada"
+    " voor in si est sont situé située se trouve trouvent situe à aux au ici voici c ce cette ist"
+    " sind befindet sich liegt liegen bei an hier dies está están es son hay en ubicado ubicada"
     " encuentra aquí localizado localizada são aqui è sono trova trovano ecco staat bevindt zich"
     " op is zijn den finns står ligger jest są znajduje się w na bulunur bulunuyor konumu işte"
     " adalah ada di berada terletak là ở nằm tại vị trí boîte cadre rectangle englobante"

@@ -31,6 +31,10 @@ _IS_FALSE = re.compile(
     r"|yanlış|salah|sai|błędn\w*)\b"
 )
 _SENTENCE = re.compile(r"[^.!?\n。！？।]*")
+_PREDICATE = re.compile(
+    r"(?:[:=：]|\b(?:ist|est|es|é|è|là|adalah|jest)\b|[は은])\W*[A-Z]\W*[)\]]\W*\Z"
+)
+"""A statement whose letter is in brackets, behind which its option's text may stand."""
 _NOT_ANOTHER = re.compile(
     r"\b(?i:no|pas|non|nicht|não|niet|не|nie|değil|bukan|không)\s(?:(?i:la|die|der|a|de)\s)?[A-Z](?!\w)"
 )
@@ -56,9 +60,10 @@ def is_unknown(before: str, said: str, rest: str) -> bool:
     words = re.findall(r"[^\W\d_]+", before.casefold())
     touches = _TOUCHES.match(behind)
     return (
-        touches is None
+        (touches is None and not _PREDICATE.search(said))
         or not _UNMARKED_BEFORE.issuperset(words)
-        or DENIES.search(_NOT_ANOTHER.sub("", behind[touches.end() :])) is not None
+        or DENIES.search(_NOT_ANOTHER.sub("", behind[touches.end() if touches else 0 :]))
+        is not None
     )
 
 

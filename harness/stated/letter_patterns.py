@@ -96,7 +96,10 @@ def patterns(letters: str) -> Patterns:
     letter = rf"(?<!{_WORD})[{re.escape(letters)}](?!{_WORD})"
     single = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
     mention = rf"(?:{_KIND}?{single})"
-    parted = r"(?:,\s*(?:and|or)|,|/|&|、|或者?|[和与及]|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
+    parted = (
+        r"(?:,\s*(?:and|or)|,|/|&|、|或者?|还是|還是|或是|[和与及]"
+        r"|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
+    )
     several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
     rejected = (
         rf"{_REJECTS}\s*{several}{_INSTEAD}"

@@ -103,7 +103,10 @@ _NOT_A_LABEL = re.compile(r"\b(?i:is|was|be)\b")
 _FINAL = re.compile(r"(?i:\bfinal\s)\Z")
 """Words of a label that speaks of this question; after "Answer:" alone another may follow."""
 _ASKS = re.compile(r"\s*(?i:is|are|was|can|could|would|should|does|do|which|what|why|how)\b")
-_NAMES_ONE = re.compile(r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])")
+_NAMES_ONE = re.compile(
+    r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])"
+    r"|(?i:answer)\s[*_(\[\"'`]{0,4}[A-Z](?!\w)"
+)
 _IS_SUBJECT = re.compile(
     rf"{ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
 )
