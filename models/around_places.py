@@ -126,7 +126,8 @@ def _unknown(text: str, question: str) -> str:
     asked = sorted(set(re.findall(r"[^\W\d_]+", question)), key=len, reverse=True)
     of_question = "".join(f"{re.escape(word)}|" for word in asked if not word.isascii())
     joined = re.compile(rf"(?:{of_question}{_JOINED})*+")
-    for word in re.findall(r"[^\W\d_]+", text.casefold()):
+    words: list[str] = re.findall(r"[^\W\d_]+", text.casefold())
+    for word in words:
         if word not in _KNOWN and word not in asked and not joined.fullmatch(word):
             return word
     return ""

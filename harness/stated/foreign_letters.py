@@ -25,12 +25,12 @@ _TOUCHES = re.compile(
     rf"|{'|'.join(unmarked(word) + f'(?!{OTHER})' for word in ('है', 'हैं', 'होगा'))})?"
     r"[\s*_`\"')\]}»”$।]*(?=\Z|[^\w\s])"
 )
-"""What may touch a letter: marks, and the words that end a statement."""
+"""Marks that may touch a letter, and the words that end a statement."""
 _IS_FALSE = re.compile(
     r"(?i:faux|fausse|falsch|fals[oa]|incorrect[ao]|incorrecte|errad[oa]|sbagliat[oa]|fout|onjuist"
     r"|yanlış|salah|sai|błędn\w*)\b"
 )
-_SENTENCE = re.compile(r"[^.!?\n。！？।]*")
+_SENTENCE = re.compile(r"[^.!?\n。！？।]{0,300}")
 _PREDICATE = re.compile(
     r"(?:[:=：]|\b(?:ist|est|es|é|è|là|adalah|jest)\b|[は은])\W*[A-Z]\W*[)\]]\W*\Z"
 )

@@ -92,7 +92,7 @@ _SUBJECTS = frozenset(
     " span stretch that this time times timestamp timestamps window".split()
 )
 _ACTION = re.compile(r"[a-z]+ing\Z")
-"""What happens between two times: "walking: 3 to 7"."""
+"""A word for the action between two times: "walking: 3 to 7"."""
 _OF_TIMES = frozenset(
     unmarked(
         "start_time begin_time start_seconds start_sec starttime sure yes okay ok result output"

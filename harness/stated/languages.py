@@ -38,7 +38,7 @@ _COMMA_OF_THOUSANDS = re.compile(
 """Scripts of languages that write numbers as English does: thousands with a comma."""
 _AMBIGUOUS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}[.,]\d{3}(?![\d]|[.,]\d)")
 NOT_KNOWN = "0/0"
-"""What stands in the place of a number that can be one of two: no number."""
+"""Text in the place of a number that can be one of two: no number."""
 
 
 def unmarked(text: str) -> str:

@@ -58,7 +58,7 @@ EITHER = re.compile(r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternativel
 """Words between two places of which one counts."""
 TEXT = re.compile(r'"(\w{1,40})"\s{0,9}:\s{0,9}(?:\[\s{0,9})?"([^"\n]{0,200})"')
 OBJECT_ENDS = re.compile(r"\}\s{0,9},?\s{0,9}\{")
-"""What parts two objects of JSON, of which neither has its place in it."""
+"""Braces between two objects of JSON, of which neither has its place in it."""
 MARKUP = re.compile(
     r'<[^<>]{0,60}>|"(?:b?box\w{0,9}|points?\w{0,9}|label|objects?|coordinates?|answer)"\s{0,9}:'
     r"|```\w{0,20}"

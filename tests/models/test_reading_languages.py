@@ -30,7 +30,7 @@ def letter(text):
 
 
 def value(read, *given):
-    """What a reader gives; None for a failure."""
+    """Return the value that a reader gives; None for a failure."""
     try:
         return read(*given)
     except ParseError:
