@@ -29,7 +29,8 @@ _ASIDE = (
     r"(?:(?:to|on|at|in|right|directly|just|located|standing|sitting)\s+){0,2}(?:the\s+)?"
     r"(?:(?:left|right|front|top|side|bottom)\s+(?:(?:side|corner|part|half)\s+)?of\b"
     r"(?!\s(?:the|this) (?:image|picture|photo|frame|scene|video)\b)"
-    r"|(?:next|close|adjacent)\s+to\b|beside\b|behind\b|near\b|above\b|below\b|under\b|opposite\b"
+    r"|(?:next|close|adjacent)\s+to\b|beside\b|behind\b|above\b|below\b|under\b|opposite\b"
+    r"|near\b(?!\s(?:the )?(?:cent|middle|top|bottom|left|right|edge|corner))"
     r"|between\b|outside\b|across\b)"
 )
 _VERB = r"\b(?:is|are|was|were|stands?|sits?|lies|lie|appears?)\s+"

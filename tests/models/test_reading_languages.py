@@ -147,6 +147,8 @@ def test_intervals(text, said):
         ("der Hund", f'Hier ist die Bounding Box:\n```json\n[{{"bbox_2d": {BOX}}}]\n```', True),
         ("the man next to the car", f"The man next to the car is at {BOX}.", True),
         ("the dog", f"The dog is on the left side of the image at {BOX}.", True),
+        ("the dog", f"The dog is near the center of the image at {BOX}.", True),
+        ("the dog", f"The dog is near the car at {BOX}.", False),
         ("le chien", f"Le chien se trouve à gauche de la voiture {BOX}.", False),
         ("il cane", f"Il cane è accanto a {BOX}.", False),
         ("개", f"개는 {BOX} 왼쪽에 있습니다.", False),
