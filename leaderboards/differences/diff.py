@@ -192,10 +192,13 @@ def _walk_causes(walk: Walk, reading: MixedReading) -> None:
     for cause in sorted(differing, key=_in_order):
         reading.responses.add(cause)
         with_it = [name for name in READING if name in reading.joined]
-        what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
+        what, named = (
+            ("answer", ANSWERS) if cause == ANSWERS else ("response", f"responses: {cause}")
+        )
         name = " + ".join([named, *with_it])
         lines = [line for part in cause.split(" + ") for line in reading.settings.get(part, ())]
-        changed = f"{differing[cause]} of {len(reading.pairs)} {what} differ"
+        samples = counted(len(reading.pairs), "sample")
+        changed = f"{differing[cause]} of {samples} have another {what}"
         walk.step(name, reading.score(walk.task), [changed, *lines])
 
 

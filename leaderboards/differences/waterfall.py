@@ -77,11 +77,11 @@ def _cut(line: str, width: int) -> str:
 
 
 def _evidence(step: Step, level: float) -> str:
-    """Return the paired interval of a step and the number of samples that it changes."""
+    """Return the paired interval of a step and the number of samples whose scores it changes."""
     if not step.samples:
         return ""
     interval = f"{100 * level:g} % interval {signed_span(step.interval)}; " if step.interval else ""
-    return f"{interval}{counted(step.samples, 'sample')} changed"
+    return f"{interval}{counted(step.samples, 'score')} changed"
 
 
 def _bar(before: float, after: float, low: float, high: float) -> str:
