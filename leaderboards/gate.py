@@ -16,6 +16,7 @@ losses fail, which is half of `1 - level` for either family, so that both togeth
 `1 - level`.
 """
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,7 +115,7 @@ def check(
     draws = _Draws(level=level, resamples=resamples, seed=seed)
     rules = _Rules(max_drop, max_drops, max_cut, fail_on_inconclusive, draws, data_root)
     half = _unfinished(candidate) if before.keys() - after.keys() else {}
-    verdicts = [rules.judge(run, _counterpart(key, after, half)) for key, run in before.items()]
+    verdicts = [rules.judge(run, _counterpart(run, after, half)) for run in before.values()]
     return GateReport(
         verdicts=tuple(_with_losses(verdicts)),
         level=level,
@@ -335,18 +336,33 @@ def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
     return unfinished
 
 
-def _counterpart(key: Key, runs: Mapping[Key, Run], half: Mapping[Key, Path]) -> Run | str:
-    """The candidate's run of a task, or why there is none.
+def _counterpart(baseline: Run, runs: Mapping[Key, Run], half: Mapping[Key, Path]) -> Run | str:
+    """Return the candidate's run of a task, or why there is none and what to do.
 
     A run of the same task that is not finished, or of another split or subset, is not a
     counterpart, but worth naming.
     """
+    key = task_key(baseline)
     if key in runs:
         return runs[key]
     if key in half:
         return f"not finished in the candidate: {half[key]} has no results.json"
-    near: Sequence[str] = [_name(run_key) for run_key in runs if run_key[0] == key[0]]
-    return "missing in the candidate" + (f", which has {', '.join(near)}" if near else "")
+    near = {run_key: run for run_key, run in runs.items() if run_key[0] == key[0]}
+    listed = f", which has {', '.join(map(_name, near))}" if near else ""
+    same_split = [run for run_key, run in near.items() if run_key[:2] == key[:2]]
+    fix = same_samples(baseline, same_split[0]) if same_split else ""
+    return f"missing in the candidate{listed}{fix and f'. {fix}'}"
+
+
+def same_samples(baseline: Run, candidate: Run) -> str:
+    """Return what to type where two runs of a task are of different subsets."""
+    subset = baseline.manifest["subset"]
+    option = f"with --subset {subset}, the baseline's" if subset else "without --subset"
+    fix = f"Evaluate the candidate {option}"
+    if not baseline.manifest["data"]["root"]:  # kept as a baseline, without its predictions
+        return fix
+    command = shlex.join(["harness", "diff", str(baseline.folder), str(candidate.folder)])
+    return f"{fix}, or compare the samples that both have: {command}"
 
 
 def _key(row: Row) -> Key:

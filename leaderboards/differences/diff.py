@@ -30,6 +30,8 @@ from harness.scores import UnitScore
 from harness.statistics.paired import Comparison, compare
 from harness.task import Task
 
+SUBSET = "subset"
+"""The step to the samples that both runs have."""
 TODAY = "today's scorer"
 """The step to what this version scores the first run's own predictions as."""
 
@@ -148,10 +150,9 @@ def diff_runs(
     counts = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)]
     if counts != [len(shared)] * 2:
         left_out = Step(
-            name="subset",
+            name=SUBSET,
             before=first,
             after=begin + second - end,
-            samples=sum(counts) - 2 * len(shared),
             details=(f"{counts[0]} and {counts[1]} samples, {len(shared)} in both",),
         )
         steps.insert(0, left_out)
