@@ -18,6 +18,7 @@ from harness.store.atomic import read_json
 
 PARTS = ("segmenter", "propagator")
 """Arguments of a training's model that a checkpoint given by its folder alone has too."""
+WEIGHTS = "checkpoint"
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
@@ -42,7 +43,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def spelled_out(spec: Spec) -> Spec:
-    """Return a SPEC without presets, and with the words of a prompt that lies in a file.
+    """Return a SPEC without presets, with a prompt's words for its file, and with short paths.
 
     Raises:
         UnknownPlugin: neither a model nor a preset has its name.
@@ -55,7 +56,9 @@ def spelled_out(spec: Spec) -> Spec:
     def whole(name: str, value: Value) -> Value:
         if name in presets.INNER and isinstance(value, Spec):
             return spelled_out(value)
-        return text_of_file(value) if name == "prompt" and isinstance(value, str) else value
+        if name == "prompt" and isinstance(value, str):
+            return text_of_file(value)
+        return checkpoint.short_path(value) if name == WEIGHTS and isinstance(value, str) else value
 
     return Spec(spec.name, {name: whole(name, value) for name, value in spec.arguments.items()})
 
