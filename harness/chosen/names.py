@@ -53,12 +53,16 @@ def spelled_out(spec: Spec) -> Spec:
     if spec.name not in plugins.installed_plugins("models"):
         presets.preset(spec.name)  # raises, naming the nearest
 
+    # A plugin's own network may read the folder as it is typed; backends find what is in it.
+    has_backend = plugins.accepts("models", spec.name, "backend")
+
     def whole(name: str, value: Value) -> Value:
         if name in presets.INNER and isinstance(value, Spec):
             return spelled_out(value)
         if name == "prompt" and isinstance(value, str):
             return text_of_file(value)
-        return checkpoint.short_path(value) if name == WEIGHTS and isinstance(value, str) else value
+        is_folder = has_backend and name == WEIGHTS and isinstance(value, str)
+        return checkpoint.short_path(str(value)) if is_folder else value
 
     return Spec(spec.name, {name: whole(name, value) for name, value in spec.arguments.items()})
 
