@@ -140,12 +140,12 @@ def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where:
     The copies on the hub hold `mask.astype(bool)`: regions to ignore became foreground.
     """
     width, height = media.size
-    if media.fault is None:
-        _refuse_outside(shapes, media.size, where)
     try:
         painted = rasterise(shapes, height, width, opencv=DRAWN.get(protocol, "4.8"))
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
+    if media.fault is None:
+        _refuse_outside(shapes, media.size, where)
     if protocol in COPIED:
         return Target(answer=Answer(masks=(Rle.from_array(painted > 0),)))
     ignored = painted == 255
@@ -180,8 +180,8 @@ def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
             width, height = header_size(image)
             if annotation.is_file():
                 _, _, shapes = read_annotation(annotation)
-                _refuse_outside(shapes, (width, height), str(annotation))
                 rasterise(shapes, height, width)
+                _refuse_outside(shapes, (width, height), str(annotation))
                 yield from _other_shapes(annotation, shapes)
         except DataError as error:
             yield Problem(str(place / stem), str(error))
