@@ -40,7 +40,7 @@ def _orders(count: int) -> Iterator[tuple[str, Places]]:
     yield EARLY, np.minimum(places + 1, count - 1)
     for first, second in ((0, 10), (1, 11)):
         if count + first <= 10:
-            return  # up to 9, numbers sort as texts do
+            continue  # up to 9, numbers sort as texts do
         names = [str(place + first) for place in range(count)]
         by_text = np.array(sorted(range(count), key=names.__getitem__))
         name = f"of frames {first}, {10 if first else 1}, {second}, …, 2"
