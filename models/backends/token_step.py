@@ -135,16 +135,18 @@ def _rotated(heads: "Tensor", cosine: "Tensor", sine: "Tensor") -> "Tensor":
 
 
 def token_step(network: "PreTrainedModel") -> TokenStep | None:
-    """Return the step of a network, for as long as its weights stay as they are.
+    """Return the step of a network on a CPU, for as long as its weights stay as they are.
 
-    None where its layers are not exactly those of `TEXT_MODELS` and where something else than its
-    weights decides: adapters, quantised weights, hooks, several devices, gradients.
+    None elsewhere, where it was not measured; where the layers are not exactly those of
+    `TEXT_MODELS`; and where something else than the weights decides: adapters, quantised weights,
+    hooks, gradients.
     """
     import torch
 
     text = getattr(network.base_model, "language_model", network.base_model)
     head = getattr(network, "lm_head", None)
-    if torch.is_grad_enabled() or not _is_plain(network, text, head):
+    on_cpu = network.device.type == "cpu"
+    if not on_cpu or torch.is_grad_enabled() or not _is_plain(network, text, head):
         return None
     copied = is_small(network)
 
