@@ -16,7 +16,7 @@ from harness.metrics.numeric import mean_relative_accuracy, only_number
 from harness.metrics.point_readers import share_points
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
-from harness.stated.intervals import stated_interval
+from harness.stated.intervals import refuse_beyond, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.yes_no import says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
@@ -115,13 +115,21 @@ def check_truth(protocol: str, answer: Answer, where: str) -> None:
         )
 
 
-def stated_in(prediction: Prediction) -> Interval | None:
-    """Return the interval that a response states, else what the model's own grammar has read."""
+def stated_in(sample: Sample, prediction: Prediction) -> Interval | None:
+    """Return the interval that a response states, else what the model's own grammar has read.
+
+    One beyond the sample's video is none.
+    """
     text = answer_text(prediction) if prediction.responses else None
+    interval = None if prediction.answer is None else prediction.answer.interval
     with suppress(ParseError):
         if text is not None:
-            return Interval(*stated_interval(text))
-    return None if prediction.answer is None else prediction.answer.interval
+            interval = Interval(*stated_interval(text))
+    with suppress(ParseError):
+        if interval is not None and prediction.responses and sample.query.media[0].is_video:
+            refuse_beyond(*interval, sample.query.media[0].times())
+        return interval
+    return None
 
 
 def score_stated_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
