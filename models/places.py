@@ -28,13 +28,43 @@ _MEANING = re.compile(
     r":\s{0,9}\"(?i:relative|absolute|normali[sz]ed|percent\w{0,9}|pixels?|\w{0,3}xy\w{0,3}|yxyx)\""
 )
 _Y_FIRST = re.compile(r"(?i:\by_?(?:0|1|min)\b,?\s{0,3}x_?(?:0|1|min)\b)")
+_FIELD = re.compile(
+    r"[\"'](?P<key>\w{1,40})[\"']\s{0,9}:\s{0,9}"
+    r"(?:[\"'](?P<text>[^\"'\n]{0,60})[\"']|(?P<word>(?i:true|false|null|none)\b))"
+)
+_REFUSES = re.compile(
+    r"(?i:(?:no|n|none|not?[ _-].*|false|negative|rejected?|reject.*|discard\w*|dropp?(?:ed)?|delet\w*"
+    r"|remov\w*|ignor\w*|exclud\w*|in(?:valid|correct|accurate)|wrong|mismatch\w*|un(?:matched|related)"
+    r"|fail\w*|error|absent|missing|denied|declined?|skip(?:ped)?|obsolete|superseded|replaced"
+    r"|previous|outdated|cancel\w*|distractor|decoy|background|other))"
+)
+"""A value that takes its object back, or says that it is not the one that is asked for."""
+_FAULT = re.compile(
+    r"(?i:(?:is_?)?(?:reject\w*|discard\w*|dropped|delet\w*|remov\w*|ignor\w*|exclud\w*|invalid|wrong"
+    r"|incorrect|error|false_\w+|absent|missing|negative|distractor|decoy|skip\w*|not_\w+"
+    r"|hallucinat\w*))"
+)
+"""A key of a fault: true says that there is one."""
+_TRAIT = re.compile(
+    r"(?i:(?:is_?)?(?:\w*occlu\w*|trunca\w*|crowd|iscrowd|group\w*|difficult|hidden|blur\w*|partial\w*"
+    r"|ambiguous|uncertain|moving|depict\w*|inside|text|labell?\w*|name\w*|desc\w*|categor\w*|class\w*"
+    r"|attribut\w*|colou?r|caption|reason\w*|sub_?label|id|mask|points?|keypoints?|parent|score"
+    r"|confidence|track\w*|children|segmentation))"
+)
+"""A key of a trait that an object may have or not."""
+_LABEL = re.compile(r"label|object|category|description|type|question|answer|query|phrase|think")
+"""Keys of texts in which any word may stand."""
+_SCALED = re.compile(
+    r"(?i:(?<![a-z])(?:relative|absolute|normali[sz]ed|norm|percent(?:age)?s?|permille|thousandths"
+    r"|pixels?|px|c?xywh|cxcywh|ltwh|tlwh|yxyx|xyxy|fractions?|ratio|0\s?(?:-|–|to)\s?1(?:000?)?)(?![a-z]))"
+)
 _NOT_THERE = re.compile(
     r"\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct|target)|exists?|match\w{0,9})\""
     r"\s{0,9}:\s{0,9}(?:false|null|0)\b"
 )
 _PERCENT = re.compile(r"(?i:%|\bper ?cent)")
 _SHARES = re.compile(
-    r"(?i:\bnormali[sz]ed\b|\brelative\b|\b0(?:\.0)?\s?(?:-|–|to|,)\s?1(?:\.0)?\b)"
+    r"(?i:(?<![a-z])normali[sz]ed(?![a-z])|\brelative\b|\b0(?:\.0)?\s?(?:-|–|to|,)\s?1(?:\.0)?\b)"
 )
 _PIXELS = re.compile(r"(?i:\bpixels?\b|\b(\d{3,5})\s?[x×]\s?(\d{3,5})\b)")
 
@@ -43,6 +73,12 @@ _NO_LABEL = re.compile(
     r"(?i:\W*(?:not|no(?!\.)|none|nothing|background|n/a)\b"
     r"|.*\bnot (?:visible|found|present|there)\b)"
 )
+_RELATES = re.compile(
+    r"\b(?:without|except(?: for)?|excluding|other than|apart from|besides?|next to|near|behind"
+    r"|in front of|(?:left|right) of|above|below|under|beneath|opposite|outside|around|instead of"
+    r"|rather than|but not|not|unlike|like|looking at|facing|away from)\s"
+)
+"""Words of a label that set its object apart from another, which they name."""
 _COMMON = frozenset(
     "a all an and are at box boxes bounding by coordinates detect each every find for from here in"  # noqa: SIM905
     " is it its json left locate located next object objects of on one or please point points right"
@@ -85,12 +121,15 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
     whole = said if answer is None else answer
     text = _TEXTS.sub(r"\1", whole)
     side = canvas.extent[0] if canvas.is_shares else None
+    for field in _FIELD.finditer(whole):
+        if _is_refused(field, side):
+            raise ParseError("places", expected="objects that are meant", found=repr(field[0]))
     contradiction = _MEANING.search(whole) or _OTHER_ORDER.search(text) or _NOT_THERE.search(text)
     if not canvas.y_first:
         contradiction = contradiction or _Y_FIRST.search(text)
     if side != 100:
         contradiction = contradiction or _PERCENT.search(text)
-    if side is None or not re.search(rf"\b{side}\b", text):
+    if side is None or not re.search(rf"(?<!\d){side}(?!\d)", text):
         contradiction = contradiction or _SHARES.search(text)
     for pixels in _PIXELS.finditer(text):
         named = pixels[1] and (int(pixels[1]), int(pixels[2]))
@@ -100,6 +139,25 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
         raise ParseError(
             "places", expected="numbers in the requested form", found=repr(contradiction[0][:60])
         )
+
+
+def _is_refused(field: re.Match[str], side: int | None) -> bool:
+    """Return True if a field of an object rejects it, or says that its numbers are of another scale.
+
+    Args:
+        field: Its key, and its text or word.
+        side: Steps of the canvas along a side, where the numbers are shares of it.
+    """
+    key, word = field["key"], (field["word"] or "").casefold()
+    if _FAULT.fullmatch(key):
+        return word == "true" or (field["text"] or "").casefold() in ("yes", "true")
+    if _TRAIT.fullmatch(key):
+        return False
+    text = field["text"] or ""
+    is_scaled = _SCALED.search(text) and not _LABEL.fullmatch(key)
+    if is_scaled and not (side and re.search(rf"(?<!\d){side}(?!\d)", text)):
+        return True
+    return word == "false" or (_REFUSES.fullmatch(text.strip()) is not None)
 
 
 def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
@@ -113,7 +171,7 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     asked, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
     for label in labels:
-        if _NO_LABEL.match(label):
+        if _NO_LABEL.match(label) or _is_beside(label, asked, question):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
     # scripts without blanks, and words with endings: a word of the label is a part of the question
     words = {
@@ -125,6 +183,19 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     exact = {label for label in words if all(words[label].values())}
     if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
+
+
+def _is_beside(label: str, asked: set[str], question: str) -> bool:
+    """Return True if a label names what is asked only to say what its own object is not, or is by.
+
+    >>> [_is_beside(text, {"dog"}, "dog") for text in ("cat near the dog", "dog near the cat")]
+    [True, False]
+    """
+    relation = _RELATES.search(label.casefold())
+    if relation is None or relation[0].strip() in question.casefold():
+        return False
+    head, tail = _words(label[: relation.start()]), _words(label[relation.end() :])
+    return bool(tail & asked) and not head & asked
 
 
 def _words(text: str) -> set[str]:

@@ -77,7 +77,8 @@ def small_with_text(text: str, options: Sequence[str]) -> set[str]:
     return {
         letter
         for letter, name in options_by_letter(options)
-        if name and re.fullmatch(rf"\(?{letter.lower()}[.):]{{1,2}}\s{{0,3}}{re.escape(name)}", plain)
+        if name
+        and re.fullmatch(rf"\(?{letter.lower()}[.):]{{1,2}}\s{{0,3}}{re.escape(name)}", plain)
     }
 
 
