@@ -33,8 +33,8 @@ _FIELD = re.compile(
     r"(?:[\"'](?P<text>[^\"'\n]{0,60})[\"']|(?P<word>(?i:true|false|null|none)\b))"
 )
 _REFUSES = re.compile(
-    r"(?i:(?:no|n|none|not?[ _-].*|false|negative|rejected?|reject.*|discard\w*|dropp?(?:ed)?|delet\w*"
-    r"|remov\w*|ignor\w*|exclud\w*|in(?:valid|correct|accurate)|wrong|mismatch\w*|un(?:matched|related)"
+    r"(?i:(?:no|n|none|not?[ _-].*|false|negative|rejected?|reject.*|discard\w*|dropp?(?:ed)?"
+    r"|delet\w*|remov\w*|ignor\w*|exclud\w*|in(?:valid|correct|accurate)|wrong|mismatch\w*|un(?:matched|related)"
     r"|fail\w*|error|absent|missing|denied|declined?|skip(?:ped)?|obsolete|superseded|replaced"
     r"|previous|outdated|cancel\w*|distractor|decoy|background|other))"
 )
@@ -142,7 +142,7 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
 
 
 def _is_refused(field: re.Match[str], side: int | None) -> bool:
-    """Return True if a field of an object rejects it, or says that its numbers are of another scale.
+    """Return True if a field of an object rejects it, or gives its numbers another scale.
 
     Args:
         field: Its key, and its text or word.

@@ -12,10 +12,12 @@ NOUN = 6
 """Words for what is counted, before the first preposition, verb or comma."""
 _END = re.compile(r"[.!?;](?=\s|\Z)|[\n。；！？|]")
 _OPEN = re.compile(
-    r"(?i:[-\s](?:some(?=\s(?!of\b)|\Z)|something|(?<=[a-z]{3} )min|minimum|max(?:imum)?|tops|plus|ish|shy|short|or so"
+    r"(?i:[-\s](?:some(?=\s(?!of\b)|\Z)|something|(?<=[a-z]{3} )min|minimum|max(?:imum)?|tops"
+    r"|plus|ish|shy|short|or so"
     r"|and (?:counting|then some|rising|growing|change|more|up|a bit|a little|that['’]s)"
     r"|upwards?|(?:or|if not|even|few|many|several|some) (?:more|fewer|less|above|over|beyond)"
-    r"|more or less|at (?:the |a )?(?:very )?(?:least|most|minimum|maximum)(?!\s(?:\d|an?\b|one|two|three))"
+    r"|more or less|at (?:the |a )?(?:very )?(?:least|most|minimum|maximum)"
+    r"(?!\s(?:\d|an?\b|one|two|three))"
     r"|give or take|thereabouts|alone)\b(?!\sside)"
     r"|\s(?:easily|possibly|potentially|maybe|perhaps|conservatively|presumably|supposedly)\b"
     r"|\s(?:just|only)(?=\s(?:in|on|at|from)\b|\W*\Z)"
@@ -42,7 +44,8 @@ _GOES_ON = (
     r"|it|he|she|we|i|you|there|here|his|her|its|their|not|no|in|on|at|of|from|to|by|per|and|or|but"
     r"|i\.e|e\.g|namely|respectively|for|if|than|counting|based|indicating|making|giving|according"
     r"|thus|hence|therefore|then|also|exactly|total(?:l?ing)?|assuming|using|compared|rather|instead"
-    rf"|left|right|about|approximately|roughly|around|one|two|three|four|five|six|\w+ing|\w+ed)\b|[A-Z\"“]"
+    r"|left|right|about|approximately|roughly|around|one|two|three|four|five|six|twice|half"
+    r"|\w+ing|\w+ed)\b|[A-Z\"“]"
 )
 _WORD = r"(?:[^\W\d_]+(?:['’-][^\W\d_]+)*)"
 _KNOWN = re.compile(

@@ -25,7 +25,8 @@ _TAKES_BACK = re.compile(
 )
 
 _MOCKS = re.compile(
-    r"(?i:\bsaid no ?(?:one|body)\b|\bas if\W*\Z|\byeah,? right\b(?=\W*\Z)|[,.…]\s?(?:not|psych)\W*!\W*\Z"
+    r"(?i:\bsaid no ?(?:one|body)\b|\bas if\W*\Z|\byeah,? right\b(?=\W*\Z)"
+    r"|[,.…]\s?(?:not|psych)\W*!\W*\Z"
     r"|\b(?:kidding|joking)\W*\Z|\bin your dreams\b|\bmy foot\W*\Z|\s/s\W*\Z)"
 )
 """Words at the end that mock what stands before them."""

@@ -81,7 +81,8 @@ _LASTS = re.compile(
 )
 _TAKES = re.compile(
     r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?)\s+"
-    r"(?:(?:about|around|approximately|roughly|between|from|anywhere|only|just|some|up to)\s+){0,3}\d)"
+    r"(?:(?:about|around|approximately|roughly|between|from|anywhere|only|just|some|up to)\s+)"
+    r"{0,3}\d)"
 )
 """A verb of durations right before a number."""
 _NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")

@@ -6,7 +6,7 @@ from string import ascii_uppercase
 
 from harness.stated.foreign_letters import denies_soon
 from harness.stated.languages import DENIES
-from harness.stated.refusals import denied_after, denies, says_unable
+from harness.stated.refusals import denied_after, says_unable
 
 _CLAUSE_ENDS = re.compile(
     r"[*_\"'`”’]{0,3}(?:\s{0,2}[.,;:!—–\n](?!\s?\d)|\s-\s|\s{1,2}\(?(?:because|since)\b|\s*\Z)"

@@ -61,7 +61,7 @@ _BARE = re.compile(
 """What may stand behind a number without a unit."""
 _ALIKE: Mapping[float, str] = {
     0.01: r"(?:cent[íi]m|zentim|centym)[eèé]t\w{0,4}",
-    1.0: r"(?:m[eèé]t(?:ros?|res?|er[ns]?|ri|ry|rów)|sekund[eya]?n?|segundos?|secondes?|secondi)",
+    1.0: r"(?:metros?|m[èé]tres?|metern|metr(?:i|y|ów)|sekund[eya]?n?|segundos?|secondes?|secondi)",
 }
 """Names of units in other languages, of a length or a time, by their sizes."""
 _UNMEASURED = "0/0"

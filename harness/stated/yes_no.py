@@ -11,11 +11,12 @@ _ABSENT = re.compile(
     r"|free (?:of|from)|nothing but"
     r"|(?:image|picture|photo|frame|scene|room|video|screen|page) (?:is|was|appears|looks|seems)"
     r" (?:\w+ )?(?:blank|empty|black)"
-    r"|an? (?:\w+ )?(?:blank|empty) (?:\w+ )?(?:image|picture|photo|frame|scene|room|video|screen|page))\b"
+    r"|an? (?:\w+ )?(?:blank|empty) (?:\w+ )?(?:image|picture|photo|frame|scene|room|video|screen"
+    r"|page))\b"
 )
 """Words that say, after "yes", that something is not there, or that nothing is seen."""
 _NOT_NONE = re.compile(
-    r"\b(?:not (?:true|correct|right|the case) that|n['’]t (?:true|correct|right|the case) that|false that)\b"
+    r"\b(?:(?:not|n['’]t) (?:true|correct|right|the case)|false) that\b"
     r"[^.]*\b(?:no|not|none|nothing|lacks?|absent|missing)\b"
 )
 _THERE = re.compile(r"there(?:['’]s| is| are| was| were)\s(?P<what>.*)")
