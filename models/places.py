@@ -39,6 +39,11 @@ _REFUSES = re.compile(
     r"|previous|outdated|cancel\w*|distractor|decoy|background|other))"
 )
 """A value that takes its object back, or says that it is not the one that is asked for."""
+_REMARK = re.compile(r"(?i:note|comments?|remarks?|review|warning|feedback)")
+_REMARKS_FAULT = re.compile(
+    r"(?i:\b(?:not (?:the|a|an|it|what)|(?:is|was)n['’]t|wrong|incorrect|mistak\w+|reject\w*"
+    r"|discard\w*|ignore|please remove)\b)"
+)
 _FAULT = re.compile(
     r"(?i:(?:is_?)?(?:reject\w*|discard\w*|dropped|delet\w*|remov\w*|ignor\w*|exclud\w*|invalid|wrong"
     r"|incorrect|error|false_\w+|absent|missing|negative|distractor|decoy|skip\w*|not_\w+"
@@ -76,7 +81,8 @@ _NO_LABEL = re.compile(
 _RELATES = re.compile(
     r"\b(?:without|except(?: for)?|excluding|other than|apart from|besides?|next to|near|behind"
     r"|in front of|(?:left|right) of|above|below|under|beneath|opposite|outside|around|instead of"
-    r"|rather than|but not|not|unlike|like|looking at|facing|away from)\s"
+    r"|rather than|but not|not|unlike|like|looking at|facing|away from|with|walking|holding"
+    r"|carrying|chasing|petting|riding|feeding|watching|(?:all|everything|anything) but)\s"
 )
 """Words of a label that set its object apart from another, which they name."""
 _COMMON = frozenset(
@@ -157,6 +163,8 @@ def _is_refused(field: re.Match[str], side: int | None) -> bool:
     is_scaled = _SCALED.search(text) and not _LABEL.fullmatch(key)
     if is_scaled and not (side and re.search(rf"(?<!\d){side}(?!\d)", text)):
         return True
+    if _REMARK.fullmatch(key) and _REMARKS_FAULT.search(text):
+        return True
     return word == "false" or (_REFUSES.fullmatch(text.strip()) is not None)
 
 
@@ -195,7 +203,7 @@ def _is_beside(label: str, asked: set[str], question: str) -> bool:
     if relation is None or relation[0].strip() in question.casefold():
         return False
     head, tail = _words(label[: relation.start()]), _words(label[relation.end() :])
-    return bool(tail & asked) and not head & asked
+    return bool(asked) and asked <= tail and not head & asked
 
 
 def _words(text: str) -> set[str]:

@@ -10,15 +10,21 @@ import re
 
 NOUN = 6
 """Words for what is counted, before the first preposition, verb or comma."""
-_END = re.compile(r"[.!?;](?=\s|\Z)|[\n。；！？|]")
+_END = re.compile(r"[.!?](?=\s|\Z)|[\n。！？|]")
 _OPEN = re.compile(
-    r"(?i:[-\s](?:some(?=\s(?!of\b)|\Z)|something|(?<=[a-z]{3} )min|minimum|max(?:imum)?|tops"
+    r"(?i:\A[-\s](?:some\b(?!\sof\b)|something\b)"
+    r"|[-\s(,](?:(?<=[a-z]{3} )min|minimum|max(?:imum)?|tops"
     r"|plus|ish|shy|short|or so"
     r"|and (?:counting|then some|rising|growing|change|more|up|a bit|a little|that['’]s)"
     r"|upwards?|(?:or|if not|even|few|many|several|some) (?:more|fewer|less|above|over|beyond)"
     r"|more or less|at (?:the |a )?(?:very )?(?:least|most|minimum|maximum)"
     r"(?!\s(?:\d|an?\b|one|two|three))"
-    r"|give or take|thereabouts|alone)\b(?!\sside)"
+    r"|give or take|thereabouts|alone|minus|so far|(?:lower|upper) bound|(?:under|over)-?count"
+    r"|an? (?:rough|conservative|low|high) (?:guess|estimate)|round(?:ed|ing)?(?: \w+)? (?:up|down"
+    r"|off|to|numbers?|figures?)|(?:to the )?nearest|i['’]d (?:wager|bet)"
+    r"|(?:i )?(?:wager|bet))\b(?!\sside)"
+    r"|\b(?:counting only|ignoring|disregarding|leaving (?:out|aside)|setting aside|omitting)\b"
+    r"|\b(?:continues?|goes|extends?|keeps?)\s(?:on|outside|beyond|out|growing|going)\b"
     r"|\s(?:easily|possibly|potentially|maybe|perhaps|conservatively|presumably|supposedly)\b"
     r"|\s(?:just|only)(?=\s(?:in|on|at|from)\b|\W*\Z)"
     r"|\b(?:more|others?|some|additional|further|another)\b.{0,40}\b(?:hidden|may|might|could"
@@ -40,17 +46,19 @@ _LINKS = (
 )
 _GOES_ON = (
     r"(?i:which|who|whose|whom|where|when|while|with|as|after|before|so|because|since|including|all"
-    r"|each|both|none|neither|some of|most of|many of|half of|another|the|an?|this|these|that|they"
-    r"|it|he|she|we|i|you|there|here|his|her|its|their|not|no|in|on|at|of|from|to|by|per|and|or|but"
-    r"|i\.e|e\.g|namely|respectively|for|if|than|counting|based|indicating|making|giving|according"
+    r"|each|both|none|neither|some|most|many|half|another|the|this|these|that|they"
+    r"|it|he|she|i (?:think|believe|guess|see|count(?:ed)?)|there|here|his|her"
+    r"|its|their|not|no|in|on|at|of|from|to|by|per|or|but"
+    r"|and (?:they|it|he|she|all|both|each|none|no|the|not|one|two)"
+    r"|i\.e|e\.g|namely|respectively|for|if|than|based|indicating|making|giving|according"
     r"|thus|hence|therefore|then|also|exactly|total(?:l?ing)?|assuming|using|compared|rather|instead"
-    r"|left|right|about|approximately|roughly|around|one|two|three|four|five|six|twice|half"
+    r"|left|right|about|approximately|roughly|around|one|two|three|four|five|six|twice"
     r"|\w+ing|\w+ed)\b|[A-Z\"“]"
 )
 _WORD = r"(?:[^\W\d_]+(?:['’-][^\W\d_]+)*)"
 _KNOWN = re.compile(
     rf"[^\w,—–]*(?:{_WORD}[^\w,—–]+){{0,{NOUN}}}?"
-    rf"(?:{_WORD}?\W*\Z|{_LINKS}\b|[^,—–]*[\d_:(\[{{]|{_WORD}?[^\w]*[,—–][^\w(]*(?:{_GOES_ON}|[\d(]|\Z))"
+    rf"(?:{_WORD}?\W*\Z|{_LINKS}\b|[^,—–]*[\d_:;(\[{{]|{_WORD}?[^\w]*[,—–][^\w(]*(?:{_GOES_ON}|[\d(]|\Z))"
 )
 _OF_PART = re.compile(r"(?i:\W*(?:only|just)\s(?:the|in|on|at)\b[^.:]*:\s*)")
 """Words before a number of a part alone."""

@@ -12,7 +12,8 @@ LAST = 60
 _TAKES_BACK = re.compile(
     r"(?:\A|[.!?…,;:)\n—–-]\s{0,4})(?i:(?:but|oh|no|so|well|(?:i['’]m )?just)[,\s]{1,4})?"
     r"(?i:wait|hm{2,}|actually|sorry|w?h?oops|(?:scratch|strike|forget) that|on second thoughts?"
-    r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|correction|my (?:mistake|bad)"
+    r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|hang on|hold on|nah|nope|lol|haha"
+    r"|correction|my (?:mistake|bad)"
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:non?|nein|nee|não|нет|아니|아니요|いや|いいえ)\s{0,4}[,.!:—、。]"
     r"|\b(?i:ou plutôt|oder besser|o mejor dicho|ou melhor|o meglio)\b"
@@ -27,7 +28,10 @@ _TAKES_BACK = re.compile(
 _MOCKS = re.compile(
     r"(?i:\bsaid no ?(?:one|body)\b|\bas if\W*\Z|\byeah,? right\b(?=\W*\Z)"
     r"|[,.…]\s?(?:not|psych)\W*!\W*\Z"
-    r"|\b(?:kidding|joking)\W*\Z|\bin your dreams\b|\bmy foot\W*\Z|\s/s\W*\Z)"
+    r"|(?-i:(?<![\w])[A-J])\)?[,.…–—-]\s?(?:obviously|clearly|definitely|certainly|of course)"
+    r" not\W*\Z"
+    r"|\b(?:kidding|joking)\W*\Z|\bin your dreams\b|\bmy foot\W*\Z"
+    r"|\bpigs (?:can |will )?fly\b|\s/s\W*\Z)"
 )
 """Words at the end that mock what stands before them."""
 _NEXT_TURN = re.compile(

@@ -6,7 +6,7 @@ from harness.stated.refusals import denies
 
 _FIRST = re.compile(r"\W*(?i:yes|no)\b[\s,.:;!—–-]{0,4}(?P<said>[^.!?\n]{0,300})")
 _ABSENT = re.compile(
-    r"\b(?:lack(?:s|ing|ed)?|devoid|absent|absence|missing|nowhere|unable"
+    r"\b(?:lack(?:s|ing|ed)?|devoid|zero|hardly|barely|scarcely|absent|absence|missing|nowhere|unable"
     r"|can ?not (?:see|find|tell|make out|view)|can['’]t (?:see|find|tell|make out|view)"
     r"|free (?:of|from)|nothing but"
     r"|(?:image|picture|photo|frame|scene|room|video|screen|page) (?:is|was|appears|looks|seems)"
@@ -19,7 +19,15 @@ _NOT_NONE = re.compile(
     r"\b(?:(?:not|n['’]t) (?:true|correct|right|the case)|false) that\b"
     r"[^.]*\b(?:no|not|none|nothing|lacks?|absent|missing)\b"
 )
-_THERE = re.compile(r"there(?:['’]s| is| are| was| were)\s(?P<what>.*)")
+_THERE = re.compile(
+    r"(?:there(?:['’]s| is| are| was| were)|(?:you|we|i|one) (?:can )?(?:clearly )?see"
+    r"|(?:the|this) (?:image|picture|photo|video) (?:shows|contains|has|depicts))\s(?P<what>.*)"
+)
+_PLACED = re.compile(
+    r"e?s?(?:\W*\Z|[,;]|\s(?:in|on|at|to|near|next|behind|under|with|that|which|lying|sitting|standing"
+    r"|visible)\b)"
+)
+"""What may follow the name of a thing that is there."""
 _ASKS_THERE = re.compile(r"(?:is|are|was|were)\sthere\s(?P<what>.*)")
 _SMALL = frozenset(
     "a an any the some at least one in on of image picture photo video this that visible present"  # noqa: SIM905
@@ -50,7 +58,10 @@ def says_opposite(said: str, text: str, question: str) -> bool:
     there, asks = _THERE.match(sentence), _ASKS_THERE.search(asked)
     if there and asks and not denies(sentence):
         here, what = _words(there["what"]), _words(asks["what"])
-        return bool(here) and here[:1] == what[:1] and set(here) <= set(what)
+        if not here or here[:1] != what[:1]:
+            return False
+        goes_on = _PLACED.match(there["what"], there["what"].index(here[0]) + len(here[0]))
+        return set(here) <= set(what) or (set(what) <= set(here) and goes_on is not None)
     return _NOT_NONE.search(sentence) is not None
 
 

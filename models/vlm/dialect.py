@@ -59,7 +59,7 @@ EITHER = re.compile(r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternativel
 TEXT = re.compile(r'"(\w{1,40})"\s{0,9}:\s{0,9}(?:\[\s{0,9})?"([^"\n]{0,200})"')
 GAP_REJECTS = re.compile(
     r"(?i:\b(?:wrong|incorrect|rejected|discarded|invalid|mistaken?|ignore(?: (?:it|that|this))?"
-    r"|not (?:it|that|this|the|correct|right)|no)\b)|[✗✘❌]"
+    r"|not (?:it|that|this|the|correct|right)|nope|nah|no)\b)|[✗✘❌]"
 )
 """Words between two places, outside a name, that take the first one back."""
 NAMED = re.compile(
