@@ -179,7 +179,7 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     asked, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
     for label in labels:
-        if _NO_LABEL.match(label) or _is_beside(label, asked, question):
+        if _NO_LABEL.match(label) or is_beside(label, question):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
     # scripts without blanks, and words with endings: a word of the label is a part of the question
     words = {
@@ -193,15 +193,16 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
 
 
-def _is_beside(label: str, asked: set[str], question: str) -> bool:
+def is_beside(label: str, question: str) -> bool:
     """Return True if a label names what is asked only to say what its own object is not, or is by.
 
-    >>> [_is_beside(text, {"dog"}, "dog") for text in ("cat near the dog", "dog near the cat")]
+    >>> [is_beside(text, "the dog") for text in ("cat near the dog", "dog near the cat")]
     [True, False]
     """
     relation = _RELATES.search(label.casefold())
     if relation is None or relation[0].strip() in question.casefold():
         return False
+    asked = _words(question)
     head, tail = _words(label[: relation.start()]), _words(label[relation.end() :])
     return bool(asked) and asked <= tail and not head & asked
 
