@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from harness.errors import ParseError
+from harness.models.box_fields import refuse_fields
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item
 from harness.responses import tag_text
@@ -28,43 +29,10 @@ _MEANING = re.compile(
     r":\s{0,9}\"(?i:relative|absolute|normali[sz]ed|percent\w{0,9}|pixels?|\w{0,3}xy\w{0,3}|yxyx)\""
 )
 _Y_FIRST = re.compile(r"(?i:\by_?(?:0|1|min)\b,?\s{0,3}x_?(?:0|1|min)\b)")
-_FIELD = re.compile(
-    r"[\"'](?P<key>\w{1,40})[\"']\s{0,9}:\s{0,9}"
-    r"(?:[\"'](?P<text>[^\"'\n]{0,60})[\"']|(?P<word>(?i:true|false|null|none)\b))"
-)
-_REFUSES = re.compile(
-    r"(?i:(?:no|n|none|not?[ _-].*|false|negative|rejected?|reject.*|discard\w*|dropp?(?:ed)?"
-    r"|delet\w*|remov\w*|ignor\w*|exclud\w*|in(?:valid|correct|accurate)|wrong|mismatch\w*|un(?:matched|related)"
-    r"|fail\w*|error|absent|missing|denied|declined?|skip(?:ped)?|obsolete|superseded|replaced"
-    r"|previous|outdated|cancel\w*|distractor|decoy|background|other))"
-)
-"""A value that takes its object back, or says that it is not the one that is asked for."""
-_REMARK = re.compile(r"(?i:note|comments?|remarks?|review|warning|feedback)")
-_REMARKS_FAULT = re.compile(
-    r"(?i:\b(?:not (?:the|a|an|it|what)|(?:is|was)n['’]t|wrong|incorrect|mistak\w+|reject\w*"
-    r"|discard\w*|ignore|please remove)\b)"
-)
-_FAULT = re.compile(
-    r"(?i:(?:is_?)?(?:reject\w*|discard\w*|dropped|delet\w*|remov\w*|ignor\w*|exclud\w*|invalid|wrong"
-    r"|incorrect|error|false_\w+|absent|missing|negative|distractor|decoy|skip\w*|not_\w+"
-    r"|hallucinat\w*))"
-)
-"""A key of a fault: true says that there is one."""
-_TRAIT = re.compile(
-    r"(?i:(?:is_?)?(?:\w*occlu\w*|trunca\w*|crowd|iscrowd|group\w*|difficult|hidden|blur\w*|partial\w*"
-    r"|ambiguous|uncertain|moving|depict\w*|inside|text|labell?\w*|name\w*|desc\w*|categor\w*|class\w*"
-    r"|attribut\w*|colou?r|caption|reason\w*|sub_?label|id|mask|points?|keypoints?|parent|score"
-    r"|confidence|track\w*|children|segmentation))"
-)
-"""A key of a trait that an object may have or not."""
-_LABEL = re.compile(r"label|object|category|description|type|question|answer|query|phrase|think")
-"""Keys of texts in which any word may stand."""
-_SCALED = re.compile(
-    r"(?i:(?<![a-z])(?:relative|absolute|normali[sz]ed|norm|percent(?:age)?s?|permille|thousandths"
-    r"|pixels?|px|c?xywh|cxcywh|ltwh|tlwh|yxyx|xyxy|fractions?|ratio|0\s?(?:-|–|to)\s?1(?:000?)?)(?![a-z]))"
-)
 _NOT_THERE = re.compile(
-    r"\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct|target)|exists?|match\w{0,9})\""
+    r"\"\w{0,20}(?:supersed|replac)ed\w{0,9}\"\s{0,9}:\s{0,9}(?!null|false|\"\")"
+    r"|\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct|target)"
+    r"|exists?|match\w{0,9})\""
     r"\s{0,9}:\s{0,9}(?:false|null|0)\b"
 )
 _PERCENT = re.compile(r"(?i:%|\bper ?cent)")
@@ -82,7 +50,8 @@ _RELATES = re.compile(
     r"\b(?:without|except(?: for)?|excluding|other than|apart from|besides?|next to|near|behind"
     r"|in front of|(?:left|right) of|above|below|under|beneath|opposite|outside|around|instead of"
     r"|rather than|but not|not|unlike|like|looking at|facing|away from|with|walking|holding"
-    r"|carrying|chasing|petting|riding|feeding|watching|(?:all|everything|anything) but)\s"
+    r"|carrying|chasing|petting|riding|feeding|watching|(?:all|everything|anything) but"
+    r"|(?:owner|shadow|reflection|absence|lack) of)\s"
 )
 """Words of a label that set its object apart from another, which they name."""
 _COMMON = frozenset(
@@ -127,9 +96,7 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
     whole = said if answer is None else answer
     text = _TEXTS.sub(r"\1", whole)
     side = canvas.extent[0] if canvas.is_shares else None
-    for field in _FIELD.finditer(whole):
-        if _is_refused(field, side):
-            raise ParseError("places", expected="objects that are meant", found=repr(field[0]))
+    refuse_fields(whole, side)
     contradiction = _MEANING.search(whole) or _OTHER_ORDER.search(text) or _NOT_THERE.search(text)
     if not canvas.y_first:
         contradiction = contradiction or _Y_FIRST.search(text)
@@ -145,27 +112,6 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
         raise ParseError(
             "places", expected="numbers in the requested form", found=repr(contradiction[0][:60])
         )
-
-
-def _is_refused(field: re.Match[str], side: int | None) -> bool:
-    """Return True if a field of an object rejects it, or gives its numbers another scale.
-
-    Args:
-        field: Its key, and its text or word.
-        side: Steps of the canvas along a side, where the numbers are shares of it.
-    """
-    key, word = field["key"], (field["word"] or "").casefold()
-    if _FAULT.fullmatch(key):
-        return word == "true" or (field["text"] or "").casefold() in ("yes", "true")
-    if _TRAIT.fullmatch(key):
-        return False
-    text = field["text"] or ""
-    is_scaled = _SCALED.search(text) and not _LABEL.fullmatch(key)
-    if is_scaled and not (side and re.search(rf"(?<!\d){side}(?!\d)", text)):
-        return True
-    if _REMARK.fullmatch(key) and _REMARKS_FAULT.search(text):
-        return True
-    return word == "false" or (_REFUSES.fullmatch(text.strip()) is not None)
 
 
 def refuse_other_objects(question: str, items: Sequence[Item]) -> None:

@@ -12,7 +12,7 @@ LAST = 60
 _TAKES_BACK = re.compile(
     r"(?:\A|[.!?…,;:)\n—–-]\s{0,4})(?i:(?:but|oh|no|so|well|(?:i['’]m )?just)[,\s]{1,4})?"
     r"(?i:wait|hm{2,}|actually|sorry|w?h?oops|(?:scratch|strike|forget) that|on second thoughts?"
-    r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|hang on|hold on|nah|nope|lol|haha"
+    r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|hang on|hold on|nah|nope|lol|haha|psych"
     r"|correction|my (?:mistake|bad)"
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:non?|nein|nee|não|нет|아니|아니요|いや|いいえ)\s{0,4}[,.!:—、。]"
@@ -31,6 +31,7 @@ _MOCKS = re.compile(
     r"|(?-i:(?<![\w])[A-J])\)?[,.…–—-]\s?(?:obviously|clearly|definitely|certainly|of course)"
     r" not\W*\Z"
     r"|\b(?:kidding|joking)\W*\Z|\bin your dreams\b|\bmy foot\W*\Z"
+    r"|\bin (?:an alternate|a parallel) universe\b"
     r"|\bpigs (?:can |will )?fly\b|\s/s\W*\Z)"
 )
 """Words at the end that mock what stands before them."""

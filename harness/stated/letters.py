@@ -36,7 +36,7 @@ _WIDE = str.maketrans(
 )
 _MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")
 _TAG = re.compile(r"</?\|?[a-zA-Z][^<>\n]{0,60}>")
-_FORMULA = re.compile(r"\\[()]")
+_FORMULA = re.compile(r"\\\(\s?(?P<letter>[A-Z])\s?\\\)|\\[()]")
 _MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑【】“”‘’«»「」『』…"
 _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
@@ -137,7 +137,7 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     options = [unmarked(option) for option in options]
     text = unmarked(after_correction(without_no(response.strip(), options)).translate(_WIDE))
     text = _MARKUP.sub(r"\1", text.replace("\\$", "$"))
-    text = _TAG.sub(" ", _FORMULA.sub(" ", text).replace(BOX, "answer: ")).strip()
+    text = _TAG.sub(" ", _FORMULA.sub(_in_brackets, text).replace(BOX, "answer: ")).strip()
     text = _without_judged(text)
     said = (
         _bare(text, letters)
@@ -150,6 +150,11 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
     return said.pop()
+
+
+def _in_brackets(formula: re.Match[str]) -> str:
+    """Return a formula of one letter as the letter in brackets; a blank for a formula's mark."""
+    return f"({formula['letter']})" if formula["letter"] else " "
 
 
 def _bare(text: str, letters: str) -> set[str]:
