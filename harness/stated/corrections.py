@@ -25,14 +25,14 @@ _TAKES_BACK = re.compile(
     r"|等等|等一下|不对|更正"
 )
 
+_ENDS = r"(?:<\|\w+\|>|\W)*\Z"
 _MOCKS = re.compile(
-    r"(?i:\bsaid no ?(?:one|body)\b|\bas if\W*\Z|\byeah,? right\b(?=\W*\Z)"
-    r"|[,.…]\s?(?:not|psych)\W*!\W*\Z"
-    r"|(?-i:(?<![\w])[A-J])\)?[,.…–—-]\s?(?:obviously|clearly|definitely|certainly|of course)"
-    r" not\W*\Z"
-    r"|\b(?:kidding|joking)\W*\Z|\bin your dreams\b|\bmy foot\W*\Z"
+    r"(?i:\bsaid no ?(?:one|body)\b|\bin your dreams\b|\bpigs (?:can |will )?fly\b"
     r"|\bin (?:an alternate|a parallel) universe\b"
-    r"|\bpigs (?:can |will )?fly\b|\s/s\W*\Z)"
+    rf"|\b(?:as if|yeah,? right|kidding|joking|my foot){_ENDS}|\s/s{_ENDS}"
+    rf"|[,.…]\s?(?:not|psych)\s?!{_ENDS}"
+    r"|(?-i:(?<!\w)[A-J])\)?[,.…–—-]\s?(?:obviously|clearly|definitely|certainly|of course) not"
+    rf"{_ENDS})"
 )
 """Words at the end that mock what stands before them."""
 _NEXT_TURN = re.compile(
