@@ -22,7 +22,8 @@ _TEXTS = re.compile(r"(:\s{0,9})\"(?:[^\"\\\n]|\\.){0,500}\"|<(ref|\|?\w*ref\w*\
 _OTHER_ORDER = re.compile(
     r"(?i:(?<![a-z])(?:c?xywh|cxcywh|ltwh)(?![a-z])|\bc_?x\b,?\s{0,3}c_?y\b|\bx,\s{0,3}y,\s{0,3}w\b"
     r"|\bwidth\b.{0,40}\bheight\b"
-    r"|\"(?:\w{0,20}format|units?|scale|order|image_\w{1,20}|category_id)\"\s{0,9}:)",
+    r"|\"(?:\w{0,20}format|units?|scale|order|(?:re)?scaled?_\w{1,20}"
+    r"|resized?_\w{1,20}|image_\w{1,20}|category_id)\"\s{0,9}:)",
     re.DOTALL,
 )
 _MEANING = re.compile(
@@ -31,8 +32,8 @@ _MEANING = re.compile(
 _Y_FIRST = re.compile(r"(?i:\by_?(?:0|1|min)\b,?\s{0,3}x_?(?:0|1|min)\b)")
 _NOT_THERE = re.compile(
     r"\"\w{0,20}(?:supersed|replac)ed\w{0,9}\"\s{0,9}:\s{0,9}(?!null|false|\"\")"
-    r"|\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct|target)"
-    r"|exists?|match\w{0,9})\""
+    r"|\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct"
+    r"|target)|exists?|match\w{0,9})\""
     r"\s{0,9}:\s{0,9}(?:false|null|0)\b"
 )
 _PERCENT = re.compile(r"(?i:%|\bper ?cent)")
@@ -51,9 +52,14 @@ _RELATES = re.compile(
     r"|in front of|(?:left|right) of|above|below|under|beneath|opposite|outside|around|instead of"
     r"|rather than|but not|not|unlike|like|looking at|facing|away from|with|walking|holding"
     r"|carrying|chasing|petting|riding|feeding|watching|(?:all|everything|anything) but"
-    r"|(?:owner|shadow|reflection|absence|lack) of)\s"
+    r"|of)\s"
 )
 """Words of a label that set its object apart from another, which they name."""
+_WHOLE = frozenset(
+    "all body both box couple group image kind one outline pack pair photo"  # noqa: SIM905
+    " picture set some type view".split()
+)
+"""Words before "of" that name the object itself."""
 _COMMON = frozenset(
     "a all an and are at box boxes bounding by coordinates detect each every find for from here in"  # noqa: SIM905
     " is it its json left locate located next object objects of on one or please point points right"
@@ -147,6 +153,8 @@ def is_beside(label: str, question: str) -> bool:
     """
     relation = _RELATES.search(label.casefold())
     if relation is None or relation[0].strip() in question.casefold():
+        return False
+    if relation[0].strip() == "of" and _WHOLE & set(label[: relation.start()].casefold().split()):
         return False
     asked = _words(question)
     head, tail = _words(label[: relation.start()]), _words(label[relation.end() :])

@@ -33,6 +33,7 @@ _OPEN = re.compile(
     r"|outside|not (?:visible|shown|seen))\b"
     r"|\b(?:may|might|could) (?:be|have been|well be|include)\b|\b(?:only|just) the\b"
     r"|\bplus (?:several|some|more|a|the|others)\b"
+    r"|\b(?:uncertain|unsure|unclear|imprecise|inexact|not (?:sure|certain|exact))\b"
     r"|\b(?:hard|difficult|impossible|tough) to (?:tell|count|see|say|be|know)\b)"
     r"|(?i:[-–\s]odd\b(?!\s(?:functions?|numbers?|integers?|ones?|digits?|values?|terms?|vertices"
     r"|degrees?|natural|prime|positive|whole)\b))"

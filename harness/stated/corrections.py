@@ -12,7 +12,8 @@ LAST = 60
 _TAKES_BACK = re.compile(
     r"(?:\A|[.!?…,;:)\n—–-]\s{0,4})(?i:(?:but|oh|no|so|well|(?:i['’]m )?just)[,\s]{1,4})?"
     r"(?i:wait|hm{2,}|actually|sorry|w?h?oops|(?:scratch|strike|forget) that|on second thoughts?"
-    r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|hang on|hold on|nah|nope|lol|haha|psych"
+    r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|hang on|hold on|nah|nope|lol|haha|psych|jk"
+    r"|(?:my )?apologies"
     r"|correction|my (?:mistake|bad)"
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:non?|nein|nee|não|нет|아니|아니요|いや|いいえ)\s{0,4}[,.!:—、。]"
@@ -31,7 +32,8 @@ _MOCKS = re.compile(
     r"|\bin (?:an alternate|a parallel) universe\b"
     rf"|\b(?:as if|yeah,? right|kidding|joking|my foot){_ENDS}|\s/s{_ENDS}"
     rf"|[,.…]\s?(?:not|psych)\s?!{_ENDS}"
-    r"|(?-i:(?<!\w)[A-J])\)?[,.…–—-]\s?(?:obviously|clearly|definitely|certainly|of course) not"
+    r"|(?-i:(?<!\w)[A-J])\)?[,.…–—-]\s?(?:not (?:really|quite)|(?:obviously|clearly|definitely"
+    r"|certainly|of course) not)"
     rf"{_ENDS})"
 )
 """Words at the end that mock what stands before them."""

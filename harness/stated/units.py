@@ -51,7 +51,7 @@ _GAP = re.compile(r"(?:[-$*_`{}]|[^\S\n]){0,6}")
 
 
 _BARE = re.compile(
-    r"[\s*_`$\\{}()\[\]\"'”’~≈=:]*(?:\Z|[.,;!?/|<>-]|[\n—–+×%°]|\d|[^\x00-\x7f]"
+    r"[\s*_`$\\{}()\[\]\"'”’~≈=:]*(?:\Z|[.,;!?/|<>-]|[\n—–+×]|\d|[^\x00-\x7f°℃℉‰µμΩ]"
     r"|(?:away|apart|long|tall|wide|high|deep|in|on|at|from|to|between|for|is|are|was|and|or|as|which"
     r"|that|because|since|based|given|if|when|where|according|i\.e|total|left|the|with|by|of\s(?:the"
     r"|this|its|distance|length|height|width|depth)|approximately|about|roughly|respectively"

@@ -23,6 +23,10 @@ _THERE = re.compile(
     r"(?:there(?:['’]s| is| are| was| were)|(?:you|we|i|one) (?:can )?(?:clearly )?see"
     r"|(?:the|this) (?:image|picture|photo|video) (?:shows|contains|has|depicts))\s(?P<what>.*)"
 )
+_IS_THERE = re.compile(
+    r"(?P<what>[^\W\d_]+(?: [^\W\d_]+){0,4}) (?:is|are) (?:\w+ )?"
+    r"(?:visible|there|present|here|shown)\b"
+)
 _PLACED = re.compile(
     r"e?s?(?:\W*\Z|[,;]|\s(?:in|on|at|to|near|next|behind|under|with|that|which|lying|sitting|standing"
     r"|visible)\b)"
@@ -55,7 +59,8 @@ def says_opposite(said: str, text: str, question: str) -> bool:
     sentence = first["said"].casefold().strip()
     if said == "yes":
         return any(found[0] not in asked for found in _ABSENT.finditer(sentence))
-    there, asks = _THERE.match(sentence), _ASKS_THERE.search(asked)
+    there = _THERE.match(sentence) or _IS_THERE.match(sentence)
+    asks = _ASKS_THERE.search(asked)
     if there and asks and not denies(sentence):
         here, what = _words(there["what"]), _words(asks["what"])
         if not here or here[:1] != what[:1]:
