@@ -85,7 +85,9 @@ def test_a_letter_that_is_taken_back_or_mocked(text, letter):
         ("No, that's not true that there's none.", None),
         ("No, there is a dog in the image.", None),
         ("No, you can see a dog on the left.", None),
+        ("No, a dog is clearly visible.", None),
         ("No, there is a cat.", "no"),
+        ("No, a cat is clearly visible.", "no"),
         ("No, there is no dog.", "no"),
     ],
 )
@@ -151,6 +153,8 @@ def test_a_field_that_rejects_its_box_or_has_another_scale(field, is_read):
         ("<ref>the area without the dog</ref>{}", False),
         ("<ref>the cat next to the dog</ref>{}", False),
         ("<ref>the dog next to the cat</ref>{}", True),
+        ("<ref>leash of the dog</ref>{}", False),
+        ("<ref>group of dogs</ref>{}", True),
         ("<ref>the dog</ref>{}, <ref>the dog</ref>{}", True),
     ],
 )
