@@ -89,7 +89,7 @@ async def rewards(taskset: HarnessTaskset, said: dict[str, str]) -> dict[str, fl
             task=vf.TraceTask(type="UnitTask", data=task.data),
             agent=vf.AgentInfo(config=vf.AgentConfig(runtime=vf.SubprocessConfig())),
             state=EpisodeState(),
-            info={RESPONSES: [{"texts": [said[s.id]], "tokens": None, "cut": False} for s in unit]},
+            info={RESPONSES: [[said[sample.id]] for sample in unit]},
         )
         await task.score(trace)
         given[task.data.unit] = trace.reward

@@ -1,5 +1,6 @@
 """`harness env export`: a package a task that verifiers and OpenEnv load."""
 
+import json
 import re
 from argparse import Namespace
 from dataclasses import asdict
@@ -13,12 +14,18 @@ from harness.environments.session import EnvironmentSettings, open_environment
 from harness.errors import DataError, HarnessError, printable
 from harness.spec import Spec
 
-DEFAULTS = asdict(EnvironmentSettings(task="", data=""))
+OPTIONS = ("model", "reward", "judge", "subset")
+"""Options of the command that `EnvironmentSettings` has too."""
 
 
 def export(arguments: Namespace) -> int:
     """Write a package for each task, whose first prompt and reward were tried."""
-    require(arguments, "data", out="a folder for the packages")
+    require(
+        arguments,
+        "data",
+        out="a folder for the packages",
+        model="whose prompts and grammar are used, such as qwen_vl(checkpoint=…)",
+    )
     requested = specs(arguments.tasks, "--tasks") if arguments.tasks else None
     names = sorted(plugins.installed_plugins("tasks"))
     written: dict[str, str] = {}
@@ -46,16 +53,12 @@ def export(arguments: Namespace) -> int:
 
 def _write(arguments: Namespace, spec: str) -> str:
     """Write a task's package; return its name."""
-    given = {
-        name: getattr(arguments, name) or default
-        for name, default in DEFAULTS.items()
-        if name not in ("task", "data")
-    }
+    given = {name: getattr(arguments, name) or "" for name in OPTIONS}
     settings = EnvironmentSettings(task=spec, data=str(arguments.data.resolve()), **given)
     environment = open_environment(settings)
     unit = next(iter(environment.units))
     environment.prompt(unit)
-    environment.score(unit, [])
+    environment.score(unit, environment.read(unit, []))
     name = "harness_" + re.sub(r"\W+", "_", spec).strip("_").lower()
     values = {
         "name": name,
@@ -64,13 +67,17 @@ def _write(arguments: Namespace, spec: str) -> str:
         "version": environment.task.version,
         "reward": environment.reward_name,
         "fields": "\n".join(
-            f"    {'spec' if key == 'task' else key}: str = {value!r}"
+            f"    {'spec' if key == 'task' else key}: str = {json.dumps(value)}"
             for key, value in asdict(settings).items()
+        ),
+        "arguments": "\n".join(
+            f"    {key}={json.dumps(value)}," for key, value in asdict(settings).items()
         ),
     }
     folder = arguments.out / name
     for file, target in (
         ("module.txt", f"{name}.py"),
+        ("server.txt", f"{name}_server.py"),
         ("pyproject.txt", "pyproject.toml"),
         ("readme.txt", "README.md"),
     ):

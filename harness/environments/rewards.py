@@ -10,6 +10,8 @@ from harness import plugins
 from harness.errors import ModelError, UnknownPlugin, UsageError
 from harness.models.multi_turn import ConversingModel
 from harness.models.pipeline import PromptedModel
+from harness.models.propagators.still import still
+from harness.models.segmenters.box import box
 from harness.run.scoring import score_unit
 from harness.run.verify import perfect
 from harness.scores import Totals
@@ -24,20 +26,6 @@ from harness.types import FailureKind, Prediction, Sample, failed_prediction
 
 TRIED = 32
 """Units in which a headline has to tell a perfect answer from a missing one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """What a policy said about one sample."""
-
-    texts: tuple[str, ...]
-    """Its responses in order; none: the episode was broken off."""
-    tokens: int | None = None
-    """Tokens that it wrote; None: not known, they are counted."""
-    cut: bool = False
-    """True if a response reached the limit of new tokens."""
-    prediction: Prediction | None = None
-    """What the model read of them; None: it is read when it is scored."""
 
 
 @dataclass(frozen=True)
@@ -121,23 +109,28 @@ class MethodReward:
     model: PromptedModel
     task: str
 
-    def __call__(self, sample: Sample, turns: Turns) -> tuple[float, dict[str, float]]:
-        """Return the total and its components.
+    def __call__(
+        self, unit: Sequence[Sample], predictions: Sequence[Prediction]
+    ) -> tuple[float, dict[str, float]]:
+        """Return the total and the components of a unit of one sample.
 
         Raises:
             DataError: the sample has no ground truth for this reward.
             ModelError: the reward fails, or nothing of it applies to the sample.
         """
+        (sample,), (prediction,) = unit, predictions
         example = example_of(self.method, self.model, self.task, sample)
-        text = turns.texts[0] if turns.texts else ""
-        count = self.model.chat.count_tokens
-        tokens = count(text) if turns.tokens is None else turns.tokens
+        rollout = Rollout(
+            text=next(iter(prediction.responses), ""),
+            tokens=prediction.usage.completion_tokens,
+            cut=any(read.cut for read in prediction.parsed),
+        )
         group = Group(
             sample=sample,
             task=self.task,
-            rollouts=(Rollout(text=text, tokens=tokens, cut=turns.cut),),
+            rollouts=(rollout,),
             canvas=example.canvas,
-            count_tokens=count,
+            count_tokens=self.model.chat.count_tokens,
             frames=example.frames,
         )
         what = f"reward of {self.method.name}, sample {sample.id}"
@@ -170,7 +163,8 @@ def named_reward(
             found="neither",
         ) from error
     if isinstance(method, GrpoTrainer) and isinstance(model, PromptedModel):
-        model = method.with_prompt(model)
+        # Its masks are not scored, and cost nothing.
+        model = method.with_prompt(model).with_perception(box(), still())
         bound = method.bound(model).rewarded
         if bound.second is None and not bound.unlabelled and _is_of_rollout(bound.reward):
             return MethodReward(bound, model, task.name), model

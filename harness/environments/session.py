@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from harness.chosen.trained_settings import as_trained
 from harness.environments.rewards import (
     MethodReward,
     ProtocolReward,
-    Turns,
     headline_over_units,
     named_reward,
 )
@@ -51,10 +51,9 @@ class EnvironmentSettings:
     """SPEC of the task."""
     data: str
     """The folder with one folder a benchmark."""
-    model: str = "qwen_vl"
+    model: str
     """SPEC of the model whose prompts, grammar, tools and perception are used. Its backend is
-    `openai(…)`, whose options describe the policy; none is needed with a checkpoint that is here.
-    """
+    `openai(…)`, whose options describe the policy; none is needed with a checkpoint that is here."""
     reward: str = ""
     """Empty: the headline of the task's protocol; another metric of it; or the SPEC of a trainer
     with GRPO, whose reward and prompt are used."""
@@ -88,20 +87,11 @@ class Episode:
         for place, response in zip(self._places, responses, strict=True):
             self._turns.receive(place, response)
 
-    def turns(self) -> list[Turns]:
-        """Return what the policy said about each sample, once the episode has ended."""
-        model, ended = self.environment.model, []
-        for sample, result in zip(self.unit, self._turns.ends(), strict=True):
-            if isinstance(model, PromptedModel):
-                responses = result.responses[-len(sample.query.forms) :]
-                tokens = sum(response.completion_tokens for response in responses)
-                cut = any(response.cut for response in responses)
-                ended.append(Turns(tuple(said.text for said in responses), tokens, cut))
-                continue
-            with self.environment.lock:  # perception has seen it; it is not asked to twice
-                prediction = model.begin(sample.query, result)()
-            ended.append(Turns(prediction.responses, prediction=prediction))
-        return ended
+    def predictions(self) -> list[Prediction]:
+        """Return what the model reads of the responses to each sample, once the episode ended."""
+        pairs = zip(self.unit, self._turns.ends(), strict=True)
+        with self.environment.lock:
+            return [self.environment.model.begin(sample.query, said)() for sample, said in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,33 +171,33 @@ class RewardEnvironment:
         messages = [message for asked in requests for message in self.chat.form.messages(asked)]
         return messages, len(requests) == 1
 
-    def score(self, name: str, turns: Sequence[Turns]) -> tuple[float, dict[str, float]]:
-        """Return the reward of an episode, and further numbers by name.
+    def read(self, name: str, texts: Sequence[Sequence[str]]) -> list[Prediction]:
+        """Return what the model reads of stored responses, those to each sample of a unit.
+
+        Samples without any, since the episode was broken off, have failed.
+        """
+        assert isinstance(self.model, ResponseReader), "`open_environment` refuses others"
+        predictions = []
+        with self.lock:
+            for sample, said in zip_longest(self.units[name], texts, fillvalue=()):
+                assert isinstance(sample, Sample), "there are more responses than samples"
+                predictions.append(
+                    self.model.read(sample.query, said)
+                    if said
+                    else failed_prediction(sample.query, FailureKind.MODEL, "no response")
+                )
+        return predictions
+
+    def score(self, name: str, predictions: Sequence[Prediction]) -> tuple[float, dict[str, float]]:
+        """Return the reward of a unit, and further numbers by name.
 
         Its bits are those of `harness score` on the same responses.
-
-        Args:
-            name: The unit.
-            turns: What was said about each of its samples; fewer: the episode was broken off.
 
         Raises:
             DataError: the scorer cannot score it.
         """
-        unit, said = self.units[name], dict(enumerate(turns))
-        whole = [said.get(place, Turns(())) for place in range(len(unit))]
         with self.lock:
-            if isinstance(self.reward, MethodReward):
-                return self.reward(unit[0], whole[0])
-            pairs = zip(unit, whole, strict=True)
-            return self.reward(unit, [self._prediction(*pair) for pair in pairs])
-
-    def _prediction(self, sample: Sample, turns: Turns) -> Prediction:
-        if turns.prediction is not None:
-            return turns.prediction
-        if not turns.texts:
-            return failed_prediction(sample.query, FailureKind.MODEL, "there is no response")
-        assert isinstance(self.model, ResponseReader), "`open_environment` refuses others"
-        return self.model.read(sample.query, turns.texts)
+            return self.reward(self.units[name], predictions)
 
 
 @lru_cache(maxsize=64)
@@ -248,7 +238,8 @@ def policy_spec(text: str) -> Spec:
         raise UsageError(f"model={text}", expected="one model", found=str(len(named)))
     spec = as_trained(named[0][1])
     backend = spec.arguments.get("backend", Spec("openai"))
-    if not isinstance(backend, Spec) or backend.name != "openai":
+    takes_policy = plugins.accepts("models", spec.name, "backend")
+    if not takes_policy or not isinstance(backend, Spec) or backend.name != "openai":
         return spec
     policy = Spec("openai", {"model": "policy", "base_url": ADDRESS, **backend.arguments})
     return Spec(spec.name, {**spec.arguments, "backend": policy})

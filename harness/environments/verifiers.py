@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 import verifiers.v1 as vf
+from pydantic import Field
 
 from harness.chat import ChatRequest, ChatResponse
-from harness.environments.rewards import Turns
 from harness.environments.session import EnvironmentSettings, RewardEnvironment, open_environment
 
 RESPONSES = "responses"
@@ -33,7 +33,7 @@ class HarnessTasksetConfig(vf.TasksetConfig):
 
     spec: str = ""
     data: str = ""
-    model: str = "qwen_vl"
+    model: str = ""
     reward: str = ""
     judge: str = ""
     subset: str = ""
@@ -66,7 +66,7 @@ class UnitData(vf.TaskData):
 class EpisodeState(vf.State):
     """What an episode hands to its scorer, within the process."""
 
-    turns: tuple[Any, ...] = ()
+    predictions: list[Any] = Field(default_factory=list)
 
 
 class UnitTask(vf.Task[UnitData, EpisodeState]):
@@ -85,21 +85,12 @@ class UnitTask(vf.Task[UnitData, EpisodeState]):
 
 def _score(data: UnitData, trace: vf.Trace) -> dict[str, float]:
     environment = data.open()
-    turns = trace.state.turns or _turns_in(trace)
-    reward, numbers = environment.score(data.unit, turns)
+    texts = [message.content or "" for message in trace.assistant_messages]  # another program's
+    responses = trace.info.get(RESPONSES, [texts])
+    read = trace.state.predictions or environment.read(data.unit, responses)
+    reward, numbers = environment.score(data.unit, read)
     trace.record_metrics(numbers)
     return {environment.reward_name: reward}
-
-
-def _turns_in(trace: vf.Trace) -> list[Turns]:
-    """Return what a trace holds: as our program noted it, or the messages of another program."""
-    if RESPONSES in trace.info:
-        return [
-            Turns(tuple(said["texts"]), said["tokens"], said["cut"])
-            for said in trace.info[RESPONSES]
-        ]
-    texts = tuple(message.content or "" for message in trace.assistant_messages)
-    return [Turns(texts)] if texts else []
 
 
 class HarnessTaskset(vf.Taskset[UnitTask, HarnessTasksetConfig]):
@@ -146,6 +137,7 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
     ) -> vf.ProgramResult:
         """Play an episode; every request goes through verifiers."""
         assert isinstance(data, UnitData), "`HarnessTaskset` yields no others"
+        trace.info[RESPONSES] = []  # an episode that is broken off has failed
         environment = await asyncio.to_thread(data.open)
         episode = await asyncio.to_thread(environment.begin, data.unit)
         headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
@@ -164,11 +156,9 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
                     await asyncio.to_thread(episode.respond, responses)
             except httpx.HTTPError as error:  # a limit was reached, or the policy failed
                 return vf.ProgramResult(exit_code=UNREACHED, stdout="", stderr=str(error))
-        turns = await asyncio.to_thread(episode.turns)
-        trace.info[RESPONSES] = [
-            {"texts": list(said.texts), "tokens": said.tokens, "cut": said.cut} for said in turns
-        ]
-        trace.state.turns = tuple(turns)
+        predictions = await asyncio.to_thread(episode.predictions)
+        trace.info[RESPONSES] = [list(read.responses) for read in predictions]
+        trace.state.predictions = predictions
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
 

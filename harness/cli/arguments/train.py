@@ -94,7 +94,7 @@ def add_env(commands: Commands) -> None:
     export.tasks_and_data()
     export.option("--out DIR", "a folder for the packages")
     about = "the model whose prompts, grammar, tools and perception are used; the policy replaces "
-    export.option("--model SPEC", f"{about}its network (default: qwen_vl)")
+    export.option("--model SPEC", f"{about}its network")
     about = "a metric of the protocol, or a trainer whose reward and prompt are used, such as "
     export.option("--reward NAME", f"{about}visionreasoner (default: the headline)")
     export.judge()
