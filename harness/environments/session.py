@@ -53,7 +53,8 @@ class EnvironmentSettings:
     """The folder with one folder a benchmark."""
     model: str
     """SPEC of the model whose prompts, grammar, tools and perception are used. Its backend is
-    `openai(…)`, whose options describe the policy; none is needed with a checkpoint that is here."""
+    `openai(…)`, whose options describe the policy; none is needed with a checkpoint.
+    """
     reward: str = ""
     """Empty: the headline of the task's protocol; another metric of it; or the SPEC of a trainer
     with GRPO, whose reward and prompt are used."""
