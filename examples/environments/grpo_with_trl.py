@@ -1,4 +1,4 @@
-"""Train pocket on ReasonSeg's layout with TRL's GRPOTrainer, by the protocol's gIoU.
+"""Train an early pocket on ReasonSeg's layout with TRL's GRPOTrainer, by the protocol's gIoU.
 
     harness data make shapes --out data --size 24
     python examples/environments/grpo_with_trl.py --data data --steps 20
@@ -31,10 +31,13 @@ def main() -> None:
     given = parser.parse_args()
     environment = open_environment(
         EnvironmentSettings(
-            task=given.task, data=str(given.data), model="pocket", reward=given.reward
+            task=given.task,
+            data=str(given.data),
+            model="pocket(checkpoint=pocket-base)",
+            reward=given.reward,
         )
     )
-    checkpoint = find("pocket")
+    checkpoint = find("pocket-base")
     trainer = GRPOTrainer(
         model=AutoModelForImageTextToText.from_pretrained(checkpoint),
         processing_class=AutoProcessor.from_pretrained(checkpoint),
@@ -43,9 +46,8 @@ def main() -> None:
         args=GRPOConfig(
             output_dir=str(given.out),
             max_steps=given.steps,
-            per_device_train_batch_size=8,
+            per_device_train_batch_size=32,
             num_generations=8,
-            generation_batch_size=32,
             max_completion_length=96,
             learning_rate=5e-5,
             logging_steps=1,
