@@ -9,7 +9,7 @@ together.
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -25,7 +25,7 @@ from harness.environments.rewards import (
     headline_over_units,
     named_reward,
 )
-from harness.errors import UsageError
+from harness.errors import Unavailable, UsageError
 from harness.model import ResponseReader
 from harness.models.backends.openai import OpenAIChat
 from harness.models.backends.openai_response import read_answer
@@ -41,6 +41,8 @@ ADDRESS = "http://policy.invalid/v1"
 """Address in the policy's place, to which nothing is sent: the framework calls the policy."""
 SAMPLED = ("temperature", "top_p", "top_k", "seed")
 """Fields of a request that the framework decides."""
+OPENING = threading.Lock()
+"""Lock of the environments that are there: episodes of one begin in many threads at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +107,8 @@ class RewardEnvironment:
     chat: OpenAIChat
     named: ProtocolReward | MethodReward | None
     """The reward that the settings name; None: the protocol's headline."""
-
-    @cached_property
-    def lock(self) -> threading.RLock:
-        """Lock of the perception and the scorer, which one thread uses at a time."""
-        return threading.RLock()
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Lock of the perception and the scorer, which one thread uses at a time."""
 
     @cached_property
     def reward(self) -> ProtocolReward | MethodReward:
@@ -196,19 +195,30 @@ class RewardEnvironment:
 
         Raises:
             DataError: the scorer cannot score it.
+            Unavailable: a node or the sandbox failed: the policy is not to blame.
         """
+        for failure in (prediction.failure for prediction in predictions):
+            if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
+                raise Unavailable(
+                    f"unit {name!r}", expected="tools that answer", found=failure.message
+                )
         with self.lock:
             return self.reward(self.units[name], predictions)
 
 
-@lru_cache(maxsize=64)
 def open_environment(settings: EnvironmentSettings) -> RewardEnvironment:
-    """Build an environment, once a process; no network is loaded for the policy.
+    """Return an environment, built once a process; no network is loaded for the policy.
 
     Raises:
         HarnessError: the task, the model or the reward cannot be built.
         UsageError: the model's responses are not a policy's, or the protocol needs a judge.
     """
+    with OPENING:
+        return _built(settings)
+
+
+@lru_cache(maxsize=64)
+def _built(settings: EnvironmentSettings) -> RewardEnvironment:
     task: Task = plugins.build("tasks", parse(settings.task), Path(settings.data))
     if settings.judge:
         task = with_judge(task, plugins.build("judges", parse(settings.judge)))

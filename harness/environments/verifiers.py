@@ -59,8 +59,7 @@ class UnitData(vf.TaskData):
     @property
     def unit(self) -> str:
         """Name of the unit."""
-        assert self.id is not None, "`HarnessTaskset.load` gives it"
-        return self.id
+        return str(self.id)
 
 
 class EpisodeState(vf.State):

@@ -9,10 +9,11 @@ import pytest
 
 from harness.cli.main import main
 from harness.environments.session import EnvironmentSettings, open_environment
+from harness.errors import Unavailable
 from harness.rehearsal.responses import draw
 from harness.rehearsal.server import asked_of
 from harness.run.verify import perfect
-from harness.types import FailureKind
+from harness.types import FailureKind, failed_prediction
 
 LIMITS = "coordinates=pixels,factor=28,min_pixels=3136,max_pixels=12845056"
 MODEL = f"qwen_vl(backend=openai({LIMITS}),segmenter=box,propagator=still)"
@@ -75,6 +76,14 @@ def test_an_episode_that_is_broken_off_has_failed(shapes):
     unit = next(iter(environment.units))
     read = environment.read(unit, [["<answer>[]</answer>"]])
     assert [said.failure and said.failure.kind for said in read[1:]] == [FailureKind.MODEL] * 2
+
+
+def test_a_tool_that_fails_costs_the_policy_nothing(shapes):
+    environment = opened("reason_seg", shapes)
+    unit, (sample,) = next(iter(environment.units.items()))
+    lost = failed_prediction(sample.query, FailureKind.INFRASTRUCTURE, "the sandbox is lost")
+    with pytest.raises(Unavailable, match="sandbox"):
+        environment.score(unit, [lost])
 
 
 def test_the_twin_of_dt_r1_answers_between_the_turns(shapes):
