@@ -1,9 +1,11 @@
 """Inside verifiers: exported packages load, episodes are played, traces are scored again."""
 
 import asyncio
+import importlib.machinery
 import inspect
 import json
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,33 @@ def test_an_episode_at_its_limit_of_turns_is_worth_what_a_failure_is(exported):
     traces = play(environment, list(environment.taskset.take(4)))
     cut = [trace for trace in traces if trace.stop_condition == "max_turns"]
     assert cut and all(trace.info["responses"] == [] and trace.reward == 0.0 for trace in cut)
+
+
+class Plain(vf.Harness[vf.HarnessConfig]):
+    """A program that sends a task's prompt, and knows nothing of ours."""
+
+    NEEDS_CONTAINER = EXECUTES_CODE = False
+
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data):
+        import httpx
+
+        messages = [message.model_dump(exclude_none=True) for message in data.prompt]
+        body = {"model": ctx.model, "messages": messages, "max_tokens": 512}
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {secret}"}) as client:
+            await client.post(f"{endpoint}/chat/completions", json=body)
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+def test_a_single_prompt_is_played_by_another_program(exported, monkeypatch):
+    module = types.ModuleType("plain_program")
+    module.__spec__ = importlib.machinery.ModuleSpec("plain_program", None)
+    module.__dict__.update(Plain=Plain, __all__=["Plain"])
+    monkeypatch.setitem(sys.modules, "plain_program", module)
+    environment = exported("reason_seg", harness={"id": "plain_program"})
+    tasks = list(environment.taskset.take(4))
+    traces = play(environment, tasks)
+    for task, trace in zip(tasks, traces, strict=True):
+        assert trace.ok and "responses" not in trace.info
+        session, unit = task.data.open(), task.data.unit
+        (message,) = trace.assistant_messages
+        assert trace.reward == session.score(unit, session.read(unit, [[message.content]]))[0]
