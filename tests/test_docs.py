@@ -24,7 +24,9 @@ CORE = [
     module.name
     for module in pkgutil.walk_packages(harness.__path__, "harness.")
     if not re.match(
-        r"harness\.(models|trainers|__main__|leaderboards\.history|lmms\.models)", module.name
+        r"harness\.(models|trainers|__main__|leaderboards\.history|lmms\.models"
+        r"|environments\.(openenv|verifiers))",
+        module.name,
     )
 ]
 

@@ -59,7 +59,7 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         publish.add_publish,
         publish.add_hub,
     ),
-    "other tools": (publish.add_lmms, train.add_twin, data.add_completion),
+    "other tools": (publish.add_lmms, train.add_env, train.add_twin, data.add_completion),
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
 OLD_NAMES = (scores.add_sweep, publish.add_samples, board.add_curves)

@@ -80,14 +80,18 @@ class RequestFormat:
     encoded: EncodedImages = field(default_factory=partial(EncodedImages, ENCODED_BYTES))
 
     def body(self, request: ChatRequest) -> bytes:
-        """Return the JSON of a request.
+        """Return the JSON of a request; raises as `fields` does."""
+        return json.dumps(self.fields(request)).encode("ascii")
+
+    def fields(self, request: ChatRequest) -> dict[str, object]:
+        """Return the fields of a request.
 
         Raises:
             UsageError: this kind of server does not take such a request.
         """
         plain: dict[str, object] = {
             "model": self.model,
-            "messages": self._messages(request),
+            "messages": self.messages(request),
             LIMITS.get(self.options.server, "max_tokens"): request.max_new_tokens,
             "temperature": request.temperature_or(self.options.temperature),
             "top_p": request.top_p_or(self.options.top_p),
@@ -116,7 +120,7 @@ class RequestFormat:
             )
         else:
             plain |= self.options.template
-        return json.dumps(plain).encode("ascii")
+        return plain
 
     def _stop(self, request: ChatRequest) -> dict[str, object]:
         """Return as many stop strings as the server takes; `stops.until_stop` applies them all."""
@@ -162,7 +166,8 @@ class RequestFormat:
             )
         return clips
 
-    def _messages(self, request: ChatRequest) -> list[dict[str, object]]:
+    def messages(self, request: ChatRequest) -> list[dict[str, object]]:
+        """Return the messages of a request, images inlined."""
         messages: list[dict[str, object]] = []
         for places, asked, response in conversation_of(request, self.plain):
             content = [

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import zip_longest
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 from PIL import Image
@@ -211,9 +212,10 @@ def completion(response: ChatResponse, plain: dict[str, Any], model: str) -> dic
         response.text.removeprefix(prefix),
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,
+        total_tokens=response.prompt_tokens + response.completion_tokens,
     )
     output["choices"][0]["finish_reason"] = "length" if response.cut else "stop"
-    return {"id": "1", "object": "chat.completion", "model": model, **output}
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": model, **output}
 
 
 def is_time(text: str, after: Mapping[str, Any]) -> bool:
@@ -237,7 +239,7 @@ def request_of(plain: dict[str, Any]) -> ChatRequest:
     if "assistant" in messages and plain.get("continue_final_message") is not True:
         raise ValueError("an assistant's message that is not to be gone on from")
     return ChatRequest(
-        key=str(plain["seed"]),
+        key=str(plain.get("seed", uuid4())),  # without a seed each response is drawn anew
         text=parts[-1]["text"],
         media=tuple(one for one, _ in media),
         frames=tuple(frames for _, frames in media),
@@ -245,6 +247,7 @@ def request_of(plain: dict[str, Any]) -> ChatRequest:
         prefix=messages.get("assistant", ""),
         max_new_tokens=plain.get("max_tokens") or plain["max_completion_tokens"],
         stop=stops(plain),
+        temperature=plain.get("temperature"),
     )
 
 

@@ -134,6 +134,8 @@ def gate_lengths(
 class DR2SegReward(ComponentReward):
     """The reward of a group; its settings are those of the plugin `dr2seg`."""
 
+    compares_rollouts = True
+
     form: Form = "sam2"
     """`sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter makes of
     boxes and description."""

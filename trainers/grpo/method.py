@@ -69,6 +69,8 @@ class ComponentReward(ABC):
     """
 
     __slots__ = ()
+    compares_rollouts: ClassVar[bool] = False
+    """True if a rollout's components depend on the others of its group, or on second responses."""
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Return the components of each rollout, with its total."""

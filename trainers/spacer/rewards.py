@@ -161,6 +161,8 @@ class SpacerAccuracy:
 class SpacerReward(ComponentReward):
     """SpaceR's terms; where a map counts, its score is logged beside the accuracy that has it."""
 
+    compares_rollouts = True
+
     accuracy: SpacerAccuracy
     temporal: TemporalReward
     """Makes the total, of this accuracy."""

@@ -116,6 +116,8 @@ class VideoR1Accuracy:
 class TemporalReward(ComponentReward):
     """Accuracy and format, with the bonuses for length and for the order of frames."""
 
+    compares_rollouts = True
+
     temporal: bool = True
     """Ask each question a second time with shuffled frames (T-GRPO); without, GRPO."""
     alpha: Annotated[float, Only(temporal=True), OF_REWARD] = 0.3

@@ -13,6 +13,8 @@ from harness.trainers.grpo.method import TOTAL, ComponentReward, Group, RewardCo
 class ConsensusReward(ComponentReward):
     """VisionReasoner's reward with a rollout of the group in the place of the target."""
 
+    compares_rollouts = True
+
     thresholds: Thresholds = BASE
     semantics: Semantics = "official"
     label: Label = "consensus"

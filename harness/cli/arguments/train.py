@@ -77,3 +77,26 @@ def add_twin(commands: Commands) -> None:
         about = "time limit of a node for one image or video (default 120)"
         action.option("--timeout SECONDS", about, default=120.0)
         action.json()
+
+
+def add_env(commands: Commands) -> None:
+    """`harness env`."""
+    actions = actions_of(commands, "env", "tasks as environments of reinforcement learning")
+    export = command(
+        actions,
+        "export",
+        "write each task as a package that verifiers loads",
+        'example: harness env export --tasks "reason_seg(split=train)" --data data --out envs \\\n'
+        '             --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,segmenter=box)"\n'
+        "         pip install -e envs/harness_reason_seg_split_train",
+        function="environments.export:export",
+    )
+    export.tasks_and_data()
+    export.option("--out DIR", "a folder for the packages")
+    about = "the model whose prompts, grammar, tools and perception are used; the policy replaces "
+    export.option("--model SPEC", f"{about}its network")
+    about = "a metric of the protocol, or a trainer whose reward and prompt are used, such as "
+    export.option("--reward NAME", f"{about}visionreasoner (default: the headline)")
+    export.judge()
+    export.option("--subset", SUBSET)
+    export.json()

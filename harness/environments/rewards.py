@@ -1,0 +1,184 @@
+"""The reward of a unit's responses: a metric of the task's protocol, or the reward of a method."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from harness import plugins
+from harness.errors import ModelError, UnknownPlugin, UsageError
+from harness.models.multi_turn import ConversingModel
+from harness.models.pipeline import PromptedModel
+from harness.models.propagators.still import still
+from harness.models.segmenters.box import box
+from harness.run.scoring import score_unit
+from harness.run.verify import perfect
+from harness.scores import Totals
+from harness.spec import parse
+from harness.task import Task
+from harness.trainers.grpo.examples import example_of
+from harness.trainers.grpo.functions import FunctionReward
+from harness.trainers.grpo.method import TOTAL, ComponentReward, Group, Rollout
+from harness.trainers.grpo.rewards import components_of
+from harness.trainers.grpo.trainer import GrpoTrainer
+from harness.types import FailureKind, Prediction, Sample, failed_prediction
+
+TRIED = 32
+"""Units in which a headline has to tell a perfect answer from a missing one."""
+
+
+@dataclass(frozen=True)
+class ProtocolReward:
+    """A metric of the task's protocol over one unit, or the mean of several."""
+
+    task: Task
+    metrics: tuple[str, ...]
+
+    def __call__(
+        self, unit: Sequence[Sample], predictions: Sequence[Prediction]
+    ) -> tuple[float, dict[str, float]]:
+        """Return the mean of those metrics that count the unit, and all metrics' numbers.
+
+        It is 0 where none counts it: some protocols leave out a response without an answer, and
+        it would pay not to answer.
+        """
+        numbers = numbers_of(self.task, unit, predictions)
+        counted = [numbers[name] for name in self.metrics if name in numbers]
+        return math.fsum(counted) / max(len(counted), 1), numbers
+
+
+def numbers_of(
+    task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> dict[str, float]:
+    """Return the numbers of a protocol's metrics over one unit alone, without those that have none.
+
+    Raises:
+        DataError: the scorer cannot score it.
+    """
+    totals = Totals(task.protocol.metrics)
+    totals.add(score_unit(task, unit, predictions).scores)
+    return {name: value for name, value in totals.values().items() if value is not None}
+
+
+def headline_over_units(task: Task, units: Iterable[Sequence[Sample]]) -> ProtocolReward:
+    """Return the headline as a reward of single units.
+
+    Where it tells no perfect answer from a missing one by a unit alone, since it is a mean over
+    categories or a product with a number of the whole benchmark (SA-Co's cgF1), the metrics that it
+    is computed from stand in its place, as far as they do.
+
+    Raises:
+        UsageError: none of them does, in the first units.
+    """
+    best, worst = list[dict[str, float]](), list[dict[str, float]]()
+
+    def tells(name: str) -> bool:
+        pairs = zip(best, worst, strict=True)
+        return any(name in right and right[name] != wrong.get(name) for right, wrong in pairs)
+
+    def parts(name: str) -> tuple[str, ...]:
+        inputs = task.protocol.metric(name).inputs
+        is_seen = any(name in numbers for numbers in best)
+        if tells(name) or not (inputs or is_seen):
+            return (name,)
+        return tuple(part for before in inputs for part in parts(before))
+
+    headline = task.protocol.headline
+    for unit in islice(units, TRIED):
+        best.append(numbers_of(task, unit, [perfect(sample) for sample in unit]))
+        missing = [failed_prediction(sample.query, FailureKind.MODEL, "none") for sample in unit]
+        worst.append(numbers_of(task, unit, missing))
+        if tells(headline):
+            break
+    if not (metrics := tuple(dict.fromkeys(parts(headline)))):
+        raise UsageError(
+            f"the reward of {task.name}",
+            expected=f"a sample that {headline} tells right from missing",
+            found=f"none among the first {len(best)}",
+            fix="Name a metric: reward=" + ", ".join(m.name for m in task.protocol.metrics),
+        )
+    return ProtocolReward(task, metrics)
+
+
+@dataclass(frozen=True)
+class MethodReward:
+    """The reward that a method's training gives to a rollout."""
+
+    method: GrpoTrainer
+    model: PromptedModel
+    task: str
+
+    def __call__(
+        self, unit: Sequence[Sample], predictions: Sequence[Prediction]
+    ) -> tuple[float, dict[str, float]]:
+        """Return the total and the components of a unit of one sample.
+
+        Raises:
+            DataError: the sample has no ground truth for this reward.
+            ModelError: the reward fails, or nothing of it applies to the sample.
+        """
+        (sample,), (prediction,) = unit, predictions
+        example = example_of(self.method, self.model, self.task, sample)
+        rollout = Rollout(
+            text=next(iter(prediction.responses), ""),
+            tokens=prediction.usage.completion_tokens,
+            cut=any(read.cut for read in prediction.parsed),
+        )
+        group = Group(
+            sample=sample,
+            task=self.task,
+            rollouts=(rollout,),
+            canvas=example.canvas,
+            count_tokens=self.model.chat.count_tokens,
+            frames=example.frames,
+        )
+        what = f"reward of {self.method.name}, sample {sample.id}"
+        with plugins.plugin_errors(what, ModelError):
+            (given,) = self.method.reward(group)
+        components = components_of(given, what)
+        if math.isnan(total := components.pop(TOTAL)):
+            raise ModelError(what, expected="a number", found="no component that applies")
+        return total, components
+
+
+def named_reward(
+    name: str, task: Task, model: ConversingModel[Any]
+) -> tuple[ProtocolReward | MethodReward, ConversingModel[Any]]:
+    """Return the reward of a name, and the model with the prompt that belongs to it.
+
+    Raises:
+        UsageError: the name is neither a metric of the protocol nor a method whose reward is that
+            of one response to one request.
+    """
+    metrics = [metric.name for metric in task.protocol.metrics if metric.better == "higher"]
+    if name in metrics:
+        return ProtocolReward(task, (name,)), model
+    try:
+        method = plugins.build("trainers", parse(name))
+    except UnknownPlugin as error:
+        raise UsageError(
+            f"reward={name}",
+            expected=f"{', '.join(metrics)}, or the SPEC of a trainer",
+            found="neither",
+        ) from error
+    if isinstance(method, GrpoTrainer) and isinstance(model, PromptedModel):
+        # Its masks are not scored, and cost nothing.
+        model = method.with_prompt(model).with_perception(box(), still())
+        bound = method.bound(model).rewarded
+        if bound.second is None and not bound.unlabelled and _is_of_rollout(bound.reward):
+            return MethodReward(bound, model, task.name), model
+    raise UsageError(
+        f"reward={name}",
+        expected="a method that rewards each response by itself, with a model of one request",
+        found=f"{name} with {model.name}: a second response, a whole group, several turns, or no "
+        "reward",
+        fix="Use the protocol's metrics, or `harness train`.",
+    )
+
+
+def _is_of_rollout(reward: object) -> bool:
+    """Return True if a reward of a rollout does not depend on the others of its group."""
+    if isinstance(reward, FunctionReward):
+        return reward.method is None or _is_of_rollout(reward.method)
+    return isinstance(reward, ComponentReward) and not reward.compares_rollouts

@@ -1,0 +1,171 @@
+"""Tasks in verifiers: a taskset, the program that plays it, and the environment of both.
+
+    harness env export "reason_seg(split=train)" … --out envs
+    pip install -e envs/harness_reason_seg
+    vf-eval harness-reason-seg -m POLICY --client.base-url http://localhost:8000/v1
+
+An exported package names a task in three lines (`harness.environments.export`). verifiers calls the
+policy, records every request and response, and keeps the traces; our model words the requests, runs
+the tools between them and reads the responses.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import httpx
+import verifiers.v1 as vf
+from pydantic import Field
+
+from harness.chat import ChatRequest, ChatResponse
+from harness.environments.session import EnvironmentSettings, RewardEnvironment, open_environment
+
+RESPONSES = "responses"
+"""Key of a trace's `info`: what the policy said about each sample, to score the trace again."""
+UNREACHED = 1
+"""Exit code where the framework refused a request: it knows why."""
+
+
+class HarnessTasksetConfig(vf.TasksetConfig):
+    """Options of a taskset, `--env.taskset.*`; see `EnvironmentSettings`."""
+
+    spec: str = ""
+    data: str = ""
+    model: str = ""
+    reward: str = ""
+    judge: str = ""
+    subset: str = ""
+    images: bool = True
+    """Put images into the prompts, which traces hold too. Our program shows them in any case."""
+
+    def settings(self) -> EnvironmentSettings:
+        """Return what the environment is made of."""
+        names = ("data", "model", "reward", "judge", "subset")
+        given = {name: getattr(self, name) for name in names}
+        return EnvironmentSettings(task=self.spec, **given)
+
+
+class UnitData(vf.TaskData):
+    """One unit of a task, and the environment that it belongs to."""
+
+    environment: dict[str, str]
+
+    def open(self) -> RewardEnvironment:
+        """Return the environment, which is built once a process."""
+        return open_environment(EnvironmentSettings(**self.environment))
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit."""
+        return str(self.id)
+
+
+class EpisodeState(vf.State):
+    """What an episode hands to its scorer, within the process."""
+
+    predictions: list[Any] = Field(default_factory=list)
+
+
+class UnitTask(vf.Task[UnitData, EpisodeState]):
+    """Scores an episode by the protocol, or by the method that the settings name."""
+
+    @property
+    def key(self) -> str:
+        """Identity of the unit, without its prompt."""
+        return f"{self.data.environment['task']} {self.data.unit}"
+
+    @vf.reward
+    async def reward(self, task: UnitData, trace: vf.Trace) -> dict[str, float]:
+        """Return the reward, under the name of its metric or method."""
+        return await asyncio.to_thread(_score, task, trace)
+
+
+def _score(data: UnitData, trace: vf.Trace) -> dict[str, float]:
+    environment = data.open()
+    texts = [message.content or "" for message in trace.assistant_messages]  # another program's
+    responses = trace.info.get(RESPONSES, [texts])
+    read = trace.state.predictions or environment.read(data.unit, responses)
+    reward, numbers = environment.score(data.unit, read)
+    trace.record_metrics(numbers)
+    return {environment.reward_name: reward}
+
+
+class HarnessTaskset(vf.Taskset[UnitTask, HarnessTasksetConfig]):
+    """The units of a task, in its order."""
+
+    def load(self) -> Iterator[UnitTask]:
+        """Yield a task for each unit; its prompt is what the policy is asked first."""
+        settings = self.config.settings()
+        environment = open_environment(settings)
+        for name in environment.units:
+            messages, alone = environment.prompt(name)
+            prompt: Any = messages if alone and self.config.images else _text_of(messages)
+            data = UnitData(id=name, prompt=prompt, environment=asdict(settings))
+            yield UnitTask(data, self.config.task)
+
+
+def _text_of(messages: Sequence[dict[str, Any]]) -> str:
+    contents = [message["content"] for message in messages]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    texts = [content for content in contents if isinstance(content, str)]
+    return "\n\n".join([*texts, *(part["text"] for part in parts if part["type"] == "text")])
+
+
+class ModelLoop(vf.Harness[vf.HarnessConfig]):
+    """Our model's side of an episode, in the process of the environment.
+
+    A prompt that is asked in one request is played by other programs as well, such as verifiers'
+    `null`. Units of several questions and conversations with tools want this one.
+    """
+
+    APPENDS_SYSTEM_PROMPT = True
+    EXECUTES_CODE = False  # code that a policy writes runs in our sandbox
+    NEEDS_CONTAINER = False
+
+    async def launch(
+        self,
+        ctx: vf.ModelContext,
+        trace: vf.Trace,
+        runtime: vf.Runtime,
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],
+        data: vf.TaskData,
+    ) -> vf.ProgramResult:
+        """Play an episode; every request goes through verifiers."""
+        assert isinstance(data, UnitData), "`HarnessTaskset` yields no others"
+        trace.info[RESPONSES] = []  # an episode that is broken off has failed
+        environment = await asyncio.to_thread(data.open)
+        episode = await asyncio.to_thread(environment.begin, data.unit)
+        headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        async with httpx.AsyncClient(timeout=None, headers=headers, trust_env=False) as client:
+
+            async def ask(request: ChatRequest) -> ChatResponse:
+                fields = await asyncio.to_thread(environment.fields, request, ctx.model)
+                body = json.dumps(fields)
+                answer = await client.post(f"{endpoint}/chat/completions", content=body)
+                answer.raise_for_status()
+                return environment.response(request, answer.json())
+
+            try:
+                while requests := await asyncio.to_thread(episode.requests):
+                    responses = await asyncio.gather(*map(ask, requests))
+                    await asyncio.to_thread(episode.respond, responses)
+            except httpx.HTTPError as error:  # a limit was reached, or the policy failed
+                return vf.ProgramResult(exit_code=UNREACHED, stdout="", stderr=str(error))
+        predictions = await asyncio.to_thread(episode.predictions)
+        trace.info[RESPONSES] = [list(read.responses) for read in predictions]
+        trace.state.predictions = predictions
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+class HarnessEnvConfig(vf.SingleAgentEnvConfig):
+    """Options of the environment: the program needs no box of its own."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+
+
+class HarnessEnv(vf.SingleAgentEnv, vf.Env[HarnessEnvConfig]):
+    """One policy that plays a task."""
