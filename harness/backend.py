@@ -9,6 +9,7 @@ from harness.adaptation import AdaptationContext, LearningSettings
 from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.coordinates import Coordinates
 from harness.errors import UsageError
+from harness.observation import Examination, Observation, Variation
 
 T = TypeVar("T")
 
@@ -90,6 +91,21 @@ class Chat(ABC):
         """Return the text of a response's tokens, up to its end token; empty as by `encode`."""
         del tokens
         return ""
+
+    def observe(self, requests: Sequence[ChatRequest]) -> list[Observation]:
+        """Return one response a request, with what is known of the network's inputs.
+
+        Derived backends add what they know.
+        """
+        return [Observation(response=response) for response in self.generate(requests)]
+
+    def examine(self, variation: Variation, tokens: Sequence[int]) -> Examination | None:
+        """Return the network's inputs for a request and its probabilities of a response's tokens.
+
+        None: the network is not in this process.
+        """
+        del variation, tokens
+        return None
 
     @property
     def devices(self) -> tuple[str, ...]:

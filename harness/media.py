@@ -121,11 +121,14 @@ class Media:
         None where the frame is held in memory or in a video's file, or where `decode_image` does
         more than decode.
         """
-        loader = self._loader(index)
-        if not isinstance(loader, _FileLoader | _BytesLoader):
-            return None
-        image = plain_image(loader.encoded())
+        data = self.encoded(index)
+        image = None if data is None else plain_image(data)
         return image if image is not None and image.size == self._size else None
+
+    def encoded(self, index: int) -> bytes | None:
+        """Return the encoded file of one frame; None: it is in memory or in a video's file."""
+        loader = self._loader(index)
+        return loader.encoded() if isinstance(loader, _FileLoader | _BytesLoader) else None
 
     def _loader(self, index: int) -> "Loader":
         return self._load[index]

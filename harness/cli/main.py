@@ -52,6 +52,7 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         scores.add_conform,
         scores.add_audit,
         scores.add_ladder,
+        scores.add_certify,
     ),
     "papers and publishing": (
         board.add_reproduce,

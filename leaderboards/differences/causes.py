@@ -36,7 +36,6 @@ FOLLOWING = ("template", "processor", "backend")
 
 def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     """Return what differs between the settings of two runs' networks, by cause; a line each."""
-    by_cause: dict[str, list[str]] = {}
     old, new = (run.manifest["model"]["description"] for run in (a, b))
     chats = [_chat(old), _chat(new)]
     if not all(chats):
@@ -45,12 +44,7 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
                 "one of the two runs has answers alone, without the requests that led to them"
             ]
         }
-    for line in differences(chats[0], chats[1]):
-        keys = line.partition(":")[0].split(".")
-        keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
-        matching = (known for known, names in SETTINGS.items() if set(names.split()) & set(keys))
-        cause = next(matching, "backend")
-        by_cause.setdefault(cause, []).append(line)
+    lines = by_cause(chats[0], chats[1])
     pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in OF_MODEL.items()]
     pairs.append(("sampling", "seed", a.manifest["seed"], b.manifest["seed"]))
     data = a.manifest["data"], b.manifest["data"]
@@ -61,8 +55,19 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
         if before != after:
             shown = (setting_text(name, value)[:60] for value in (before, after))
             line = f"{name}: {' → '.join(shown)}"
-            by_cause.setdefault(cause, []).append(line)
-    return {cause: by_cause[cause] for cause in CAUSES if cause in by_cause}
+            lines.setdefault(cause, []).append(line)
+    return {cause: lines[cause] for cause in CAUSES if cause in lines}
+
+
+def by_cause(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what differs between the descriptions of two backends, by cause; a line each."""
+    lines: dict[str, list[str]] = {}
+    for line in differences(old, new):
+        keys = line.partition(":")[0].split(".")
+        keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
+        matching = (known for known, names in SETTINGS.items() if set(names.split()) & set(keys))
+        lines.setdefault(next(matching, "backend"), []).append(line)
+    return lines
 
 
 def _chat(described: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,9 +10,11 @@ goes wrong is tried again, and is then a failure of the infrastructure or of the
 run, as README.md of this folder lists it.
 """
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -20,8 +22,9 @@ from typing import TypeVar
 
 from harness.backend import ConversingChat
 from harness.chat import ChatRequest, ChatResponse, Conversation
-from harness.errors import MissingDependency, UsageError
+from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.observed_answer import TOLD, observed_answer
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
 from harness.models.backends.openai_pool import EndpointPool
 from harness.models.backends.openai_response import check_listed, check_model, read_answer
@@ -31,6 +34,7 @@ from harness.models.backends.rate_limiter import RateLimiter
 from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
 from harness.models.backends.request_format import GOES_ON, RequestFormat, RequestOptions
 from harness.models.backends.sampling import given_settings
+from harness.observation import Observation
 from harness.options import with_options
 
 ADDRESS = "OPENAI_BASE_URL"
@@ -178,6 +182,28 @@ class OpenAIChat(ConversingChat):
             MissingDependency: the server has failed many times in a row, or the account is spent.
         """
         return self.session.responses(requests)
+
+    def observe(self, requests: Sequence[ChatRequest]) -> list[Observation]:
+        """Return responses with the images and times that were sent and all that servers tell.
+
+        A server that refuses to tell tokens or log-probabilities is asked without them.
+        """
+        with ThreadPoolExecutor(self.options.concurrency) as pool:
+            return list(pool.map(self._observe, requests))
+
+    def _observe(self, request: ChatRequest) -> Observation:
+        plain = json.loads(self.form.body(request))
+        try:
+            answer = self._answer({**plain, **TOLD[self.options.server]})
+        except (ModelError, UsageError):
+            answer = self._answer(plain)
+        return observed_answer(plain, answer, read_answer(answer, request, self.remote_processor))
+
+    def _answer(self, body: Mapping[str, object]) -> Mapping[str, object]:
+        data, never = json.dumps(body).encode("ascii"), threading.Event()
+        post = partial(self.session.endpoint.post, "/chat/completions", data)
+        _, answer = self.session.with_retries(post, never)
+        return answer
 
     def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False

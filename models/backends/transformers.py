@@ -27,6 +27,7 @@ from harness.models.backends.checkpoint_tokens import CheckpointTokens, Transfor
 from harness.models.backends.completeness import check_complete
 from harness.models.backends.continuous_generation import generate_continuously
 from harness.models.backends.cpu_kernels import use_cpu_kernels
+from harness.models.backends.examination import examination, observation
 from harness.models.backends.inputs import processor_inputs
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import load_network
@@ -35,6 +36,7 @@ from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.stop_strings import criteria
 from harness.models.canvas import declared_coordinates
 from harness.models.multi_turn import ConversationScheduler, question
+from harness.observation import Examination, Observation, Variation
 from harness.options import with_options
 
 if TYPE_CHECKING:
@@ -147,6 +149,15 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         """
         ends = dict(self.converse_as_completed([question(request) for request in requests]))
         return [ends[number] for number in range(len(requests))]
+
+    def observe(self, requests: Sequence[ChatRequest]) -> list[Observation]:
+        """Return responses with the network's inputs, and the log-probabilities of their tokens."""
+        pairs = zip(requests, self.generate(requests), strict=True)
+        return [observation(self, request, response) for request, response in pairs]
+
+    def examine(self, variation: Variation, tokens: Sequence[int]) -> Examination:
+        """Return the inputs of a request, and the probabilities of a response's tokens after it."""
+        return examination(self, variation, tokens)
 
     def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False

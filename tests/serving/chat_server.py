@@ -31,6 +31,7 @@ from PIL import Image
 from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
 from harness.media import Media, image_bytes, pixels
+from harness.observation import Observation
 
 HUGE = 10_000_000
 Fault: TypeAlias = str | Mapping[str, Any]
@@ -44,6 +45,8 @@ class Served:
 
     chat: Chat
     model: str = "served"
+    tells: frozenset[str] = frozenset()
+    """Of `logprobs` and `return_token_ids`, those that it returns to who asks for them."""
     faults: Iterator[Fault] = field(default_factory=lambda: iter(()))
     retry_after: str | None = None
     key: str | None = None
@@ -71,6 +74,11 @@ class Served:
         rest = whole.text[len(response.text) :]
         met = [one for one in request.stop if rest.startswith(one)]
         return replace(response, text=response.text + min(met, key=len)) if met else response
+
+    def observation(self, request: ChatRequest) -> Observation:
+        """The network's response, with its tokens and their log-probabilities."""
+        with self.one_at_a_time:
+            return self.chat.observe([request])[0]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -107,11 +115,18 @@ class Handler(BaseHTTPRequestHandler):
                 served.busiest = max(served.busiest, served.busy)
             with_stop = bool(plain.get("include_stop_str_in_output") or plain.get("no_stop_trim"))
             try:
-                response = served.response(request_of(plain), with_stop=with_stop)
+                told = {name for name in served.tells if plain.get(name)}
+                request, seen = request_of(plain), None
+                if told:
+                    seen = served.observation(request)
+                response = seen.response if seen else served.response(request, with_stop=with_stop)
             finally:  # before it is sent: who has it may ask the next at once
                 with served.lock:
                     served.busy -= 1
-            return self.say(200, completion(response, plain, served.model))
+            answer = completion(response, plain, served.model)
+            if seen is not None:
+                answer = with_observation(answer, seen, told)
+            return self.say(200, answer)
         except ValueError as error:
             return self.say(400, {"error": {"message": str(error)}})
 
@@ -216,6 +231,18 @@ def completion(response: ChatResponse, plain: dict[str, Any], model: str) -> dic
     )
     output["choices"][0]["finish_reason"] = "length" if response.cut else "stop"
     return {"id": "1", "object": "chat.completion", "created": 0, "model": model, **output}
+
+
+def with_observation(answer: dict[str, Any], seen: Observation, told: set[str]) -> dict[str, Any]:
+    """An answer with the tokens and log-probabilities that were asked for."""
+    (choice,) = answer["choices"]
+    if "logprobs" in told and seen.logprobs is not None:
+        rows = [{"token": "", "logprob": value} for value in seen.logprobs.tolist()]
+        choice["logprobs"] = {"content": rows}
+    if "return_token_ids" in told:
+        choice["token_ids"] = list(seen.response.tokens)
+        answer["prompt_token_ids"] = None if seen.prompt is None else list(seen.prompt)
+    return answer
 
 
 def is_time(text: str, after: Mapping[str, Any]) -> bool:

@@ -217,6 +217,25 @@ def add_audit(commands: Commands) -> None:
     parser.json()
 
 
+def add_certify(commands: Commands) -> None:
+    """`harness certify`."""
+    parser = command(
+        commands,
+        "certify",
+        "tell whether two ways of calling one network are the same model, and what differs",
+        'example: harness certify --model "qwen_vl(checkpoint=DIR)" --against '
+        '"qwen_vl(checkpoint=DIR,backend=openai(base_url=http://localhost:8000/v1))" --out DIR\n'
+        "exit code 0 if they are shown to be equal, otherwise 1; docs/certify.md explains it",
+    )
+    parser.option("--model SPEC", "one way", required=True)
+    parser.option("--against SPEC", "another way", required=True)
+    parser.tasks_and_data()
+    about = "number of questions (default %(default)s), of the tasks or of a built-in battery"
+    parser.option("--questions N", about, default=50)
+    parser.option("--out DIR", "the folder for certificate.html and certificate.json")
+    parser.json()
+
+
 def add_ladder(commands: Commands) -> None:
     """`harness ladder`."""
     about = (
