@@ -179,7 +179,6 @@ def evaluate(
         workers=workers,
         restart=restart,
         data_root=_data_root(task),
-        checked=True,
     )
     task = preflight(task, progress, allow_missing=False)
     overlap = None
