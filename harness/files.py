@@ -311,6 +311,23 @@ def status_marks(status: os.stat_result) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
+def folder_marks(folder: Path) -> str | None:
+    """Return a hash of the names, sizes and times of the files in a folder, but for hidden ones.
+
+    None while one of them is so new that it may change again without a sign of it.
+    """
+    with os.scandir(folder) as entries:
+        statuses = sorted(
+            (entry.name, status_marks(entry.stat()))
+            for entry in entries
+            if not entry.name.startswith(".") and entry.is_file()
+        )
+    newest = max((max(times) for _, (_, *times) in statuses), default=0)
+    if time.time_ns() - newest <= FRESH:
+        return None
+    return hashlib.blake2b(repr(statuses).encode(), digest_size=16).hexdigest()
+
+
 def _place(path: Path) -> tuple[str, str]:
     """A file's folder, links in it not followed, and its name there."""
     return os.path.split(os.path.normpath(Path.cwd() / path))
