@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -369,7 +369,12 @@ def find_card(task: str) -> Card | None:
     place = folder(entry) if entry is not None else None
     if place is None or not (place / "card.toml").is_file():
         return None
-    return Card.read(place / "card.toml")
+    return _card(place / "card.toml", (place / "card.toml").stat().st_mtime_ns)
+
+
+@cache  # a board asks for it once a row
+def _card(path: Path, changed: int) -> Card:
+    return Card.read(path)
 
 
 def folder(entry: EntryPoint) -> Path | None:
