@@ -341,11 +341,7 @@ class _Evaluation:
         scorer = Scorer(self.task, partial(self.selection.samples, self.task))
         before = dict(journal.places)
         watched = Scorer(self.task, self._in_plan_order)
-        if self.stored is not None and self._by_sample:
-            redone = {query for query in self.stored.ids if not self._is_done(before.get(query))}
-        else:
-            left = self._remaining_batches(before, manifest)
-            redone = {query.id for batch in left for query in batch.queries}
+        redone = self._redone(before, manifest)
         if redone:
             # Numbers must never stand beside predictions that they were not computed from.
             for name in (RESULTS, SCORES, CHECKSUMS):
@@ -407,6 +403,20 @@ class _Evaluation:
         if self.task.protocol.reads is not None and self.task.submission is None:
             return scorer.counted.failures.total()
         return sum(place.failure is not None for place in journal.places.values())
+
+    def _redone(self, places: Mapping[str, JournalPosition], manifest: dict[str, Any]) -> set[str]:
+        """Return the ids of the queries in batches that have unfinished samples."""
+        if self.stored is None or (manifest["sorted"] and not self._by_sample):
+            left = self._remaining_batches(places, manifest)
+            return {query.id for batch in left for query in batch.queries}
+        ids, size = self.stored.ids, 1 if self._by_sample else manifest["batch_size"]
+        plan = (ids[start : start + size] for start in range(0, len(ids), size))
+        return {
+            query
+            for batch in plan
+            if not all(self._is_done(places.get(query)) for query in batch)
+            for query in batch
+        }
 
     def _is_done(self, place: JournalPosition | None) -> bool:
         return is_done(place, retry_failed=self.options.retry_failed)

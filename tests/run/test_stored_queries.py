@@ -13,6 +13,7 @@ from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.stored_queries import QUERIES
 from harness.spec import parse
+from harness.store.journal import Journal
 
 ASKED = 12
 """Samples of which a killed run has the answers."""
@@ -39,7 +40,7 @@ class Reader:
             yield sample
 
 
-def run(reader, folder, *, limit=None, monkeypatch, **options):
+def run(reader, folder, *, limit=None, monkeypatch, model="dot_finder", sort=True, **options):
     """Evaluate; with a limit, the process ends as if it were killed when so many were asked."""
     import toys
 
@@ -54,7 +55,8 @@ def run(reader, folder, *, limit=None, monkeypatch, **options):
     with monkeypatch.context() as patched:
         patched.setattr(toys.DotFinder, "answer", watched)
         task = replace(reader.task, samples=reader)
-        return evaluate(task, parse("dot_finder"), folder, Options(**options))
+        built = replace(plugins.build("models", parse(model)), sorts_by_length=sort)
+        return evaluate(task, built, folder, Options(**options))
 
 
 @pytest.fixture
@@ -71,16 +73,26 @@ def content(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
-@pytest.mark.parametrize("subset", [None, "first30"])
-def test_a_resumed_run_asks_before_it_reads_and_ends_equal(subset, dots, tmp_path, monkeypatch):
-    run(Reader(dots), tmp_path / "whole", monkeypatch=monkeypatch, subset=subset)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"subset": "first30"},
+        {"sort": False, "batch_size": 5},
+        {"model": "dot_talker"},
+    ],
+    ids=["sorted", "subset", "unsorted", "by-sample"],
+)
+def test_a_resumed_run_asks_before_it_reads_and_ends_equal(options, dots, tmp_path, monkeypatch):
+    run(Reader(dots), tmp_path / "whole", monkeypatch=monkeypatch, **options)
     with pytest.raises(UsageError, match="killed"):
-        run(Reader(dots), tmp_path / "a", limit=ASKED, monkeypatch=monkeypatch, subset=subset)
+        run(Reader(dots), tmp_path / "a", limit=ASKED, monkeypatch=monkeypatch, **options)
     assert (tmp_path / "a" / QUERIES).is_file()
+    journalled = len(Journal(tmp_path / "a").places)
     reader = Reader(dots)
-    run(reader, tmp_path / "a", monkeypatch=monkeypatch, subset=subset)
+    run(reader, tmp_path / "a", monkeypatch=monkeypatch, **options)
     assert reader.before[0] > 0
-    assert len(reader.asked) == (30 if subset else 40) - ASKED
+    assert len(reader.asked) == (30 if "subset" in options else 40) - journalled
     assert content(tmp_path / "a") == content(tmp_path / "whole")
     assert not (tmp_path / "a" / QUERIES).exists()
 
