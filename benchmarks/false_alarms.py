@@ -2,7 +2,7 @@
 
     python benchmarks/false_alarms.py [--draws 10] [--kinds masks,boxes] [--seed 0] [--save]
 
-Ground truths and answers are drawn: of seven forms, in files of 3 to 200 samples, sorted or not,
+Ground truths and answers are drawn: of nine forms, in files of 3 to 200 samples, sorted or not,
 with one sample an image or several, with categories that mean nothing. A poor model's answers are
 random, moved, noisy, biased, too large or small, the same for all, of another object of the image,
 or right in two samples of five. A note or a refusal is a false alarm. Then good answers are planted
@@ -13,19 +13,16 @@ noticed is printed.
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from poor_answers import LETTERS, MISMADE, POOR, File, Row, Rows, drawn
 from steps import RESULTS, save_part
 
 from harness.errors import DataError
 from harness.formats.agreement import Agreement
 from harness.masks import Rle
-from harness.media import Media, pixels
 from harness.types import (
     Answer,
     AnswerForm,
@@ -41,179 +38,6 @@ from harness.types import (
 
 COUNTS = (3, 6, 10, 20, 50, 200)
 PLANTED = (6, 12, 24)
-SIZES = ((160, 120), (120, 160), (200, 150), (128, 128))
-LENGTHS = (30, 61, 45, 120, 90, 33)
-LETTERS = "ABCD"
-TYPES = ("near", "far", "left", "right")
-"""Values of a category."""
-GOOD = 0.06
-"""Part of its size by which a good place is wrong."""
-
-Row: TypeAlias = NDArray[np.float64]
-"""A place as shares of its image or video, or a number."""
-Rows: TypeAlias = NDArray[np.float64]
-
-IMAGES = [
-    pixels([np.zeros((h, w, 3), np.uint8)], times=[0.0], is_video=False, id=f"{w}x{h}")
-    for w, h in SIZES
-]
-VIDEOS = [
-    pixels([np.zeros((4, 4, 3), np.uint8)] * n, times=range(n), is_video=True, id=f"{n}s")
-    for n in LENGTHS
-]
-
-
-@dataclass
-class File:
-    """Ground truths of a file, and what its samples have in common."""
-
-    kind: str
-    rng: np.random.Generator
-    truths: Rows
-    """A row a sample: [left, top, right, bottom] or [start, end] as shares, or a number."""
-    groups: NDArray[np.int64]
-    types: Sequence[Mapping[str, str]]
-    ids: list[str] = field(default_factory=list)
-
-    def media(self, number: int) -> tuple[Media, ...]:
-        """Return the image or video of a sample."""
-        kinds = {"intervals": VIDEOS, "masks": IMAGES, "boxes": IMAGES, "points": IMAGES}
-        group = int(self.groups[number])
-        return (kinds[self.kind][group % len(kinds[self.kind])],) if self.kind in kinds else ()
-
-
-def boxes(rng: np.random.Generator, count: int) -> Rows:
-    """Draw boxes as shares of images: more in the middle, some large."""
-    centres = np.clip(rng.normal(0.5, 0.22, (count, 2)), 0.05, 0.95)
-    sides = np.exp(rng.normal(np.log(0.3), 0.5, (count, 2)))
-    return inside(np.concatenate([centres - sides / 2, centres + sides / 2], axis=1))
-
-
-def inside(places: Rows) -> Rows:
-    """Return places cut to their images or videos, 1 % long at least."""
-    half = places.shape[1] // 2
-    low = np.clip(places[:, :half], 0, 0.98)
-    return np.concatenate([low, np.clip(places[:, half:], low + 0.01, 1)], axis=1)
-
-
-def spans(rng: np.random.Generator, count: int) -> Rows:
-    """Draw intervals as shares of videos."""
-    starts = rng.random(count) * 0.8
-    return inside(np.stack([starts, starts + np.exp(rng.normal(np.log(0.2), 0.6, count))], axis=1))
-
-
-DRAWN: Mapping[str, Callable[[np.random.Generator, int], Rows]] = {
-    "masks": boxes,
-    "boxes": boxes,
-    "points": boxes,
-    "intervals": spans,
-    "letters": lambda rng, n: rng.integers(0, 4, (n, 1)).astype(float),
-    "numbers": lambda rng, n: np.round(np.exp(rng.normal(1, 0.9, (n, 1))), 1) + 0.1,
-    "counts": lambda rng, n: rng.poisson(3, (n, 1)) + 1.0,
-}
-PLACES = ("masks", "boxes", "points", "intervals")
-
-
-def drawn(kind: str, count: int, rng: np.random.Generator, *, plain: bool = False) -> File:
-    """Draw a file's ground truths; `plain`: unsorted, one an image, with all types alike."""
-    truths = DRAWN[kind](rng, count)
-    if not plain and rng.random() < 0.3:
-        truths = truths[np.argsort(truths[:, 0])]
-    members = 1 if plain else int(rng.choice([1, 1, 2, 4]))
-    groups = np.arange(count) // members
-    names = rng.choice(TYPES, count)
-    pattern = str(rng.choice(["{}", "{:04}", "q{}", "video{}/1"]))
-    types = [{"type": str(name), "half": str(number % 2)} for number, name in enumerate(names)]
-    return File(kind, rng, truths, groups, types, [pattern.format(n) for n in range(count)])
-
-
-def sized(places: Rows, factor: float) -> Rows:
-    """Return places of so many times their size, about their middles."""
-    half = places.shape[1] // 2
-    middle = (places[:, :half] + places[:, half:]) / 2
-    reach = (places[:, half:] - places[:, :half]) / 2 * factor
-    return inside(np.concatenate([middle - reach, middle + reach], axis=1))
-
-
-def moved(file: File, steps: Rows) -> Rows:
-    """Return the ground truths moved by shares of their own sides."""
-    half = file.truths.shape[1] // 2
-    sides = file.truths[:, half:] - file.truths[:, :half]
-    return inside(file.truths + np.tile(sides * steps, 2))
-
-
-def of_other_objects(file: File) -> Rows:
-    """Return the ground truth of any sample of the same image, in place of a sample's own."""
-    members = [np.flatnonzero(file.groups == group) for group in file.groups]
-    return file.truths[[int(file.rng.choice(some)) for some in members]]
-
-
-def partly(file: File) -> Rows:
-    """Return answers of which two in five are right, and others random."""
-    others = DRAWN[file.kind](file.rng, len(file.truths))
-    return np.where(file.rng.random((len(others), 1)) < 0.4, file.truths, others)
-
-
-def alike(file: File, row: Row) -> Rows:
-    """Return the same answer for all samples."""
-    return np.tile(row, (len(file.truths), 1))
-
-
-def half(file: File) -> int:
-    """Return the number of axes of a place."""
-    return int(file.truths.shape[1]) // 2
-
-
-Draw: TypeAlias = Callable[[File], Rows]
-ANY: Mapping[str, Draw] = {
-    "random": lambda f: DRAWN[f.kind](f.rng, len(f.truths)),
-    "two in five right": partly,
-    "most frequent": lambda f: alike(f, np.median(f.truths, axis=0).round(2)),
-    "any sample's": lambda f: alike(f, f.truths[0]),
-}
-OF_PLACES: Mapping[str, Draw] = {
-    **ANY,
-    "shifted by half": lambda f: moved(f, np.full((1, half(f)), 0.5)),
-    "shifted by its size": lambda f: moved(f, np.full((1, half(f)), 1.0)),
-    "shifted in the image": lambda f: inside(f.truths + 0.15),
-    "noisy": lambda f: moved(f, f.rng.normal(0, 0.5, (len(f.truths), half(f)))),
-    "biased and noisy": lambda f: moved(f, f.rng.normal(0.4, 0.4, (len(f.truths), half(f)))),
-    "twice as large": lambda f: sized(f.truths, 2),
-    "half as large": lambda f: sized(f.truths, 0.5),
-    "whole": lambda f: alike(f, np.repeat([0.0, 1.0], half(f))),
-    "other objects": of_other_objects,
-}
-
-
-def scale(low: float, high: float) -> Draw:
-    """Return the draw of numbers that are so many times too large."""
-    return lambda f: f.truths * f.rng.uniform(low, high, f.truths.shape)
-
-
-POOR: Mapping[str, Mapping[str, Draw]] = {
-    **dict.fromkeys(PLACES, OF_PLACES),
-    "letters": {
-        **ANY,
-        "all A": lambda f: f.truths * 0,
-        "never A": lambda f: f.rng.integers(1, 4, f.truths.shape).astype(float),
-        "mostly B": lambda f: np.where(f.rng.random(f.truths.shape) < 0.7, 1.0, f.truths),
-    },
-    "numbers": {
-        **ANY,
-        "noisy": lambda f: f.truths * np.exp(f.rng.normal(0, 0.5, f.truths.shape)),
-        "half": scale(0.5, 0.5),
-        "twice": scale(2, 2),
-        "a few times": scale(1.5, 4),
-        "shifted": lambda f: f.truths + 1,
-    },
-    "counts": {
-        **ANY,
-        "one more": lambda f: f.truths + 1,
-        "one less": lambda f: f.truths - 1,
-        "about one off": lambda f: f.truths + f.rng.choice([-1, 1, 2], f.truths.shape),
-        "never above four": lambda f: np.minimum(f.truths + 1, 4),
-    },
-}
 FORMS = {
     "masks": AnswerForm.MASK,
     "boxes": AnswerForm.BOXES,
@@ -222,6 +46,8 @@ FORMS = {
     "letters": AnswerForm.CHOICE,
     "numbers": AnswerForm.NUMBER,
     "counts": AnswerForm.COUNT,
+    "yes_no": AnswerForm.TEXT,
+    "tracks": AnswerForm.MASK_TRACK,
 }
 
 
@@ -233,7 +59,13 @@ def answer(file: File, number: int, row: Row, *, is_truth: bool) -> Answer:
         return Answer(number=float(row[0]))
     if file.kind == "counts":
         return Answer(count=max(int(row[0]), 0))
+    if file.kind == "yes_no":
+        return Answer(text="yes" if row[0] > 0 else "no")
     media = file.media(number)[0]
+    if file.kind == "tracks":
+        order = file.frames if not is_truth else range(len(media))
+        places = [row[:4] + row[4:] * frame / len(media) for frame in order]
+        return Answer(masks=tuple(rectangle(place, media.size) for place in places))
     if file.kind == "intervals":
         return Answer(interval=Interval(*(row * max(media.times())).tolist()))
     places = row * np.tile(media.size, 2)
@@ -246,6 +78,14 @@ def answer(file: File, number: int, row: Row, *, is_truth: bool) -> Answer:
     if file.kind == "points" and not is_truth:
         return Answer(points=(Point(*places.reshape(2, 2).mean(0).tolist()),))
     return Answer(boxes=(Box(*places.tolist()),))
+
+
+def rectangle(place: Row, size: tuple[int, int]) -> Rle:
+    """Return the mask of a box in shares of an image."""
+    mask = np.zeros(size[::-1], bool)
+    left, top, right, bottom = (np.clip(place, 0, 1) * np.tile(size, 2)).round().astype(int)
+    mask[top : max(bottom, top + 1), left : max(right, left + 1)] = True
+    return Rle.from_array(mask)
 
 
 def notes(file: File, answers: Rows) -> list[str]:
@@ -277,74 +117,6 @@ def notes(file: File, answers: Rows) -> list[str]:
         return list(agreement.notes("file", "x.jsonl"))
     except DataError as error:
         return [str(error)]
-
-
-def good(file: File) -> Rows:
-    """Return a good model's answers."""
-    if file.kind in PLACES:
-        return moved(file, file.rng.normal(0, GOOD, (len(file.truths), half(file))))
-    right = file.rng.random(file.truths.shape) < 0.85
-    return np.where(right, file.truths, DRAWN[file.kind](file.rng, len(file.truths)))
-
-
-def in_order(file: File, order: Sequence[int]) -> Rows:
-    """Return each sample with the good answer of another; in the same pixels or seconds."""
-    answers = good(file)[list(order)]
-    if file.kind not in ("boxes", "intervals"):  # a mask of another size is refused
-        return answers
-    media = [file.media(number)[0] for number in range(len(answers))]
-    sides = np.array(
-        [[max(m.times())] * 2 if file.kind == "intervals" else [*m.size] * 2 for m in media],
-        float,
-    )
-    cut: Rows = np.minimum(answers * sides[list(order)] / sides, 1)
-    return inside(cut)
-
-
-def shuffled(file: File) -> Rows:
-    """Return the answers of other samples, in no order."""
-    return in_order(file, file.rng.permutation(len(file.truths)).tolist())
-
-
-def shifted(step: int) -> Draw:
-    """Return the draw of answers of so many samples before."""
-    return lambda f: in_order(f, [(n - step) % len(f.truths) for n in range(len(f.truths))])
-
-
-def as_text(file: File) -> Rows:
-    """Return answers in the order of ids that are sorted as text."""
-    file.ids[:] = [str(number) for number in range(len(file.truths))]
-    return in_order(file, sorted(range(len(file.truths)), key=str))
-
-
-def of_one_type(file: File) -> Rows:
-    """Return numbers that are 100 times too large in one type of question."""
-    of_type = np.array([types["half"] == "0" for types in file.types])
-    return np.where(of_type[:, None], 100.0, 1.0) * good(file)
-
-
-def reversed_labels(file: File) -> Rows:
-    """Return the places of an image's objects in the opposite order, of three an image."""
-    file.groups[:] = np.arange(len(file.truths)) // 3
-    order = [3 * (n // 3) + 2 - n % 3 for n in range(len(file.truths))]
-    return in_order(file, order)
-
-
-ORDERS: Mapping[str, Draw] = {
-    "shifted by 1": shifted(1),
-    "shifted by 3": shifted(3),
-    "reversed": lambda f: in_order(f, range(len(f.truths))[::-1]),
-    "sorted as text": as_text,
-}
-OF_OBJECTS = {**ORDERS, "shuffled": shuffled, "reversed labels": reversed_labels}
-MISMADE: Mapping[str, Mapping[str, Draw]] = {
-    "masks": OF_OBJECTS,
-    "boxes": OF_OBJECTS,
-    "intervals": OF_OBJECTS,
-    "letters": ORDERS,
-    "counts": ORDERS,
-    "numbers": {**ORDERS, "one type of two × 100": of_one_type},
-}
 
 
 def main() -> None:

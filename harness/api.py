@@ -17,7 +17,7 @@ from harness.cli.model_choice import model_spec, tell_taken
 from harness.cli.progress import LineProgress
 from harness.cli.spec_arguments import run_folder
 from harness.errors import DataError, UsageError
-from harness.leaderboards.gate import differences
+from harness.leaderboards.gate import differences, same_samples
 from harness.leaderboards.row import row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, task_of
 from harness.model import Model
@@ -307,6 +307,7 @@ def compare(
             f"{first.folder} and {second.folder}",
             expected="two runs of one task on the same samples",
             found="; ".join(different),
+            fix=same_samples(first, second) if before.subset != after.subset else "",
         )
     name = metric or before.headline
     if name not in before.metrics:

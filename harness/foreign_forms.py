@@ -54,6 +54,12 @@ def _has_spans(plain: Plain) -> bool:
     )
 
 
+def _has_moments(plain: Plain) -> bool:
+    """True for objects with a "timestamp", a list of pairs, by id, as TimeChat's results are."""
+    values = list(plain.values())
+    return all(map(_has("timestamp"), values)) and any(map(_has_pair, values))
+
+
 def _has_query_keys(plain: Plain) -> bool:
     """True for values by `video>>>query>>>span` that hold a pair of numbers somewhere."""
     return all(key.count(">>>") == 2 for key in plain) and any(map(_has_pair, plain.values()))
@@ -213,6 +219,12 @@ FORMS = (
         _has_spans,
         "to_entries[] | {id: .key, answer: .value[0].timestamp}",
         "its keys are the benchmark's ids, and the first moment counts",
+    ),
+    Form(
+        "moments by id",
+        _has_moments,
+        "to_entries[] | {id: .key, answer: .value.timestamp[0]}",
+        "its keys are the benchmark's ids, and the first moment counts, in seconds",
     ),
     Form(
         "texts by id",

@@ -30,6 +30,10 @@ MAX_NAMES = 1000
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
 LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
+CUT = (
+    "It may have been cut while it was copied: copy the file again. `jq -c . FILE > NEW` writes an "
+    "object of several lines in one."
+)
 UNBOX = (
     'with_entries(if .key != "box_scores" and (.value | type == "array" and length == 1 and '
     '(.[0] | type | . == "string" or . == "number" or . == "boolean")) '
@@ -88,6 +92,8 @@ def of_line(line: bytes, name: str) -> str:
             "Python's json.dumps writes it unless `allow_nan=False` is given. A failed sample has "
             f'null as its "response": {conversion} writes null.'
         )
+    if line.startswith(b'{"') and line.rstrip()[-1:] != b"}":
+        return CUT
     if line.lstrip()[:1] in (b"{", b"["):
         return "" if line.rstrip()[-1:] == b"}" else NO_LINES
     mark = max(b";", b"\t", b",", key=line.count)

@@ -1,4 +1,4 @@
-"""Choice of a video's frames and their size: published rules, as pure functions of times.
+"""Choice of a video's frames: published rules, as pure functions of times.
 
 A rule is named by a SPEC, which is kept in the run's record: `uniform(n=8)`,
 `fps(rate=2,max_frames=768)`, `linspace(n=32,max_pixels=351232)`. A whole number N is
@@ -23,20 +23,13 @@ from typing import TypeAlias
 import numpy as np
 
 from harness.errors import UsageError
+from harness.pixel_budget import PAIR, PixelBudget
 from harness.spec import Spec, parse
 
 Times: TypeAlias = Sequence[float]
 """Seconds at which the frames of a video are shown, rising."""
 Indices: TypeAlias = tuple[int, ...]
 """Numbers of frames, not falling."""
-
-PATCH = 28
-"""Side in pixels of the patch that Qwen2-VL and Qwen2.5-VL turn into one token."""
-MAX_ASPECT = 200
-PAIR = 2
-"""Frames that Qwen's video encoder joins to one."""
-FRAME_TOKENS = 768
-"""Most tokens of a frame in qwen-vl-utils (`VIDEO_MAX_TOKEN_NUM`)."""
 
 
 def uniform(times: Times, n: int) -> Indices:
@@ -160,77 +153,6 @@ def _linspace_rounded(total: int, n: int) -> Indices:
     ahead, back = steps * step, end - step * steps[::-1]
     chosen = np.where(np.arange(n) < n // 2, ahead, back)
     return tuple(np.round(chosen).astype(int).tolist())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PixelBudget:
-    """Bounds on the number of pixels of a frame, and the size in pixels that follows from them."""
-
-    max_pixels: int
-    min_pixels: int = 4 * PATCH * PATCH
-    factor: int = PATCH
-    """Number of pixels of which both sides become multiples."""
-    total_pixels: int | None = None
-    """Bound on all frames of a clip, of which `PAIR` count as one: tokens · `factor`²."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.min_pixels <= self.max_pixels or self.factor < 1:
-            raise UsageError(
-                "a budget of pixels",
-                expected="0 < min_pixels ≤ max_pixels",
-                found=f"{self.min_pixels} and {self.max_pixels}",
-            )
-        if self.total_pixels is not None and self.max_pixels > FRAME_TOKENS * self.factor**2:
-            raise UsageError(
-                "max_pixels beside total_pixels",
-                expected=f"at most {FRAME_TOKENS} · factor², to which qwen-vl-utils cuts it",
-                found=f"{self.max_pixels} with factor={self.factor}",
-            )
-
-    def size(self, size: tuple[int, int], frames: int = 1) -> tuple[int, int]:
-        """Return the (width, height) for an image, or each of a clip's `frames`, of this size.
-
-        Its shape is nearly kept.
-
-        `smart_resize` of qwen-vl-utils (commit f0af299), and the limits of its `fetch_video`
-        (0.0.14), which goes beyond a total that the smallest frames do not keep.
-
-        >>> PixelBudget(max_pixels=448 * 28 * 28).size((1920, 1080))
-        (784, 420)
-
-        Raises:
-            UsageError: the image is a sliver, or so many frames do not fit into the total.
-        """
-        if self.total_pixels is None:
-            return self._size(size, self.max_pixels)
-        pairs = math.ceil(frames / PAIR)
-        most = max(self.total_pixels / (PAIR * pairs) * PAIR, int(self.min_pixels * 1.05))
-        width, height = self._size(size, min(self.max_pixels, most))
-        if pairs * width * height > self.total_pixels:
-            raise UsageError(
-                f"total_pixels={self.total_pixels}",
-                expected=f"room for {frames} frames of min_pixels={self.min_pixels}",
-                found=f"{pairs * width * height} pixels: {width} × {height}, {PAIR} frames as one",
-                fix="Show fewer frames, or give a smaller min_pixels.",
-            )
-        return width, height
-
-    def _size(self, size: tuple[int, int], max_pixels: float) -> tuple[int, int]:
-        width, height = size
-        if max(size) > MAX_ASPECT * min(size):
-            raise UsageError(
-                "an image with a budget of pixels",
-                expected=f"sides of at most 1 : {MAX_ASPECT}",
-                found=f"{width} × {height}",
-            )
-        sides = [max(self.factor, round(side / self.factor) * self.factor) for side in size]
-        if sides[0] * sides[1] > max_pixels:
-            scale = math.sqrt(width * height / max_pixels)
-            sides = [math.floor(side / scale / self.factor) * self.factor for side in size]
-        elif sides[0] * sides[1] < self.min_pixels:
-            scale = math.sqrt(self.min_pixels / (width * height))
-            sides = [math.ceil(side * scale / self.factor) * self.factor for side in size]
-        return max(sides[0], self.factor), max(sides[1], self.factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

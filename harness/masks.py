@@ -5,7 +5,6 @@ uninitialised memory, a huge size makes it crash. Every `Rle` here has been pars
 holding one means that decoding it is safe.
 """
 
-import ast
 import base64
 import re
 import zlib
@@ -29,6 +28,7 @@ BoolArray = NDArray[np.bool_]
 
 BYTES = re.compile(r"b'[\x20-\x7e]*'|b\"[\x20-\x7e]*\"")
 """Text that `str` makes of bytes."""
+SLASH = "\\"
 NUMBERS = re.compile(r"\s*\d+(?:[\s,]+\d+)+\s*")
 OTHER_MASKS = "--format coco reads polygons; docs/predictions.md has the lines that write arrays."
 
@@ -153,8 +153,10 @@ class Rle:
             counts = encode_runs(counts)
         if isinstance(counts, bytes):
             counts = counts.decode("ascii", "replace")
+        verbatim = ""
         if isinstance(counts, str) and BYTES.fullmatch(counts):
-            counts = ast.literal_eval(counts).decode("ascii", "replace")
+            verbatim = counts[2:-1]
+            counts = verbatim.replace(2 * SLASH, SLASH)  # which no run-length needs to escape else
         if not isinstance(counts, str):
             raise MaskError(what, expected='"counts" to be text', found=type(counts).__name__)
         if isinstance(counts, str) and NUMBERS.fullmatch(counts):
@@ -162,6 +164,9 @@ class Rle:
         try:
             mask = cls(size[0], size[1], counts)
         except MaskError as error:
+            if verbatim and verbatim != counts:
+                plain = {"size": size, "counts": verbatim}
+                return cls.from_json(plain, what, by_rows=by_rows)
             raise MaskError(f"{what}: {error}") from error
         return cls.from_array(mask.pixels.reshape(size)) if by_rows else mask
 

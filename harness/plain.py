@@ -26,12 +26,30 @@ KINDS: Mapping[type, str] = {
 
 
 def to_plain(value: Any) -> Any:
-    """Return plain data of a value; text is made storable, nothing else is changed.
+    """Return plain data of a value; text is made storable, scalars of NumPy and torch numbers.
 
     Raises:
         ValueError: a field holds something else than its annotation says; says which.
     """
     return _codec(type(value)).write(value)  # type: ignore[arg-type]  # a class can be hashed
+
+
+def unboxed(value: Any) -> Any:
+    """Return the Python number or text in a scalar of NumPy or torch; any other value as it is."""
+    if type(value) in KINDS or getattr(value, "ndim", None) != 0 or not hasattr(value, "item"):
+        return value
+    return value.item()
+
+
+def json_scalar(value: object) -> object:
+    """Return what JSON writes for a scalar of NumPy or torch: the `default` of `json.dumps`.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if (plain := unboxed(value)) is value:
+        raise TypeError(f"expected plain data, found {type(value).__name__}: {value!r:.60}")
+    return plain
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
@@ -90,12 +108,12 @@ def _codec(kind: Any) -> _Codec:
         return _Codec(_same, to_plain)
     if issubclass(kind, (tuple, list)):  # a named tuple, such as a box
         hints = typing.get_type_hints(kind).values()
-        flat = hints and all(_codec(hint).write is _same for hint in hints)
+        flat = hints and all(_codec(hint).write is unboxed for hint in hints)
         read = kind if kind in (tuple, list) else lambda plain: kind(*plain)
-        return _Codec(read, list if flat else _list_of(to_plain))
+        return _Codec(read, _list_of(unboxed if flat else to_plain))
     if kind in (str, int, float, bool):
         known = (int, float) if kind is float else (kind,)
-        return _Codec(lambda plain: _typed(plain, known), storable if kind is str else _same)
+        return _Codec(lambda plain: _typed(plain, known), storable if kind is str else unboxed)
     if issubclass(kind, Enum):
         return _Codec(kind, {member: member.value for member in kind}.__getitem__)
     return _Codec(kind, _same)

@@ -16,14 +16,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError, raised_as
 from harness.files import open_regular
 from harness.interchange.journal_form import stored_prediction
-from harness.plain import from_plain
+from harness.plain import from_plain, json_scalar
 from harness.scores import Better, UnitScore
 from harness.store import checksums
 from harness.store.atomic import json_bytes, read_json, write_bytes
@@ -276,7 +276,9 @@ def unfinished_below(folder: Path) -> list[Path]:
 
 def config_hash(config: Mapping[str, object]) -> str:
     """A hash of plain data that does not depend on the order of keys."""
-    text = json.dumps(config, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        config, sort_keys=True, ensure_ascii=False, allow_nan=False, default=json_scalar
+    )
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -299,7 +301,7 @@ def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> li
 
     A run of a version that kept no ledger, or no forms, is not held to them.
     """
-    now = json.loads(json.dumps(results))
+    now = json.loads(json.dumps(results, default=json_scalar))
     missing = {"ledger", "forms"} - stored.keys()
     return differences(stored, {name: value for name, value in now.items() if name not in missing})
 
@@ -333,5 +335,5 @@ def finish(
 
 
 def _lines(units: Iterable[UnitScore]) -> bytes:
-    lines = [json.dumps(unit.to_json(), ensure_ascii=False, allow_nan=False) for unit in units]
-    return "".join(line + "\n" for line in lines).encode()
+    write = partial(json.dumps, ensure_ascii=False, allow_nan=False, default=json_scalar)
+    return "".join(f"{write(unit.to_json())}\n" for unit in units).encode()

@@ -8,10 +8,11 @@ units merge in any order to the same number, because sums are exactly rounded (`
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from harness.errors import HarnessError
+from harness.plain import unboxed
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,14 @@ def quotient(statistic: Mean | Ratio) -> tuple[float, float]:
     if isinstance(statistic, Mean):
         return statistic.value * statistic.weight, statistic.weight
     return statistic.numerator, statistic.denominator
+
+
+def of_python(statistic: Statistic) -> Statistic:
+    """Return a statistic with Python's numbers for scalars of NumPy and torch."""
+    if isinstance(statistic, Corpus):
+        return statistic
+    numbers = (unboxed(getattr(statistic, field.name)) for field in fields(statistic))
+    return type(statistic)(*numbers)
 
 
 def check_scores(metrics: Iterable[Metric], scores: Scores) -> None:

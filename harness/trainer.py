@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harness.errors import StoreError, raised_as
+from harness.plain import json_scalar
 from harness.spec import Spec
 from harness.store.atomic import write_bytes, writing
 from harness.task import Task
@@ -184,7 +185,7 @@ class Curve:
 
     def append(self, step: int, numbers: Mapping[str, float]) -> None:
         """Add a step's numbers."""
-        line = json.dumps({"step": step, **numbers}, allow_nan=True)
+        line = json.dumps({"step": step, **numbers}, allow_nan=True, default=json_scalar)
         with writing(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 

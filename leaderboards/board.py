@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.errors import HarnessError, StoreError
+from harness.errors import HarnessError, StoreError, counted
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.grid import Grid, LeftOff, grid
 from harness.leaderboards.naming import names, stored_method
-from harness.leaderboards.published_results import is_benchmark
-from harness.leaderboards.ranked_table import LEVEL, Key, Table, key, table
+from harness.leaderboards.published_results import fault_of_data, is_benchmark, published_rows
+from harness.leaderboards.ranked_table import LEVEL, Key, Table, key, metric_names, table
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import odd_record, open_runs, refusals
 from harness.provenance import is_rehearsal
@@ -113,6 +113,8 @@ def build(
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
         if (board_table := _believed(members, data_root, refused)) is not None
     ]
+    if published:
+        tables = list(map(_with_note_on_papers, tables))
     entries = [entry for board_table in tables for entry in board_table.entries]
     return Board(
         title=f"{REHEARSED}: {title}" if is_rehearsal() else title,
@@ -126,6 +128,18 @@ def build(
         refused=tuple(Refused.of(folder, error) for folder, error in (refused or {}).items()),
         left_off=tuple(left_off),
     )
+
+
+def _with_note_on_papers(table: Table) -> Table:
+    """Return a table that says why published rows of its split are left out, if some are."""
+    entry = table.entries[0]
+    first = entry.row
+    left_out = () if table.published else published_rows(first, metric_names(first))
+    if not left_out:
+        return table
+    reason = fault_of_data(Run(entry.folder), first) or f"{first.subset} is a part of the split"
+    note = f"{counted(len(left_out), 'row')} of papers left out: {reason}."
+    return replace(table, notes=(*table.notes, note))
 
 
 def _without_collisions(

@@ -3,8 +3,8 @@
 Sample by sample on the headline of each task and on the share of samples that are answered,
 clustered by image or video. It fails on a loss of either that is significant, on one that is
 larger than both the limit and the detectable loss, on anything that hides a loss (missing tasks),
-and on runs that cannot be compared. It also says how large a loss it can detect, because a gate on
-few samples passes almost anything.
+and on runs that cannot be compared. A task that could hide a loss of the limit is inconclusive,
+because a gate on few samples passes almost anything.
 
 A loss is significant if its p value by Holm's correction over the tasks of the baseline is at most
 `1 - level`, so that a model that did not change fails no more often with more tasks. A candidate
@@ -16,6 +16,7 @@ losses fail, which is half of `1 - level` for either family, so that both togeth
 `1 - level`.
 """
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +49,7 @@ def check(
     max_drops: Mapping[str, float] | None = None,
     tasks: Collection[str] | None = None,
     max_cut: float = MAX_CUT,
+    fail_on_inconclusive: bool = False,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -65,6 +67,8 @@ def check(
         tasks: Names of the baseline's tasks to compare; None: all.
         max_cut: Runs are not compared if the shares of samples whose responses were cut off by the
             limit of new tokens differ by more than this, and by more than one sample.
+        fail_on_inconclusive: A task that passed fails if its samples could hide a drop of
+            `max_drop`.
         level: Of the paired intervals; a loss is significant if its p value, corrected for the
             number of tasks, is at most `1 - level`.
         resamples: Bootstrap draws and, at most, swaps.
@@ -109,9 +113,9 @@ def check(
             {key: run for key, run in side.items() if key[0] in tasks} for side in (before, after)
         )
     draws = _Draws(level=level, resamples=resamples, seed=seed)
-    rules = _Rules(max_drop, max_drops, max_cut, draws, data_root)
+    rules = _Rules(max_drop, max_drops, max_cut, fail_on_inconclusive, draws, data_root)
     half = _unfinished(candidate) if before.keys() - after.keys() else {}
-    verdicts = [rules.judge(run, _counterpart(key, after, half)) for key, run in before.items()]
+    verdicts = [rules.judge(run, _counterpart(run, after, half)) for run in before.values()]
     return GateReport(
         verdicts=tuple(_with_losses(verdicts)),
         level=level,
@@ -133,6 +137,7 @@ class _Rules:
     max_drop: float
     max_drops: Mapping[str, float]
     max_cut: float
+    fail_on_inconclusive: bool
     draws: _Draws
     data_root: Path | None
 
@@ -144,6 +149,7 @@ class _Rules:
             baseline=before,
             candidate=None,
             max_drop=self.max_drops.get(before.task, self.max_drop),
+            fail_on_inconclusive=self.fail_on_inconclusive,
         )
         if isinstance(candidate, str):
             return replace(verdict, failures=(candidate,))
@@ -228,7 +234,7 @@ def _fault(
         return None
     measured = comparison is not None and comparison.interval is not None
     return f"a drop of {loss:.4f}, more than --max-drop {max_drop:g}" + (
-        " and than what this data can detect" if measured else ""
+        " and than chance explains" if measured else ""
     )
 
 
@@ -330,18 +336,33 @@ def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
     return unfinished
 
 
-def _counterpart(key: Key, runs: Mapping[Key, Run], half: Mapping[Key, Path]) -> Run | str:
-    """The candidate's run of a task, or why there is none.
+def _counterpart(baseline: Run, runs: Mapping[Key, Run], half: Mapping[Key, Path]) -> Run | str:
+    """Return the candidate's run of a task, or why there is none and what to do.
 
     A run of the same task that is not finished, or of another split or subset, is not a
     counterpart, but worth naming.
     """
+    key = task_key(baseline)
     if key in runs:
         return runs[key]
     if key in half:
         return f"not finished in the candidate: {half[key]} has no results.json"
-    near: Sequence[str] = [_name(run_key) for run_key in runs if run_key[0] == key[0]]
-    return "missing in the candidate" + (f", which has {', '.join(near)}" if near else "")
+    near = {run_key: run for run_key, run in runs.items() if run_key[0] == key[0]}
+    listed = f", which has {', '.join(map(_name, near))}" if near else ""
+    same_split = [run for run_key, run in near.items() if run_key[:2] == key[:2]]
+    fix = same_samples(baseline, same_split[0]) if same_split else ""
+    return f"missing in the candidate{listed}{fix and f'. {fix}'}"
+
+
+def same_samples(baseline: Run, candidate: Run) -> str:
+    """Return what to type where two runs of a task are of different subsets."""
+    subset = baseline.manifest["subset"]
+    option = f"with --subset {subset}, the baseline's" if subset else "without --subset"
+    fix = f"Evaluate the candidate {option}"
+    if not baseline.manifest["data"]["root"]:  # kept as a baseline, without its predictions
+        return fix
+    command = shlex.join(["harness", "diff", str(baseline.folder), str(candidate.folder)])
+    return f"{fix}, or compare the samples that both have: {command}"
 
 
 def _key(row: Row) -> Key:

@@ -15,7 +15,7 @@ from harness.leaderboards.gate_report import (
     mark,
     models,
     numbers,
-    power,
+    rule,
     sentence,
 )
 from harness.leaderboards.render import badge as badges
@@ -54,7 +54,7 @@ def markdown(report: GateReport) -> str:
         ]
         lines.extend(f"- **{escape(verdict.task)}**: {escape(line)}" for line in reasons)
     lines.extend(f"- {escape(name)}: only in the candidate" for name in report.ignored)
-    lines += ["", *_worst(report), escape(power(report)), ""]
+    lines += ["", *_worst(report), escape(rule(report)), ""]
     return "\n".join(lines)
 
 
@@ -99,7 +99,7 @@ def junit(report: GateReport) -> str:
         case = {"name": _xml(name), "classname": "harness.gate", "time": "0"}
         test = ElementTree.SubElement(suite, "testcase", case)
         if not verdict.is_passed:
-            message = {"message": _xml("; ".join(verdict.failures)), "type": "regression"}
+            message = {"message": _xml("; ".join(verdict.reasons)), "type": "regression"}
             failure = ElementTree.SubElement(test, "failure", message)
             failure.text = _xml("\n".join(details(verdict, report)))
         output = ElementTree.SubElement(test, "system-out")

@@ -53,13 +53,21 @@ class TaskVerdict:
     adjusted_answers_p: float | None = None
     """The answers' p value by Holm's correction over all tasks whose answers differ."""
     failures: tuple[str, ...] = ()
-    """Reasons why the gate fails here; empty if it does not."""
+    """What speaks against the candidate here; empty if nothing does."""
     notes: tuple[str, ...] = ()
+    fail_on_inconclusive: bool = False
+    """True if a task that could hide a drop of `max_drop` fails."""
 
     @property
     def is_passed(self) -> bool:
         """True if nothing speaks against the candidate here."""
-        return not self.failures
+        return not self.reasons
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Reasons why the gate fails here, an inconclusive comparison among them if it shall."""
+        fails = self.fail_on_inconclusive and self.inconclusive
+        return (*self.failures, *([self.inconclusive] if fails else []))
 
     @property
     def sentence(self) -> str:
@@ -77,32 +85,31 @@ class TaskVerdict:
         return comparison is not None and comparison.n_groups < comparison.groups_needed(self.tests)
 
     @property
-    def blindness(self) -> str:
+    def inconclusive(self) -> str:
         """Why a drop of `max_drop` may pass here, as a sentence; empty if it would not.
 
         Equal results need no sentence if there are enough groups.
         """
         comparison = self.comparison
-        if comparison is None or not self.is_passed:
+        if comparison is None or self.failures or self.is_better:
             return ""
         if self.is_blind:
             return (
-                f"too few to show a drop: {counted(comparison.n_groups, 'group')} "
-                f"(images or videos), {comparison.groups_needed(self.tests)} are needed"
+                f"inconclusive: {counted(comparison.n_groups, 'group')} (images or videos) cannot "
+                f"show any drop, {comparison.groups_needed(self.tests)} are needed"
             )
         size = comparison.smallest_shown(self.tests)
         if not comparison.by_formula or (size is not None and size <= self.max_drop):
             return ""
-        return f"too few samples to show a drop of --max-drop {self.max_drop:g}"
+        return f"inconclusive: a drop of --max-drop {self.max_drop:g} may be hidden"
 
     @property
     def is_better(self) -> bool:
         """True if the candidate is shown to be better, with the corrected p value."""
         comparison = self.comparison
-        if comparison is None or not comparison.is_better:
+        if comparison is None or self.failures or not comparison.is_better:
             return False
-        shown = self.adjusted_p is None or self.adjusted_p <= 1 - comparison.level + 1e-9
-        return self.is_passed and shown
+        return self.adjusted_p is None or self.adjusted_p <= 1 - comparison.level + 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +178,7 @@ class GateReport:
                     "task": verdict.task,
                     "metric": verdict.headline,
                     "passed": verdict.is_passed,
-                    "failures": list(verdict.failures),
+                    "failures": list(verdict.reasons),
                     "notes": list(verdict.notes),
                     "max_drop": verdict.max_drop,
                     "models": [
@@ -182,7 +189,7 @@ class GateReport:
                     "candidate": verdict.candidate.value if verdict.candidate else None,
                     "change": verdict.change,
                     "verdict": verdict.sentence,
-                    "blindness": verdict.blindness,
+                    "inconclusive": verdict.inconclusive,
                     "changed": list(verdict.changed),
                     "samples": asdict(verdict.changes) if verdict.changes else None,
                     "links": [
@@ -217,16 +224,17 @@ class GateReport:
             lines.extend(f"      {line}" for line in evidence(verdict))
             lines.extend(f"      {line}" for line in details(verdict, self))
         lines.extend(f"  – {name}: only in the candidate, not compared" for name in self.ignored)
-        lines.append(power(self))
+        lines.append(rule(self))
         return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def sentence(report: GateReport) -> str:
-    """Return the verdict as a sentence; if the gate passed, add the drops too small to detect."""
-    failed = [verdict for verdict in report.verdicts if not verdict.is_passed]
+    """Return how many tasks got worse, cannot be compared, are inconclusive or got better."""
+    failed = [verdict for verdict in report.verdicts if verdict.failures]
     counts = {
         "got worse": sum(verdict.change is not None for verdict in failed),
         "cannot be compared": sum(verdict.change is None for verdict in failed),
+        "inconclusive": sum(bool(verdict.inconclusive) for verdict in report.verdicts),
         "got better": sum(verdict.is_better for verdict in report.verdicts),
     }
     shown = [(words, count) for words, count in counts.items() if count]
@@ -236,17 +244,7 @@ def sentence(report: GateReport) -> str:
     single = len(report.verdicts) == 1
     n_tasks = f"{count or 'none'} of {counted(len(report.verdicts), 'task')}"
     subject = ("the task" if count else "no task") if single else n_tasks
-    first = f"{subject} {words}"
-    summary = ", ".join([first, *(f"{count} {words}" for words, count in others)])
-    if failed:
-        return summary
-    if blind := [verdict.task for verdict in report.verdicts if verdict.is_blind]:
-        return f"{summary}; too few samples to fail in {', '.join(blind)}"
-    limits = {verdict.task: verdict.max_drop for verdict in report.verdicts}
-    unseen = [size for task, size in detected(report).items() if size > limits[task]]
-    if not unseen:
-        return summary
-    return f"{summary}; drops of less than {formatting.number(max(unseen))} may pass"
+    return ", ".join([f"{subject} {words}", *(f"{count} {words}" for words, count in others)])
 
 
 def models(report: GateReport) -> str:
@@ -293,7 +291,7 @@ def mark(verdict: TaskVerdict) -> str:
     """
     if not verdict.is_passed:
         return "✗"
-    return "↑" if verdict.is_better else "?" if verdict.blindness else "✓"
+    return "↑" if verdict.is_better else "?" if verdict.inconclusive else "✓"
 
 
 def numbers(verdict: TaskVerdict) -> str:
@@ -320,13 +318,17 @@ def evidence(verdict: TaskVerdict) -> list[str]:
 def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     """Yield the reasons of a failure, notes, and of a drop the worst samples."""
     yield from verdict.failures
-    if verdict.blindness and not verdict.is_better:
-        yield verdict.blindness
+    if verdict.inconclusive:
+        yield verdict.inconclusive
     yield from (f"note: {note}" for note in verdict.notes)
     changes, comparison = verdict.changes, verdict.comparison
     if comparison is not None and comparison.by_formula and verdict.is_blind:
         yield "note: with so few groups, a drop that is nearly the same in all of them fails"
-    elif verdict.is_passed and comparison is not None and (comparison.loss or 0) > verdict.max_drop:
+    elif (
+        not verdict.failures
+        and comparison is not None
+        and (comparison.loss or 0) > verdict.max_drop
+    ):
         yield (
             "note: the drop is larger than --max-drop, but chance can explain it "
             f"({counted(comparison.n_groups, 'group')})"
@@ -350,45 +352,18 @@ def look(verdict: TaskVerdict, place: int = 0) -> str:
     return f"harness explain {quote(str(verdict.candidate_folder))} {quote(sample)}"
 
 
-def detected(report: GateReport) -> dict[str, float]:
-    """Return the drops that this gate detects with 80 % power, by task."""
-    sizes = {
-        verdict.task: verdict.comparison.smallest_shown(verdict.tests)
-        for verdict in report.verdicts
-        if verdict.comparison is not None
-    }
-    return {task: size for task, size in sizes.items() if size is not None}
-
-
-def power(report: GateReport) -> str:
-    """Describe in one line the drops that this gate detects, its limits and its false alarms."""
-    drops = [(task, formatting.number(size)) for task, size in detected(report).items()]
-    if len(drops) > 1:
-        sizes = "Detects drops of " + ", ".join(f"{size} ({task})" for task, size in drops)
-    else:
-        sizes = "".join(f"Detects drops of {size}" for _, size in drops)
-    limits = _limits(report.verdicts)
+def rule(report: GateReport) -> str:
+    """Describe in one line what this gate fails on, and its rate of false alarms."""
     rate = report.false_alarms
     return (
-        (f"{sizes} or more in {_power(report)} of cases. " if sizes else "")
-        + f"Limit: --max-drop {limits}, --level {report.level:g}."
+        f"Fails on a significant drop (--level {report.level:g}), and on one of more than "
+        f"--max-drop {_limits(report.verdicts)} that chance cannot explain."
         + (
             f" With an unchanged model, this gate fails in {rate * 100:.1f} % of cases."
             if rate
             else ""
         )
     )
-
-
-def _power(report: GateReport) -> str:
-    """Return the power with which the drops are detected: that of the fewest groups."""
-    named = detected(report)
-    comparisons = [
-        verdict.comparison
-        for verdict in report.verdicts
-        if verdict.task in named and verdict.comparison
-    ]
-    return min(comparisons, key=lambda comparison: comparison.n_groups).power
 
 
 def _limits(verdicts: Sequence[TaskVerdict]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.errors import DataError
+from harness.errors import DataError, counted
 from harness.leaderboards.row import Row
 from harness.record import Run
 
@@ -279,11 +279,21 @@ def is_benchmark(run: Run, row: Row) -> bool:
     evaluated, it is if there are at least MIN_SAMPLES, in a folder that is still there and is not
     a generated world.
     """
+    return not fault_of_data(run, row)
+
+
+def fault_of_data(run: Run, row: Row) -> str:
+    """Return why a run's data is not known to be the benchmark; empty if it is (`is_benchmark`)."""
     root = Path(run.manifest["data"]["root"] or "/nowhere")
     if (root / GENERATED).is_file():
-        return False
+        return "the data is a generated world"
     card, arguments = plugins.find_card(row.task), run.manifest["task"].get("arguments", {})
     known = 0 if card is None else card.published_counts(row.split, arguments)[0]
     if known and row.subset is None:
-        return bool(row.n_total == known - int(arguments.get("without_image") or 0))
-    return root.is_dir() and row.n_total >= MIN_SAMPLES
+        known -= int(arguments.get("without_image") or 0)
+        samples = counted(known, "sample")
+        return "" if row.n_total == known else f"the split has {samples}, here are {row.n_total:,}"
+    if not root.is_dir():
+        return "the data is not where the run read it"
+    few = f"{counted(row.n_total, 'sample')} of {MIN_SAMPLES} or more that are needed"
+    return few if row.n_total < MIN_SAMPLES else ""

@@ -21,7 +21,9 @@ MAX_OBJECTS = 120
 """Most objects of a response that are read, as in the official VisionReasoner reward."""
 
 LABELS = ("label", "name", "object", "class", "category", "description")
-"""Keys of the name of an object."""
+"""Keys of the name of an object, which come before its other texts."""
+MAX_LABEL = 200
+"""Characters of a text that may name an object; a longer one is a mask or a story."""
 
 FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
 
@@ -288,9 +290,25 @@ def _item(
         raise ParseError(what, expected=" and ".join(wanted), found=shown or "neither")
     box = read_box(known[key], f"{what}: {key}", strict=strict)
     place = None if point is None else finite_numbers(known[point], 2, f"{what}: {point}")
-    label = "" if strict else next((known[key] for key in LABELS if key in known), "")
     spot = None if place is None else Point(*place)
-    return Item(box, spot, label=label if isinstance(label, str) else "")
+    return Item(box, spot, label="" if strict else label_of(known))
+
+
+def label_of(fields: Mapping[str, object]) -> str:
+    """Return all texts of an object, also those of languages and lists: any may be its name.
+
+    >>> label_of({"bbox_2d": [1, 2, 3, 4], "names": {"zh": "狗", "en": "dog"}, "label": "animal"})
+    'animal 狗 dog'
+    """
+    keys = sorted(fields, key=lambda key: key not in LABELS)
+    return " ".join(text for key in keys for text in _texts(fields[key]) if len(text) <= MAX_LABEL)
+
+
+def _texts(value: object) -> list[str]:
+    """Return a text, or those of a list or a mapping."""
+    rows = value.values() if isinstance(value, Mapping) else value
+    listed = [rows] if isinstance(rows, str) or not isinstance(rows, Iterable) else rows
+    return [text for text in listed if isinstance(text, str)]
 
 
 def _type_name(value: object) -> str:

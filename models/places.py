@@ -11,6 +11,7 @@ from harness.errors import ParseError
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item
 from harness.responses import tag_text
+from harness.stated.languages import unmarked
 
 SLACK = 0.05
 """Share of a side by which a number may lie beyond the canvas, which is then clipped to it."""
@@ -37,7 +38,7 @@ _SHARES = re.compile(
 )
 _PIXELS = re.compile(r"(?i:\bpixels?\b|\b(\d{3,5})\s?[x×]\s?(\d{3,5})\b)")
 
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"[^\W\d_]{2,}|(?![\x00-\x7f])[^\W\d_]")
 _NO_LABEL = re.compile(
     r"(?i:\W*(?:not|no(?!\.)|none|nothing|background|n/a)\b"
     r"|.*\bnot (?:visible|found|present|there)\b)"
@@ -109,18 +110,24 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     Raises:
         ParseError: they do, or a label says that there is nothing.
     """
-    asked = _words(question)
+    asked, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
     for label in labels:
         if _NO_LABEL.match(label):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
-    named = {label for label in labels if asked & _words(label)}
-    exact = {label for label in labels if _words(label) <= asked}
+    # scripts without blanks, and words with endings: a word of the label is a part of the question
+    words = {
+        label: {word: word in asked or (not word.isascii() and word in text) for word in said}
+        for label in labels
+        if (said := _words(label))
+    }
+    named = {label for label in words if any(words[label].values())}
+    exact = {label for label in words if all(words[label].values())}
     if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
 
 
 def _words(text: str) -> set[str]:
     """Return the words of a text that tell objects apart, in the singular."""
-    words = (word.casefold() for word in _WORD.findall(text))
+    words = (word.casefold() for word in _WORD.findall(unmarked(text)))
     return {word.removesuffix("s") for word in words if word not in _COMMON}

@@ -10,6 +10,7 @@ from functools import cache
 
 from harness.errors import ParseError
 from harness.models.answers import MASKED, Pending, box_answer, combine_answers, objects_answer
+from harness.models.around_places import refuse_other_subject
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item, ParseResult, several_answers
 from harness.models.places import refuse_other_meaning, refuse_other_objects, refuse_other_scale
@@ -192,7 +193,9 @@ class PromptedReader(PromptedRequests):
         start, canvas = self._start(query, form, output), self._canvas(query, form, calls)
         if output.items:
             refuse_other_scale(output.items, canvas)
-            refuse_other_meaning(after_thought(response), canvas)
+            said = after_thought(response)
+            refuse_other_meaning(said, canvas)
+            refuse_other_subject(query.text, said)
             refuse_other_objects(query.text, output.items)
         return output, start, canvas
 

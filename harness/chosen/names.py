@@ -18,6 +18,7 @@ from harness.store.atomic import read_json
 
 PARTS = ("segmenter", "propagator")
 """Arguments of a training's model that a checkpoint given by its folder alone has too."""
+WEIGHTS = "checkpoint"
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 
@@ -42,7 +43,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def spelled_out(spec: Spec) -> Spec:
-    """Return a SPEC without presets, and with the words of a prompt that lies in a file.
+    """Return a SPEC without presets, with a prompt's words for its file, and with short paths.
 
     Raises:
         UnknownPlugin: neither a model nor a preset has its name.
@@ -52,34 +53,42 @@ def spelled_out(spec: Spec) -> Spec:
     if spec.name not in plugins.installed_plugins("models"):
         presets.preset(spec.name)  # raises, naming the nearest
 
-    def whole(name: str, value: Value) -> Value:
+    # A plugin's own network may read the folder as it is typed; backends find what is in it.
+    has_backend = plugins.accepts("models", spec.name, "backend")
+
+    def spelled(name: str, value: Value) -> Value:
         if name in presets.INNER and isinstance(value, Spec):
             return spelled_out(value)
-        return text_of_file(value) if name == "prompt" and isinstance(value, str) else value
+        if name == "prompt" and isinstance(value, str):
+            return text_of_file(value)
+        is_folder = has_backend and name == WEIGHTS and isinstance(value, str)
+        return checkpoint.short_path(str(value)) if is_folder else value
 
-    return Spec(spec.name, {name: whole(name, value) for name, value in spec.arguments.items()})
+    return Spec(spec.name, {name: spelled(name, value) for name, value in spec.arguments.items()})
 
 
 def is_checkpoint(text: str) -> bool:
-    """Return True if a text is a checkpoint's folder or name, with arguments or not, and no model.
+    """Return True if a text names a checkpoint by its folder or on the hub, False for a SPEC.
+
+    The checkpoint may have arguments in parentheses.
 
     Raises:
-        UsageError: it is a path, which no SPEC is, of no folder.
+        UsageError: it is a path, but there is no such folder.
     """
-    whole, (text, _) = text, _split(text)
-    if not text.strip() or text in plugins.installed_plugins("models") or text in presets.presets():
+    name, _ = _split(text)
+    if not name.strip() or name in plugins.installed_plugins("models") or name in presets.presets():
         return False
     with suppress(OSError, RuntimeError, ValueError):  # no home, no such path
-        if Path(text).expanduser().is_dir():
+        if Path(name).expanduser().is_dir():
             return True
-    if "/" not in text or set(text) & set("(,:="):
+    if "/" not in name or set(name) & set("(,:="):
         return False
-    if ON_HUB.match(text) and not text.startswith("."):
+    if ON_HUB.match(name) and not name.startswith("."):
         return True
     raise UsageError(
-        f"--model {whole}",
+        f"--model {text}",
         expected="NAME, NAME(key=value, …), or a checkpoint's folder or name",
-        found=f"no folder {text}" if text != whole else "neither",
+        found=f"no folder {name}" if name != text else "neither",
     )
 
 
@@ -145,10 +154,10 @@ def _adapters() -> Mapping[str, Spec]:
 
 
 def stands_for(text: str, spec: str) -> str:
-    """Return a sentence on the SPEC that a name stands for; empty where nothing is to be said.
+    """Return the sentence that tells the user which SPEC a name stands for; "" for a SPEC itself.
 
-    Of a checkpoint: which model asks it, why, and which presets ask it with all their parts. What
-    the training of one adds is said by `trained_settings`.
+    For a checkpoint it names its architecture, the model that asks it, and the presets that ask it
+    with all their parts. `trained_settings` words what the training of a checkpoint adds.
     """
     if not is_checkpoint(text):
         return "" if text == spec else f"{text} is {spec}"

@@ -166,6 +166,7 @@ def check(arguments: Namespace) -> int:
         max_drops=limits,
         tasks=tasks,
         max_cut=arguments.max_cut,
+        fail_on_inconclusive=arguments.fail_on_inconclusive,
         level=arguments.level,
         data_root=arguments.data,
         site=_address(arguments.site),

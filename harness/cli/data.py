@@ -20,7 +20,7 @@ from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select
 from harness.run.duplicates import same_media, same_samples
-from harness.run.preflight import conversion_text, problem_lines, survey, undecodable
+from harness.run.preflight import conversion_text, odd_text, problem_lines, survey, undecodable
 from harness.store.atomic import writing
 from harness.task import Problem, Task
 from harness.types import Sample
@@ -171,6 +171,7 @@ def _complete(task: Task) -> dict[str, object]:
         "fingerprint": surveyed.fingerprint,
         # Rows that lost their image belong to the published list, but are not samples.
         "conversions": dict(surveyed.conversions),
+        "odd": list(surveyed.odd),
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": same,
     }
@@ -189,6 +190,8 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
         _show_differences(line, strict=strict)
         if converted := conversion_text(line["conversions"]):
             print(f"  {converted}")
+        if line["odd"]:
+            say(f"  {odd_text(line['odd'])}")
         for groups in line["duplicates"][:SHOWN]:
             say(f"  the same content: {', '.join(groups[:SHOWN])}")
         if (rest := len(line["duplicates"]) - SHOWN) > 0:

@@ -56,7 +56,15 @@ def _pair(a: Path, b: Path) -> tuple[Path, Path]:
         if not runs:
             Run.open(folder)  # raises, and names the runs beside it
             return a, b
-    shared = [(sides[0][key], sides[1][key]) for key in sides[0] if key in sides[1]]
+    shared = (
+        [(sides[0][key], sides[1][key]) for key in sides[0] if key in sides[1]]
+        or [
+            (first, second)  # of other subsets: the samples that both have are compared
+            for key, first in sides[0].items()
+            for other, second in sides[1].items()
+            if key[:2] == other[:2]
+        ]
+    )
     if len(shared) == 1:
         return shared[0]
     listed = [shlex.join(["harness", "diff", *map(str, pair)]) for pair in shared]

@@ -35,30 +35,31 @@ EXIT_CODES = f"""exit codes:
 """Codes from 2 to 70 are those of the classes in `harness.errors`."""
 
 GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
-    "evaluate": (
+    "start here": (
+        data.add_doctor,
+        look.add_list,
+        data.add_data,
         scores.add_eval,
         scores.add_score,
-        scores.add_verify,
-        scores.add_conform,
-    ),
-    "look": (
-        look.add_list,
         look.add_view,
         look.add_explain,
-    ),
-    "compare and publish": (
         scores.add_diff,
+        board.add_board,
+        train.add_train,
+    ),
+    "test a score": (
+        scores.add_verify,
+        scores.add_conform,
         scores.add_audit,
         scores.add_ladder,
-        board.add_board,
+    ),
+    "papers and publishing": (
         board.add_reproduce,
         publish.add_runs,
         publish.add_publish,
         publish.add_hub,
-        publish.add_lmms,
     ),
-    "train": (train.add_train, train.add_twin),
-    "data and this machine": (data.add_data, data.add_doctor, data.add_completion),
+    "other tools": (publish.add_lmms, train.add_twin, data.add_completion),
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
 OLD_NAMES = (scores.add_sweep, publish.add_samples, board.add_curves)

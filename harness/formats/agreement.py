@@ -24,9 +24,11 @@ from harness.formats.evidence import (
     Finding,
     tail,
 )
+from harness.formats.frames import FrameOrder
 from harness.formats.orders import likeliest_order
 from harness.formats.pairs import KINDS, Kind, pairs_of
-from harness.formats.readings import CORNERS, SIZES, Pair, Reading, Rows, fitted, scaled
+from harness.formats.readings import ALL, CORNERS, SIZES, Pair, Reading, Rows, fitted, scaled
+from harness.formats.shifts import constant_shift
 from harness.types import Answer, Prediction, Sample
 
 MOST, MOST_PLAIN = 400, 2000
@@ -34,6 +36,10 @@ MOST, MOST_PLAIN = 400, 2000
 OF_TYPE, LEAST_OF_TYPE, MOST_OF_TYPES = 100, 5, 20_000
 """Samples of each type of question that are looked at, how many of them have to be answered, and
 those among which they are."""
+MANY = 10
+"""Answers of which a poor model hardly makes one mistake alike."""
+NEARLY = 0.85
+"""Agreement of a mask in its right reading."""
 OTHERS = 16
 """Other samples that each answer is compared with for the chance of a hit."""
 
@@ -49,6 +55,7 @@ class Agreement:
     """Number of samples with a ground truth."""
     said: int = 0
     """Number of answers that a model's text was read for: its mistakes are its own."""
+    frames: FrameOrder = field(default_factory=FrameOrder)
     of_type: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of samples of each type that were looked at."""
 
@@ -68,6 +75,7 @@ class Agreement:
             self.said += bool(prediction.responses)
             answer = prediction.answer or Answer()
             is_plain = self.seen > MOST
+            self.frames.add(answer.masks, sample.target.answer.masks)
             for kind, pair in pairs_of(answer, sample.target.answer, sample, plain=is_plain):
                 self.pairs[kind].append(pair._replace(place=place, types=types))
 
@@ -102,11 +110,16 @@ class Agreement:
             parts = {}
             if finding is None or (finding.reading and finding.before):
                 # Answers that are right as they are read may be those of other questions.
-                parts = _by_type(pairs, kind, readings)
+                sure = [reading for reading in readings if reading.share < ALL]
+                parts = _by_type(pairs, kind, sure)
             for (category, value), part in parts.items():
                 yield f"{kind.about} of {category} {value!r}: {part}"
             if finding and not parts:
                 yield f"{kind.about}: {finding}"
+            if name == "interval" and not finding and (shift := constant_shift(pairs)):
+                yield f"{kind.about}: {shift}"
+        if order := self.frames.finding():
+            yield f"masks of videos: {order}"
 
     def _finding(self, name: str, readings: Sequence[Reading]) -> Finding | None:
         """Return another meaning or order of all answers of a form that is right, if any is."""
@@ -153,7 +166,10 @@ def _likely(
     None: the answers are right as they are read, or no reading explains them.
     """
     before = kind.paired(pairs)
-    if (before >= HALF).mean() >= HALF:
+    # Half of a mask's pixels can be right in a wrong reading; hardly nearly all.
+    is_half = (before >= HALF).mean() >= HALF and kind is KINDS["masks"]
+    level = NEARLY if is_half else HALF
+    if (before >= level).mean() >= HALF:
         return None
     tried: list[tuple[Rows, Reading, list[Pair]]] = []
     for reading in readings:
@@ -163,8 +179,10 @@ def _likely(
     can_be_moved = kind.is_place or kind is KINDS["interval"]
     biased = _biased(pairs, kind) if can_be_moved else 0
     for after, likely, read in tried[:TRIED]:
-        if after.mean() >= biased and _is_evidence(before, after, read, kind, chance, likely.share):
-            hits = [int((agreement >= HALF).sum()) for agreement in (after, before)]
+        if after.mean() >= biased and _is_evidence(
+            before, after, read, kind, chance, likely.share, level
+        ):
+            hits = [int((agreement >= level).sum()) for agreement in (after, before)]
             return Finding(hits[0], hits[1], len(pairs), likely.name, likely)
     return None
 
@@ -216,13 +234,20 @@ def _rescaled(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _is_evidence(
-    before: Rows, after: Rows, read: Sequence[Pair], kind: Kind, limit: float, share: float
+    before: Rows,
+    after: Rows,
+    read: Sequence[Pair],
+    kind: Kind,
+    limit: float,
+    share: float,
+    level: float,
 ) -> bool:
     """Return True if hits in a reading are not by chance and explain the misses as it is read."""
-    was, now = before >= HALF, after >= HALF
+    was, now = before >= level, after >= level
     alone, lost = int((now & ~was).sum()), int((was & ~now).sum())
     is_better = after.mean() >= before.mean() + MARGIN
-    if alone < max(LEAST, TIMES * lost) or now.mean() < share or not is_better:
+    least = LEAST if share < ALL else MANY
+    if alone < max(least, TIMES * lost) or now.mean() < share or not is_better:
         return False
     chance = _chance(read, kind)
     return tail(int(now.sum()), len(read), chance) <= limit

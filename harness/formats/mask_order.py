@@ -32,20 +32,14 @@ def check_order(rows: Mapping[str, Row], samples: Iterable[Sample], thing: str) 
     Raises:
         DataError: as a whole they go along the rows, and are read down the columns, or vice versa.
     """
-    by_column = by_row = shown = lists = 0
-    for row, mask in islice(_masks(rows, samples), LOOKED_AT):
-        if abs(mask.width - mask.height) <= NEARLY:
-            lists += _has_lists(row.value)
-            continue
-        pixels = mask.pixels
-        by_column += int(np.count_nonzero(pixels[mask.height :] != pixels[: -mask.height]))
-        by_row += int(np.count_nonzero(pixels[mask.width :] != pixels[: -mask.width]))
-        shown += 1
-    if shown and by_column > CLEARER * by_row:
+    masks = list(islice(_masks(rows, samples), LOOKED_AT))
+    shown = [mask for _, mask in masks if _shows_order(mask)]
+    lists = sum(_has_lists(row.value) for row, mask in masks if not _shows_order(mask))
+    if pieces := in_pieces(shown):
         raise DataError(
             f"{thing}: masks",
             expected="runs that go down the columns, as COCO's do",
-            found=f"{shown} that are in pieces so, and whole along the rows",
+            found=f"{pieces} that are in pieces so, and whole along the rows",
             fix="State it: --mask-order rows; or --mask-order columns if they are in pieces.",
         )
     if lists and not shown:
@@ -54,6 +48,24 @@ def check_order(rows: Mapping[str, Row], samples: Iterable[Sample], thing: str) 
             "columns, as they are read: --mask-order rows if they go along the rows",
         )
     return ()
+
+
+def in_pieces(masks: Iterable[Rle]) -> int:
+    """Return how many masks show their order, if their runs go along the rows as a whole; else 0.
+
+    Masks without an edge show nothing.
+    """
+    by_column = by_row = shown = 0
+    for mask in filter(_shows_order, masks):
+        pixels = mask.pixels
+        by_column += int(np.count_nonzero(pixels[mask.height :] != pixels[: -mask.height]))
+        by_row += int(np.count_nonzero(pixels[mask.width :] != pixels[: -mask.width]))
+        shown += 1
+    return shown if by_column > CLEARER * by_row else 0
+
+
+def _shows_order(mask: Rle) -> bool:
+    return abs(mask.width - mask.height) > NEARLY
 
 
 def _masks(rows: Mapping[str, Row], samples: Iterable[Sample]) -> Iterable[tuple[Row, Rle]]:

@@ -28,7 +28,14 @@ from numpy.typing import NDArray
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.foreign import backslashes, from_one, is_leftover, refuse_foreign
-from harness.layout.mask_image import DEEP, JPEGS, LOSSY, read_mask_image, refuse_void
+from harness.layout.mask_image import (
+    DEEP,
+    JPEGS,
+    LOSSY,
+    read_mask_image,
+    refuse_several,
+    refuse_void,
+)
 from harness.masks import BoolArray, Rle
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
 
@@ -40,6 +47,8 @@ ALL_ENDS = (*ENDS, ".PNG", ".NPY", ".jpg", ".jpeg", ".JPG", ".JPEG")
 RESERVED = re.compile(r'[\x00-\x1f\x7f"%*:<>?\\|]')
 """Characters that file names of some systems cannot hold, and the sign before their code."""
 
+SCALES = (100, 255)
+"""Largest values of confidences in percent and in 8 bits; logits are rarely all above 0."""
 NPY = b"\x93NUMPY"
 UNREADABLE = (
     OSError,
@@ -260,13 +269,21 @@ def _mask(path: Path, sample: Sample, threshold: float) -> tuple[BoolArray, bool
                 what,
                 expected="probabilities from 0 to 1",
                 found=f"values from {low:g} to {high:g}",
-                fix="Logits need a sigmoid first.",
+                fix=_as_probabilities(low, high),
             )
         return np.asarray(values > threshold), high == 0
     if values.dtype.kind in "ui":
-        _refuse_several(values, what)
+        refuse_several(values, what)
     mask = np.asarray(values != 0)
     return mask, not mask.any()
+
+
+def _as_probabilities(low: float, high: float) -> str:
+    """Return what makes probabilities of the values of a mask, as far as their range shows it."""
+    scale = next((scale for scale in SCALES if low >= 0 and high <= scale), None)
+    if scale is not None:
+        return f"If they are from 0 to {scale}, divide them by {scale}."
+    return "If they are logits, apply a sigmoid."
 
 
 def _array(path: Path, what: str) -> Values:
@@ -294,17 +311,3 @@ def _image(path: Path, what: str) -> Values:
         return values / 65_535
     # Of a palette the numbers, which may be those of objects; of grey the values.
     return values > 0 if mode == "P" else values
-
-
-def _refuse_several(values: Values, what: str) -> None:
-    """Raise DataError if an array has more than one value besides 0."""
-    limit = values.max()
-    others = values[(values != 0) & (values != limit)]
-    if others.size:
-        raise DataError(
-            what,
-            expected="one value besides 0",
-            found=f"{others[0]} and {limit}",
-            fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
-            "a file each; binarise others.",
-        )

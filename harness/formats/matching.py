@@ -61,7 +61,7 @@ def match(
     """
     finder = _Finder(samples)
     entries = list(entries)
-    by_row = all(map(finder.row_is_right, entries))
+    by_row = finder.rows_are_right(entries)
     rows: dict[str, Row] = {}
     unmatched: list[str] = []
     repeated: list[str] = []
@@ -94,6 +94,7 @@ def match(
                     f"{entry.where}: sample {sample.id!r}",
                     expected=f"one response a question, that of {earlier.where}",
                     found="another one",
+                    fix="Are these two runs in one file? Score the lines of each alone.",
                 )
             repeated.append(sample.id)
     counts[SILENT] = sum(row.value is None for row in rows.values())
@@ -178,21 +179,34 @@ class _Finder:
             return []  # it is about something that is not asked here
         return self._fitting(entry, self._with_question(entry.question))
 
-    def row_is_right(self, entry: Entry) -> bool:
-        """Return True if the row of the entry's list fits the sample with this number.
+    def rows_are_right(self, entries: Sequence[Entry]) -> bool:
+        """Return True if the rows of a list are the samples' numbers.
 
-        Question and ground truth have to be the sample's, and no other's: of a list in another
-        order they are not. Counts of images by number may be equal.
+        Question and ground truth of each have to be those of its sample, and half of these of no
+        other sample: of a list in another order they are not.
         """
+        if not all(map(self._row_fits, entries)) or len({e.row for e in entries}) < len(entries):
+            return False
+        telling = sum(self._row_tells(entry) for entry in entries)
+        return 2 * telling >= len(entries)
+
+    def _row_fits(self, entry: Entry) -> bool:
         sample = None if entry.row is None else self.by_row.get(entry.row)
         return (
             sample is not None
             and bool(entry.question)
             and _normalize(entry.ground_truth) in _ground_truths(sample)
-            and (self.pairs[_pair(sample)] == 1 or (self.numbered and _count(sample) is not None))
             and self._is_consistent(entry, sample)
             and not self._asks_another(entry.question, sample)
         )
+
+    def _row_tells(self, entry: Entry) -> bool:
+        """Return True if no other sample has the question and ground truth of an entry's row.
+
+        Counts of images by number may be equal.
+        """
+        sample = self.by_row[entry.row or 0]
+        return self.pairs[_pair(sample)] == 1 or (self.numbered and _count(sample) is not None)
 
     def _asks_another(self, question: str, sample: Sample) -> bool:
         """Return True if other texts than the sample's are nearer to a question."""
@@ -324,7 +338,9 @@ def _ground_truths(sample: Sample) -> set[str]:
     known = {answer.count, answer.number, answer.choice, answer.text, *sample.target.references}
     if answer.choice is not None:
         known |= {text for place, text in enumerate(options) if chr(65 + place) == answer.choice}
-    return {_normalize(str(value)) for value in known - {None}}
+    texts = {str(value) for value in known - {None}}
+    texts |= {f"{value:.0f}" for value in known if isinstance(value, float) and value.is_integer()}
+    return set(map(_normalize, texts))
 
 
 def _is_of_type(sample: Sample, task: str) -> bool:

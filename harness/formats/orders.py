@@ -30,6 +30,8 @@ from harness.formats.readings import SHARE, Pair, Rows
 Places: TypeAlias = NDArray[np.int64]
 """Numbers of samples, from 0."""
 
+NOBODY = -1
+"""Target of an answer that would be of no sample."""
 FITS = 0.75
 """Share of an image's or video's answers from which an order fits it."""
 LEVELS = (HALF, 0.75, 0.9)
@@ -39,6 +41,10 @@ FAR = 0.4
 OTHERS = "those of other samples (are ids shuffled?)"
 REVERSED = "those of the samples in the opposite order"
 BACKWARDS = "those of the objects of an image or video in the opposite order (are labels reversed?)"
+NEXT, BEFORE = (
+    f"those of the {which} object of the image or video (are object numbers off by one?)"
+    for which in ("next", "preceding")
+)
 AS_TEXT = "those of other samples (are ids 0, 1, 10, 2 sorted as text on one side?)"
 
 
@@ -67,6 +73,8 @@ class Table(NamedTuple):
     """Number of each column's image or video."""
     objects: Places
     """Number of different ground truths in each group."""
+    same: Places
+    """Number of each column's ground truth, equal for equal ones."""
 
     @property
     def own(self) -> Places:
@@ -94,12 +102,14 @@ def table(pairs: Sequence[Pair], kind: Kind, count: int) -> Table:
     truths, sizes = [pair.truth for pair in pairs], [pair.size for pair in pairs]
     different = {(group, truth.tobytes()) for group, truth in zip(groups, truths, strict=True)}
     objects = np.bincount([group for group, _ in different])
+    texts = {truth.tobytes(): number for number, truth in enumerate(truths)}
     return Table(
         kind.agreements([pair.predicted for pair in answered], truths, sizes),
         np.array([pair.place for pair in answered]),
         columns,
         groups,
         objects,
+        np.array([texts[truth.tobytes()] for truth in truths]),
     )
 
 
@@ -139,16 +149,26 @@ def likeliest_order(
 
 
 def _within(compared: Table, count: int) -> Iterator[Order]:
-    """Yield the order in which the samples of each image or video are reversed, if there is one."""
+    """Yield orders of the samples of each image or video: reversed, and shifted by an object."""
     if not (compared.objects > 1).any():
         return
     targets = np.arange(count)
+    shifted = {NEXT: np.arange(count), BEFORE: np.arange(count)}
     places = np.flatnonzero(compared.columns >= 0)
     groups = compared.groups[compared.columns[places]]
     for group in np.flatnonzero(compared.objects > 1):
         members = places[groups == group]
         targets[members] = members[::-1]
+        # Several expressions may mean one object: the first of them stands for it.
+        kinds = compared.same[compared.columns[members]]
+        firsts = list(dict.fromkeys(kinds.tolist()))
+        for name, step in ((NEXT, 1), (BEFORE, -1)):
+            for member, kind in zip(members, kinds, strict=True):
+                number = firsts.index(kind) + step
+                is_there = 0 <= number < len(firsts)
+                shifted[name][member] = members[kinds == firsts[number]][0] if is_there else NOBODY
     yield Order(BACKWARDS, targets)
+    yield from (Order(name, moved) for name, moved in shifted.items())
 
 
 def _whole(ids: Sequence[str], compared: int) -> Iterator[Order]:

@@ -1,5 +1,6 @@
 """Predictions beside their ground truths, as rows of numbers, and how well the two agree."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.formats.readings import (
+    COUNTS,
     FACTORS,
+    FLIPPED,
     LETTERS,
     MASKS,
     MIRRORED_MASKS,
@@ -23,6 +26,7 @@ from harness.formats.readings import (
 from harness.masks import Rle
 from harness.types import Answer, AnswerForm, Sample
 
+YES_NO = re.compile(r"\W*(yes|no)\s*(?:[.,;!]|$)", re.IGNORECASE)
 NOTHING: Rows = np.empty((0, 0))
 BOXES_OF_ONE = 16
 """Boxes of an answer that are looked at: those with the highest scores."""
@@ -154,7 +158,8 @@ KINDS: Mapping[str, Kind] = {
     "interval": Kind(_spans_agree, SPANS, "intervals", controls=OF_SPANS),
     "choice": Kind(_are_equal, LETTERS, "letters"),
     "number": Kind(_numbers_agree, FACTORS, "numbers"),
-    "count": Kind(_are_equal, (), "counts"),
+    "count": Kind(_are_equal, COUNTS, "counts"),
+    "yes_no": Kind(_are_equal, FLIPPED, "answers of yes and no"),
     "masks": Kind(_masks_agree, MASKS, "masks", controls=OF_MASKS),
 }
 
@@ -175,6 +180,7 @@ def pairs_of(
         ("choice", [side.choice and ord(side.choice) - ord("A") for side in (answer, truth)]),
         ("number", [side.number for side in (answer, truth)]),
         ("count", [side.count for side in (answer, truth)]),
+        ("yes_no", [_yes_or_no(side.text) for side in (answer, truth)]),
     ]
     for kind, (given, true) in values:
         if true is not None:
@@ -209,12 +215,18 @@ def pairs_of(
         areas = [mask.area for mask in truth.masks]
         frame = areas.index(max(areas))
         masks = answer.masks if answer.masks and len(answer.masks) == len(truth.masks) else None
-        grids = [_grid(track[frame]) if track else NOTHING for track in (masks, truth.masks)]
+        grids = [grid(track[frame]) if track else NOTHING for track in (masks, truth.masks)]
         if grids[1].any():
             yield (
                 "masks",
                 Pair(grids[0] if grids[0].any() else NOTHING, grids[1], query.size, sample.group),
             )
+
+
+def _yes_or_no(text: str | None) -> float | None:
+    """Return 1 for a text that is yes, 0 for no; None for others."""
+    match = YES_NO.match(text or "")
+    return None if match is None else float(match[1].casefold() == "yes")
 
 
 def _rows(given: object) -> Rows:
@@ -242,7 +254,7 @@ def _extents(answer: Answer) -> list[Sequence[float]]:
     return extents
 
 
-def _grid(mask: Rle) -> Rows:
+def grid(mask: Rle) -> Rows:
     """Return the share of each cell of a grid that a mask covers, of a few columns a cell."""
     height, width = mask.height, mask.width
     ends = np.concatenate([[0], np.cumsum(mask.runs)])

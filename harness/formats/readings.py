@@ -20,6 +20,8 @@ Size: TypeAlias = tuple[float, float]
 
 SHARE = 0.3
 """Share of hits from which a reading explains a file."""
+ALL = 0.95
+"""Share where any poor model has many hits."""
 FIT = 8
 """Answers from which a scale can be fitted."""
 SIDES = (224, 256, 336, 384, 392, 448, 504, 512, 518, 560, 616, 640, 672, 768, 800, 840, 896, 1008)
@@ -173,6 +175,10 @@ def _spans() -> Iterator[Reading]:
     yield Reading("frames", lambda t, size: t / (size[1] or math.inf))
     yield Reading("percentages of the video", lambda t, size: t * size[0] / 100)
     yield Reading("fractions of the video", lambda t, size: t * size[0])
+    yield Reading(
+        "counted from the video's end",
+        lambda t, size: size[0] + 1 / (size[1] or math.inf) - t[:, ::-1],
+    )
     for factor, name in ((1e-3, "milliseconds"), (60, "minutes"), (2, "clips of two seconds")):
         yield Reading(name, lambda t, _, k=factor: t * k)  # type: ignore[misc]
 
@@ -193,11 +199,23 @@ def _factors() -> Iterator[Reading]:
 
 
 SPANS, FACTORS = tuple(_spans()), tuple(_factors())
+
+
+def _next_letter(step: int) -> Turn:
+    """Return the move of letters by so many places; of known options the first follows the last."""
+    return lambda n, size: (n + step) % size[0] if size[0] else n + step
+
+
 LETTERS = (
-    Reading("one letter too late", lambda n, _: n - 1),
-    Reading("one letter too early", lambda n, _: n + 1),
+    Reading("one letter too late", _next_letter(-1)),
+    Reading("one letter too early", _next_letter(1)),
     Reading("of options in the opposite order", lambda n, size: size[0] - 1 - n),
 )
+COUNTS = (
+    Reading("one too many", lambda n, _: n - 1, share=ALL),
+    Reading("one too few", lambda n, _: n + 1, share=ALL),
+)
+FLIPPED = (Reading("flipped, yes for no", lambda n, _: 1 - n, share=ALL),)
 INVERTED = (
     "inverted, or if those of the ground truth are: what is meant has to be white (not 0) on both "
     "sides"
@@ -218,6 +236,22 @@ def _unpadded(share: float) -> Callable[[Rows, Size], Rows]:
     return turn
 
 
+def _uncropped(share: float) -> Callable[[Rows, Size], Rows]:
+    """Return a mask of the square in an image's middle, `share` of the shorter side, put there."""
+
+    def turn(mask: Rows, size: Size) -> Rows:
+        sides = [share * min(size) / side for side in (size[1], size[0])]
+        places = [
+            ((np.arange(cells) + 0.5) / cells - 0.5) / side + 0.5
+            for cells, side in zip(mask.shape, sides, strict=True)
+        ]
+        index = [(np.clip(at, 0, 0.999) * len(at)).astype(int) for at in places]
+        rows, columns = [(at >= 0) & (at < 1) for at in places]
+        return np.where(np.outer(rows, columns), mask[np.ix_(*index)], 0.0)
+
+    return turn
+
+
 MIRRORED_MASKS = (
     Reading("flipped from left to right", lambda m, _: m[:, ::-1]),
     Reading("upside down", lambda m, _: m[::-1]),
@@ -233,6 +267,8 @@ MASKS = (
     Reading("transposed", lambda m, _: m.T),
     Reading("of an image padded to a square at its right or bottom", _unpadded(0.0)),
     Reading("of an image padded to a square on both sides", _unpadded(0.5)),
+    Reading("of the square in the image's middle", _uncropped(1.0)),
+    Reading("of seven eighths of the square in the image's middle", _uncropped(0.875)),
 )
 
 

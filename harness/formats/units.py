@@ -18,19 +18,19 @@ from harness.foreign_lines import rewrite
 from harness.formats.misread import CENTRE, READ, TO_CORNERS, around, box_command, refuse_misread
 from harness.interchange.answers import row_to_answer
 from harness.interchange.rows import Row
+from harness.layout.places import (
+    FAR,
+    FIRST,
+    SLACK,
+    SMALLEST,
+    Numbers,
+    Size,
+    beyond,
+    is_far,
+    is_fraction,
+)
 from harness.types import AnswerForm, Prediction, Query, Sample
 
-SLACK = 1.0
-"""Pixels beyond its image at which a box counts as leaving it: tools round, and count from 1."""
-FAR = 0.1
-"""Part of the image's side beyond it that no rounding explains."""
-FIRST = 2.0
-"""Pixels or seconds within which fractions lie: a corner and a size add up to at most 2."""
-SMALLEST = 6
-"""Pixels of an image's shorter side, or seconds of a video, in which nobody means the first two."""
-Numbers: TypeAlias = Sequence[float]
-"""A box, a point or an interval."""
-Size: TypeAlias = tuple[float, float]
 Orders: TypeAlias = Mapping[str, Callable[[Numbers], Numbers]]
 """Functions that turn numbers in another order into ours, by the name of that order."""
 CORNERS: Orders = {
@@ -53,6 +53,8 @@ ROUNDED = 1e-3
 """Part by which a probability of 16 bits may lie beyond 0 or 1; pixels that are none."""
 SURE = 0.5
 """Score up to which a detector does not claim a box: a count of boxes takes them all."""
+MOST_FRAMES = 120
+"""Frames a second of a video at most: larger numbers are milliseconds."""
 SHARES = {100: "percentages", 1000: "thousandths"}
 """Whole sides of which others write boxes and points as parts, and what these are called."""
 CHANCE, DOUBT = 0.1, 0.5
@@ -249,18 +251,21 @@ def _shapes(
     what, expected = f"{thing}: {kind}", "pixels of the original image"
     if not any(max(numbers) > ROUNDED for numbers, _ in places):  # none, or zeros in their place
         return
-    if all(_is_fraction(numbers) and min(size) >= SMALLEST for numbers, size in places):
+    if all(is_fraction(numbers) and min(size) >= SMALLEST for numbers, size in places):
         raise DataError(
             what,
             expected=expected,
             found=f"{len(places)} in the first two pixels, as fractions of the image are",
             fix=f"Multiply them by the image's width and height{_stated(1)}.",
         )
-    leaving = sum(_beyond(*place) > SLACK for place in places)
-    far = sum(_is_far(*place) for place in places)
+    leaving = sum(beyond(*place) > SLACK for place in places)
+    far = sum(is_far(*place) for place in places)
     counted = f"{leaving} of {len(places)} that reach beyond their image"
     part = next((side for side in SHARES if _are_within(places, side)), None)
-    parts = f"If they are {SHARES[part]}, make pixels of them{_stated(part)}. " if part else ""
+    parts = ""
+    if part is not None:
+        own = f"{SHARES[part]} of the image's own sides, not of a square around it"
+        parts = f"If they are {own}, make pixels of them{_stated(part)}. "
     for name, read in orders.items() if far else ():
         if all(_fits(read(numbers), size) for numbers, size in places):
             order = " (`--coordinates pixels_yx`)" if name in Y_FIRST else ""
@@ -328,37 +333,19 @@ def _stated(side: int) -> str:
     )
 
 
-def _is_fraction(numbers: Numbers) -> bool:
-    return all(0 <= number <= FIRST for number in numbers)
-
-
-def _excess(numbers: Numbers, size: Size) -> Iterator[tuple[float, float]]:
-    """Yield how far each coordinate reaches beyond an image of (width, height), and that side."""
-    for number, side in zip(numbers, size * 2, strict=False):
-        yield max(-number, number - side), side
-
-
-def _beyond(numbers: Numbers, size: Size) -> float:
-    return max(excess for excess, _ in _excess(numbers, size))
-
-
-def _is_far(numbers: Numbers, size: Size) -> bool:
-    return any(excess > max(FAR * side, SLACK) for excess, side in _excess(numbers, size))
-
-
 def _is_in_corner(numbers: Numbers, size: Size) -> bool:
     return all(2 * number <= side for number, side in zip(numbers, size * 2, strict=False))
 
 
 def _fits(numbers: Numbers, size: Size) -> bool:
     is_box = len(numbers) == 2 or (numbers[2] > numbers[0] and numbers[3] > numbers[1])
-    return is_box and _beyond(numbers, size) <= SLACK
+    return is_box and beyond(numbers, size) <= SLACK
 
 
 def _times(intervals: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[str]:
     """Yield a note on intervals after the video's end; refuse what shows another unit."""
     expected = "seconds from the video's beginning"
-    fractions = [_is_fraction(interval) and end >= SMALLEST for interval, end in intervals]
+    fractions = [is_fraction(interval) and end >= SMALLEST for interval, end in intervals]
     if 0 < len(intervals) < FEW and all(fractions):
         yield f"{len(intervals)} intervals, all of which lie in the first two seconds: fractions?"
     if len(intervals) >= FEW and all(fractions):
@@ -377,12 +364,22 @@ def _times(intervals: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[s
             expected=expected,
             found=f"{late} of {len(intervals)} that begin after the video's end, "
             f"{far} that end then",
-            fix="Multiply percentages by a hundredth of the video's length; or clip them."
-            if percent
-            else "Divide numbers of frames by the frames a second, and milliseconds by 1,000.",
+            fix=_time_units(intervals),
         )
     chance = math.prod(min(1.0, 100 / end) for _, end in intervals if end)
     if intervals and percent and chance <= CHANCE:
         yield f"{len(intervals)} intervals, all of which lie in the first 100 seconds: percentages?"
     if late:
         yield f"{late} of {len(intervals)} intervals begin after their video's end"
+
+
+def _time_units(intervals: Sequence[tuple[Numbers, float]]) -> str:
+    """Return what makes seconds of each unit that the numbers may have."""
+    largest = max((interval[1] / end for interval, end in intervals if end), default=0.0)
+    percent = all(0 <= number <= 100 for interval, _ in intervals for number in interval)
+    units = [
+        "numbers of frames, divide them by the frames a second" if largest <= MOST_FRAMES else "",
+        "percentages, multiply them by a hundredth of the video's length" if percent else "",
+        "milliseconds, divide them by 1,000" if largest > MOST_FRAMES else "",
+    ]
+    return f"If they are {'; if '.join(filter(None, units))}; if seconds, clip them."

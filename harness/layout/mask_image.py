@@ -1,7 +1,8 @@
 """Masks in image files: the values that a PNG holds, whose pixels no conversion has changed."""
 
+from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,15 @@ from harness.errors import DataError, MaskError
 from harness.files import open_regular
 from harness.foreign import HEAD, is_leftover, refuse_foreign
 from harness.image_file import EXIF_ORIENTATION
-from harness.masks import check_size
+from harness.masks import BoolArray, check_size
 
 Values: TypeAlias = NDArray[np.bool_ | np.uint8 | np.uint16]
 DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 """Pillow's modes for grey of 16 bits."""
 VOID = frozenset({254, 255})
-"""Numbers of a palette that mark pixels to ignore, as in VOC and DAVIS."""
+"""Numbers that mark pixels to ignore, as in VOC and DAVIS."""
+OBJECTS = 32
+"""Numbers of objects in grey values; larger ones may be confidences."""
 WHITE = OPAQUE = 255
 JPEG = b"\xff\xd8\xff"
 JPEGS = (".jpg", ".jpeg")
@@ -35,19 +38,22 @@ class MaskImage(NamedTuple):
     mode: str
 
 
-def read_mask_image(path: Path, what: str) -> MaskImage:
+def read_mask_image(
+    path: Path | bytes, what: str, formats: tuple[str, ...] = ("PNG",)
+) -> MaskImage:
     """Read a PNG of grey values, of a palette's indices, or of colours that are all grey.
 
     Args:
-        path: The file.
+        path: The file, or its content.
         what: What it is and its path, for messages.
+        formats: Pillow's names of the formats that are read.
 
     Raises:
         DataError: it is missing, damaged, a JPEG, or has colours or transparent pixels.
     """
     expected = "a complete PNG"
     try:
-        with open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
+        with _opened(path) as file, Image.open(file, formats=formats) as image:
             check_size(image.height, image.width, what)
             _refuse_views(image, what)
             if image.mode in DEEP:
@@ -59,13 +65,15 @@ def read_mask_image(path: Path, what: str) -> MaskImage:
             values = _grey(np.asarray(image), len(image.getbands()) in (2, 4))
             mode = image.mode
     except FileNotFoundError as error:
-        refuse_foreign(path, DataError, what, "a file")
+        if isinstance(path, Path):
+            refuse_foreign(path, DataError, what, "a file")
         raise DataError(what, expected="a file", found="none") from error
     except MaskError as error:
         raise DataError(str(error)) from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
         refuse_jpeg(path, what)
-        refuse_foreign(path, DataError, what, expected)
+        if isinstance(path, Path):
+            refuse_foreign(path, DataError, what, expected)
         fault = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
         fix = "Fetch the file again; a cut image is never scored."
         raise DataError(what, expected=expected, found=fault, fix=fix) from error
@@ -117,10 +125,41 @@ def _refuse_other_looks(image: ImageFile.ImageFile, values: Values, what: str) -
         raise DataError(what, expected="0 where nothing is, in black", found=fault, fix=NO_COLOURS)
 
 
+def _opened(source: Path | bytes) -> BinaryIO:
+    return BytesIO(source) if isinstance(source, bytes) else open_regular(source)
+
+
+def foreground(image: MaskImage, what: str) -> BoolArray:
+    """Return the pixels that are not 0, where nothing else can be meant.
+
+    Raises:
+        DataError: values are beside those of pixels to ignore, or several outside of a palette.
+    """
+    refuse_void(image, what)
+    if image.mode != "P":
+        refuse_several(image.values, what)
+    return np.asarray(image.values != 0)
+
+
+def refuse_several(values: NDArray[Any], what: str) -> None:
+    """Raise DataError if an array has more than one value besides 0."""
+    limit = values.max()
+    others = values[(values != 0) & (values != limit)]
+    if others.size:
+        raise DataError(
+            what,
+            expected="one value besides 0",
+            found=f"{others[0]} and {limit}",
+            fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
+            "a file each; binarise others.",
+        )
+
+
 def refuse_void(image: MaskImage, what: str) -> None:
     """Raise DataError if numbers of objects are beside 254 or 255, which mark pixels to ignore."""
     there = {*np.unique(image.values).tolist()} - {0}
-    if image.mode == "P" and (void := there & VOID) and there - VOID:
+    are_numbers = image.mode == "P" or max(there - VOID, default=0) <= OBJECTS
+    if are_numbers and (void := there & VOID) and there - VOID:
         raise DataError(
             what,
             expected="numbers of objects, all of which are foreground",
@@ -138,9 +177,9 @@ def _grey(pixels: NDArray[np.uint8], transparent: bool) -> NDArray[np.uint8] | N
     return first if (colours == first[..., None]).all() else None
 
 
-def refuse_jpeg(path: Path, what: str) -> None:
+def refuse_jpeg(path: Path | bytes, what: str) -> None:
     """Raise DataError if a file is a JPEG, whatever its name is."""
-    with open_regular(path) as file:
+    with _opened(path) as file:
         if file.read(HEAD).startswith(JPEG):
             raise DataError(what, expected="a PNG", found="a JPEG", fix=LOSSY)
 

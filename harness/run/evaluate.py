@@ -37,7 +37,7 @@ from harness.run.distributed import ProcessRank, rendezvous, share
 from harness.run.manifest import begin_or_resume, manifest_of, set_aside
 from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
-from harness.run.preflight import Survey, conversion_text, preflight, read_once, survey
+from harness.run.preflight import Survey, conversion_text, odd_text, preflight, read_once, survey
 from harness.run.results import too_many_lost, write_results
 from harness.run.scoring import Scorer
 from harness.run.start_workers import ready_model, start_workers
@@ -102,6 +102,8 @@ def evaluate(
         progress.note(f"{task.name}: {short}")
     if converted := conversion_text(surveyed.conversions):
         progress.note(f"{task.name}: {converted}")
+    if surveyed.odd:
+        progress.note(f"{task.name}: {odd_text(surveyed.odd)}")
     if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
         name = options.name or model.name
         check_answerable(name, forms, task, surveyed, missing=model.missing_parts)

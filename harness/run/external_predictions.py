@@ -26,6 +26,10 @@ Tree: TypeAlias = Callable[..., Iterator[Prediction]]
 MAX_DIGITS = 10  # of an id that is the number of a sample
 SHOWN = 3  # entries of no sample that are named
 EXTRA = "Check the split, or pass --allow-extra to ignore such lines."
+AMBIGUOUS = (
+    "A column or key `id` with the benchmark's ids (`load_task(…).samples()` has them) decides "
+    "between equal questions. "
+)
 OTHERS = "No line is about a sample: check the split. {} prints the ids in their order."
 
 
@@ -95,7 +99,8 @@ def match_rows(
             if from_one
             else _rename(matched, known_ids, submission)
             or _by_number(matched, known_ids, spec, submission)
-            or (EXTRA if of_samples else OTHERS.format(print_ids(spec, submission.data_root))),
+            or (AMBIGUOUS if "(fits " in matched.unmatched[0] else "")
+            + (EXTRA if of_samples else OTHERS.format(print_ids(spec, submission.data_root))),
         )
     thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(

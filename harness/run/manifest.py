@@ -9,6 +9,7 @@ from typing import Any
 from harness import provenance
 from harness.errors import ResumeMismatch, StoreError
 from harness.papers import deviations
+from harness.plain import json_scalar
 from harness.record import (
     MANIFEST,
     RESULTS,
@@ -141,7 +142,7 @@ def begin_or_resume(
         write_json(path, manifest)
         return None
     old = Run(folder).manifest
-    manifest = json.loads(json.dumps(manifest))  # as it is read again
+    manifest = json.loads(json.dumps(manifest, default=json_scalar))  # as it is read again
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
     if diff or old["config_hash"] != manifest["config_hash"]:

@@ -19,6 +19,7 @@ from harness.errors import (
 from harness.interchange.answers import MAX_COUNT
 from harness.interchange.journal_form import prediction_from_json, prediction_to_json
 from harness.model import Answered, Model, StagedModel
+from harness.plain import unboxed
 from harness.plugins import describe_error, missing_dependency
 from harness.run.batching import Batch, lost_image
 from harness.run.timing import Stage
@@ -236,8 +237,12 @@ def _check_prediction(query: Query, prediction: Prediction) -> Prediction:
         )
         return replace(without, calls=prediction.calls, parsed=prediction.parsed)
     # Raises, as a fault of the model, if the journal could not give the prediction back.
-    prediction_from_json(json.loads(line({"one": prediction_to_json(prediction)}))["record"]["one"])
-    return prediction
+    plain = json.loads(line({"one": prediction_to_json(prediction)}))["record"]["one"]
+    kept = prediction_from_json(plain)
+    # What the journal gives back is scored, where a plugin's number is one of NumPy or torch.
+    answer = prediction.answer
+    numbers = () if answer is None else (*numbers_in(answer), answer.count or 0)
+    return prediction if all(type(number) in (int, float) for number in numbers) else kept
 
 
 def fault_of(query: Query, answer: Answer) -> str | None:
@@ -261,18 +266,27 @@ def fault_of(query: Query, answer: Answer) -> str | None:
                 )
     if answer.box_track is not None and len(answer.box_track) != frames:
         return f"a box track of {len(answer.box_track)} for {frames} frame(s)"
-    places = [*(answer.boxes or ()), *(answer.points or ()), *(answer.box_track or ())]
-    numbers = [number for place in places if place is not None for number in place]
-    numbers += [*(answer.box_scores or ()), *(answer.interval or ())]
-    numbers += [answer.number] if answer.number is not None else []
-    if not all(map(math.isfinite, numbers)):
+    if not all(map(math.isfinite, numbers_in(answer))):
         return "a number that is not finite"
     if any(box.right <= box.left or box.bottom <= box.top for box in answer.boxes or ()):
         return "a box without area"
-    if answer.count is not None and not (
-        type(answer.count) is int and 0 <= answer.count <= MAX_COUNT
-    ):
-        return (
-            f"a count that is not a whole number from 0 to {MAX_COUNT}: {repr(answer.count)[:40]}"
-        )
+    count = unboxed(answer.count)
+    if count is not None and not (type(count) is int and 0 <= count <= MAX_COUNT):
+        return f"a count that is not a whole number from 0 to {MAX_COUNT}: {repr(count)[:40]}"
     return None
+
+
+def numbers_in(answer: Answer) -> list[float]:
+    """Return the numbers of an answer's boxes, points, interval and confidences, and its number."""
+    places = [
+        *(answer.boxes or ()),
+        *(answer.points or ()),
+        *(answer.box_track or ()),
+        *(answer.boxes_3d or ()),
+    ]
+    return [
+        *(number for place in places if place is not None for number in place),
+        *(answer.box_scores or ()),
+        *(answer.interval or ()),
+        *(() if answer.number is None else (answer.number,)),
+    ]

@@ -22,6 +22,7 @@ from shlex import quote
 
 from harness.errors import DataError, counted
 from harness.files import ReadHashes
+from harness.formats.ground_truth import GroundTruthCount
 from harness.image_file import read_header, refuse_cut
 from harness.media import Media, files_of
 from harness.plugins import plugin_errors
@@ -267,6 +268,8 @@ class Survey:
     """Number of samples by the set of answer forms that they ask for."""
     conversions: Mapping[str, int] = field(default_factory=dict)
     """Number of images and videos by what they lose when they are shown."""
+    odd: tuple[str, ...] = ()
+    """Notes on the ground truth and the options, for people: no part of the record."""
 
 
 def survey(
@@ -283,7 +286,8 @@ def survey(
 
     Raises:
         DataError: an id occurs twice, a unit's samples do not follow each other, or there is
-            nothing to do; or an image is lost, unless that is allowed.
+            nothing to do; an image is lost, unless that is allowed; or masks of the ground truth
+            are in another order.
     """
     whole, images = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     read = ReadHashes()
@@ -296,6 +300,7 @@ def survey(
     closed: set[str] = set()
     forms: Counter[frozenset[AnswerForm]] = Counter()
     conversions: Counter[str] = Counter()
+    odd = GroundTruthCount(task.name)
     shown: set[tuple[str, int]] = set()
     unit: str | None = None
     for sample in selection.samples(task):
@@ -305,6 +310,7 @@ def survey(
             )
         ids.add(sample.id)
         forms[frozenset(sample.query.forms)] += 1
+        odd.add(sample)
         if sample.unit != unit:
             if sample.unit in closed:
                 raise DataError(
@@ -330,7 +336,7 @@ def survey(
             f"{task.name}, split {task.split}", expected="at least one sample", found="none"
         )
     hashes = whole.hexdigest(), images.hexdigest(), hash_of_ids(ids)
-    return Survey(len(ids), *hashes, forms, dict(sorted(conversions.items())))
+    return Survey(len(ids), *hashes, forms, dict(sorted(conversions.items())), odd.notes())
 
 
 def _conversions(media: Media, *, every_frame: bool) -> set[str]:
@@ -341,6 +347,11 @@ def _conversions(media: Media, *, every_frame: bool) -> set[str]:
             with suppress(DataError):  # told elsewhere
                 lost |= {*read_header(path, str(path)).conversions}
     return lost
+
+
+def odd_text(odd: Sequence[str]) -> str:
+    """Return notes on the ground truth as a sentence; empty for none."""
+    return f"ground truth: {'; '.join(odd)}" if odd else ""
 
 
 def conversion_text(conversions: Mapping[str, int]) -> str:

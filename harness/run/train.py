@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import checkpoint_config, provenance
 from harness.errors import ModelError, UsageError
+from harness.plain import json_scalar
 from harness.plugins import check_contract, plugin_errors
 from harness.record import config_hash
 from harness.run.batching import Selection, lost_image, samples_of
@@ -174,7 +175,9 @@ def manifest_of(
 ) -> dict[str, object]:
     """Return manifest.json as it is before training; `result` and `seconds` are added after it."""
     with plugin_errors(f"trainer {trainer.name}", ModelError):
-        settings = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
+        settings = json.loads(
+            json.dumps(dict(trainer.describe()), allow_nan=False, default=json_scalar)
+        )
     specs = options.task_specs or tuple(task.name for task in tasks)
     worker = None if model is None else worker_info(build_model(model, options.seed))
     plain: dict[str, object] = {
@@ -286,7 +289,7 @@ def _run_training(
     done: dict[str, object] = {}
     try:
         with plugin_errors(f"trainer {trainer.name}", ModelError):
-            facts = json.loads(json.dumps(dict(trainer.train(run))))
+            facts = json.loads(json.dumps(dict(trainer.train(run)), default=json_scalar))
         done = {"result": facts}
     finally:
         seconds = manifest.get("seconds", 0.0) + perf_counter() - started

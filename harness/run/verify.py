@@ -206,8 +206,9 @@ def perfect(sample: Sample) -> Prediction:
     """Return the target's own answer, through the form in which the journal keeps it."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     answer = as_requested(sample.query, sample.target.answer)
-    prediction = Prediction(query_id=sample.query.id, answer=answer)
-    kept = prediction_from_json(prediction_to_json(prediction))
+    with plugin_errors(f"the ground truth of {sample.id}"):
+        prediction = Prediction(query_id=sample.query.id, answer=answer)
+        kept = prediction_from_json(prediction_to_json(prediction))
     return check_predictions([sample.query], [kept])[0]  # as an evaluation does
 
 
@@ -218,14 +219,15 @@ def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
     with plugin_errors(f"model {type(reader).__name__} on {sample.id}", ModelError):
         seeing = reader.with_perception(oracle, oracle)
         read = seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
-    return check_predictions([sample.query], [read])[0]  # as an evaluation does
+        return check_predictions([sample.query], [read])[0]  # as an evaluation does
 
 
 def through_masks(sample: Sample, model: MaskEmitter) -> Prediction:
     """Return the target's answer as emitted by a perfect network, through all that follows it."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
-    texts = model.write(sample.query, sample.target.answer)
-    (prediction,) = model.with_network(PerfectNetwork(sample.target.answer, texts)).predict(
-        [sample.query]
-    )
-    return prediction
+    with plugin_errors(f"model {type(model).__name__} on {sample.id}", ModelError):
+        texts = model.write(sample.query, sample.target.answer)
+        network = PerfectNetwork(sample.target.answer, texts)
+        return check_predictions(
+            [sample.query], model.with_network(network).predict([sample.query])
+        )[0]

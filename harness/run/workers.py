@@ -12,6 +12,7 @@ from typing import Protocol
 from harness import plugins
 from harness.errors import HarnessError, ModelError
 from harness.model import Model
+from harness.plain import json_scalar
 from harness.provenance import device_of
 from harness.run.batching import Batch
 from harness.run.pipeline import Predictor, batches_ahead
@@ -52,7 +53,9 @@ def worker_info(model: Model) -> WorkerInfo:
         plugins.check_contract("models", f"model {type(model).__name__}", model)
         name = str(model.name)
     with plugins.plugin_errors(f"model {name}", ModelError):
-        description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
+        description = json.loads(
+            json.dumps(dict(model.describe()), allow_nan=False, default=json_scalar)
+        )
         info = WorkerInfo(
             name,
             model.batch_size * model.rounds,

@@ -16,6 +16,7 @@ from itertools import islice
 
 from harness.errors import ParseError
 from harness.responses import loads_lenient
+from harness.stated.languages import certain, is_foreign, unmarked
 from harness.stated.markup import plain
 from harness.stated.numbers import stated_segments
 from harness.stated.numerals import Numeral, numerals
@@ -31,7 +32,7 @@ _UNIT = re.compile(rf"(?<=\d){_SECONDS}")
 _ANGLED = re.compile(rf"<(\d[\d.]{{0,12}}){_SECONDS}>")  # as Qwen3-VL's prompt writes times
 _COMMA = re.compile(r"(?<=\d:[0-5]\d:[0-5]\d),(?=\d{3}\b)")  # of subtitles
 _ORDINAL = re.compile(r"第(?=\s?\d)")
-_ARROW = re.compile(r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～→至到]|から|부터)\s?(?=\.?\d)")
+_ARROW = re.compile(r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～〜→至到]|から|부터)\s?(?=\.?\d)")
 _UP_TO = re.compile(r"(?<=\d)\s?(?:まで|까지)")
 _TAG_ENDS = re.compile(r"</\w{1,20}>")
 _LENGTH = re.compile(
@@ -39,6 +40,7 @@ _LENGTH = re.compile(
     r"|\A\W*the (?:video|clip) (?:is|lasts|has a (?:duration|length) of) \d[\d.]{0,9}\s?"
     r"s(?:ec(?:onds?)?)?\b(?: long)?[.,]\s)"
 )
+_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _LIST_MARK = re.compile(
     r"\A\s*[-*•]\s+|\A\W*(?:(?i:event|segment|clip|moment|answer)\s)?1[.):]\s(?=.*\d.*\d)"
 )
@@ -89,6 +91,22 @@ _SUBJECTS = frozenset(
     "action answer clip event interval it moment part period portion query range section segment"  # noqa: SIM905
     " span stretch that this time times timestamp timestamps window".split()
 )
+_ACTION = re.compile(r"[a-z]+ing\Z")
+"""A word for the action between two times: "walking: 3 to 7"."""
+_OF_TIMES = frozenset(
+    unmarked(
+        "start_time begin_time start_seconds start_sec starttime sure yes okay ok result output"
+        " prediction final correct my json time_range time_interval time_span"
+        " antwort die der zeit zeitraum sekunde sekunden ist etwa ca réponse la le temps"
+        " intervalle secondes seconde est environ respuesta el tiempo intervalo segundo segundos es"
+        " resposta o tempo risposta il secondi secondo è antwoord tijd seconden cevap jawaban waktu"
+        " odpowiedź czas svar tid ответ время интервал секунды секунда"
+        " 답 정답 정답은 답은 시간 구간 초 약 答え 答えは 正解 正解は 時間 時刻 区間 秒"
+        " 約 从 自 在 第 时间 时间段 时间是 时间为 时间范围 起止时间 区间 片段 答案 答案是"
+        " 答案为 大约 约 الإجابة الوقت من उत्तर समय"
+    ).split()
+)
+"""Words before two times that lead to them, beside those of English sentences."""
 
 
 def stated_interval(response: str) -> tuple[float, float]:
@@ -103,7 +121,7 @@ def stated_interval(response: str) -> tuple[float, float]:
     >>> stated_interval('{"start": 10, "duration": 5}')
     (10.0, 15.0)
     """
-    text = plain(_TAG_ENDS.sub(";", response))
+    text = certain(plain(_TAG_ENDS.sub(";", response)))
     segments = stated_segments(text) or [text]
     start, end = (-1.0, -1.0) if len(segments) > 1 else _times(segments[-1])
     if 0 <= start <= end < math.inf:
@@ -119,7 +137,7 @@ def _times(text: str) -> tuple[float, float]:
     if named:
         return named
     text = _seconds_alone(text)
-    times = list(islice(numerals(text, stretch=True), 3))
+    times = [_without_letters(text, time) for time in islice(numerals(text, stretch=True), 3)]
     if len(times) != 2 or times[0].is_clock != times[1].is_clock or _is_outside(text, times):
         return -1, -1
     return times[0].value, times[1].value
@@ -131,6 +149,12 @@ def _seconds_alone(text: str) -> str:
     text = _COMPOUND.sub(_clock, _COMMA.sub(".", text))
     text = _UP_TO.sub(" ", _UNIT.sub(" ", _ORDINAL.sub("", text)))
     return _ARROW.sub(" to ", text)
+
+
+def _without_letters(text: str, time: Numeral) -> Numeral:
+    """Return a time without the letters that touch it, which may say that it is something else."""
+    unit = _LETTERS.search(text, time.start, time.end)
+    return time._replace(end=unit.start()) if unit else time
 
 
 def _clock(compound: re.Match[str]) -> str:
@@ -150,6 +174,7 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
     subject = _SUBJECT.search(before)
     return bool(
         not parted
+        or _is_of_another(before)
         or (subject and subject[1].casefold() not in _SUBJECTS)
         or says_unable(text)
         or denies(before)
@@ -157,6 +182,17 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
         or not (_BEFORE.search(before) and _AFTER.match(after))
         or _NOT_WITHIN.search(text[: first.end])
         or any(pattern.search(text) for pattern in (_OTHER_UNITS, _LASTS))
+    )
+
+
+def _is_of_another(before: str) -> bool:
+    """Return True if words before two times, alone or in another language, name something else."""
+    words = re.findall(r"[^\W\d_]+(?:_[^\W\d_]+)*", before.casefold())
+    if len(words) != 1 and not is_foreign(before):
+        return False
+    return any(
+        not (word in _SUBJECTS | _OF_TIMES or _ACTION.match(word) or _BEFORE.search(f" {word}"))
+        for word in words
     )
 
 

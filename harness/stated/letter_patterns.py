@@ -25,9 +25,9 @@ _BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
 _KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
 _NOUN = r"(?i:(?:the\s+)?(?:point|image|picture|photo|box|frame|figure|circle|view|option|choice))"
 _WRONG = (
-    r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:wrong|incorrect|false|not\b|out\b"
-    r"|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too\b|inaccurate"
-    r"|(?:the )?(?:least|worst)\b))"
+    r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:(?:wrong|incorrect|false)(?:ly)?"
+    r"|not|out|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too|inaccurate"
+    r"|(?:the )?(?:least|worst))\b)"
 )
 _IS_NOT = (
     r"(?i:(?:(?:isn|aren|wasn|weren|can|doesn|don|won|couldn|wouldn)['’]t|cannot|does not|do not)\b"
@@ -56,18 +56,23 @@ _INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
 _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
-    rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|不正确"
+    rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|有误|不正确|被?排除|以外|之外|[不没非无](?![错疑仅]|[是选]?\s*[A-Z])"
     rf"|{_FAILS}|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
 )
+FOREIGN_ANSWERS = (
+    r"(?:antwort|réponse|respuesta(?: correcta)?|resposta(?: correta)?|risposta(?: corretta)?"
+    r"|antwoord|cevap|yanıt|jawaban|odpowiedź|svar|đáp án|ответ)"
+)
+"""The word "answer" in other languages, in small letters."""
 _SAYS = (
     r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
     r"(?=\s(?:is|would|should)\b))?"
     r"|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
     r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
     r"(?=\s(?:is|would be)\b)"
-    r"|best\s+\w+|letter(?=\s*(?:is|[:=]))|antwort|réponse|respuesta(?: correcta)?"
-    r"|resposta(?: correta)?|risposta(?: corretta)?|ответ)\b[*_`]{0,3}"
-    r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|=|:)){0,2}"
+    r"|best\s+\w+|letter(?=\s*(?:is|[:=]))"
+    rf"|{FOREIGN_ANSWERS})\b[*_`]{{0,3}}"
+    r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|donc|also|jest|là|adalah|=|:)){0,2}"
     r"|\b(?:is|would be)\b:?(?:\s(?:the\s)?(?:option|choice|image|picture|point|box|frame))?"
     r"(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
     r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
@@ -91,7 +96,10 @@ def patterns(letters: str) -> Patterns:
     letter = rf"(?<!{_WORD})[{re.escape(letters)}](?!{_WORD})"
     single = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
     mention = rf"(?:{_KIND}?{single})"
-    parted = r"(?:,\s*(?:and|or)|,|/|&|、|或者?|[和与及]|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
+    parted = (
+        r"(?:,\s*(?:and|or)|,|/|&|、|或者?|还是|還是|或是|[和与及]"
+        r"|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
+    )
     several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
     rejected = (
         rf"{_REJECTS}\s*{several}{_INSTEAD}"

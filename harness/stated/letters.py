@@ -13,7 +13,9 @@ from string import ascii_uppercase
 
 from harness.errors import ParseError
 from harness.stated.corrections import after_correction, is_asked
-from harness.stated.letter_patterns import ADVERBS, Patterns, patterns
+from harness.stated.foreign_letters import denies_soon, is_unknown
+from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
+from harness.stated.letter_patterns import ADVERBS, FOREIGN_ANSWERS, Patterns, patterns
 from harness.stated.markup import BOX
 from harness.stated.option_text import (
     ended_with,
@@ -95,12 +97,16 @@ _ATTEMPT = re.compile(
     r"(?i:(?<![a-z])(?:answer|final(?: choice)?)[*_`]{0,3}\s*"
     r"(?:(?:is|was|would be|should be|must be)\b|[=:→]|->))"
     r"|\\boxed\s*\{|[\"'](?i:(?:final_?)?answer)[\"']\s*:|(?:答案|答え|正解|정답)\s*(?:应该|应)?(?:是|为|は|은|:)"
+    rf"|(?i:(?<![a-z]){FOREIGN_ANSWERS})\s*(?:(?:ist|est|es|é|è)\b|[=:])"
 )
 _NOT_A_LABEL = re.compile(r"\b(?i:is|was|be)\b")
 _FINAL = re.compile(r"(?i:\bfinal\s)\Z")
 """Words of a label that speaks of this question; after "Answer:" alone another may follow."""
 _ASKS = re.compile(r"\s*(?i:is|are|was|can|could|would|should|does|do|which|what|why|how)\b")
-_NAMES_ONE = re.compile(r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])")
+_NAMES_ONE = re.compile(
+    r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])"
+    r"|(?i:answer)\s[*_(\[\"'`]{0,4}[A-Z](?!\w)"
+)
 _IS_SUBJECT = re.compile(
     rf"{ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
 )
@@ -126,7 +132,8 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     >>> [stated_letter(response) for response in said]
     ['B', 'D', 'C']
     """
-    text = after_correction(without_no(response.strip(), options)).translate(_WIDE)
+    options = [unmarked(option) for option in options]
+    text = unmarked(after_correction(without_no(response.strip(), options)).translate(_WIDE))
     text = _TAG.sub(" ", _MARKUP.sub(r"\1", text).replace(BOX, "answer: ")).strip()
     text = _without_judged(text)
     said = (
@@ -159,7 +166,8 @@ def _without_judged(text: str) -> str:
 
 
 def _in_lower_case(text: str, letters: str) -> set[str]:
-    statement = None if _DOUBT.search(text) else _SMALL.search(text)
+    is_doubt = _DOUBT.search(text) or (is_foreign(text) and DENIES.search(text))
+    statement = None if is_doubt else _SMALL.search(text)
     letter = next(filter(None, statement.groups()), "").upper() if statement else ""
     return {letter} & set(letters)
 
@@ -226,6 +234,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         opening = None  # a mark that nothing opens, as in "A* search"
     if is_list or len(set(by.scored.findall(text))) > 1:
         opening = None  # the options, or a score of each letter
+    if opening and _denies_itself(text[opening.end("letters") :], options):
+        opening = None
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
     if opening and (len(listed) < 2 or not stated):
@@ -237,6 +247,12 @@ def _is_denied(rest: str, options: Sequence[str]) -> bool:
     """Return True if a text begins with that of an option, and says that it is not so."""
     begins = next((name for name in options if name and rest.strip().startswith(name)), None)
     return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
+
+
+def _denies_itself(rest: str, options: Sequence[str]) -> bool:
+    """Return True if a text behind its letter denies it, and is not an option's, which may."""
+    said = rest.lstrip(" .:)*_")
+    return denies_soon(rest) and not any(name and said.startswith(name) for name in options)
 
 
 def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
@@ -255,6 +271,7 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
         or _OR.match(rest)
         or rest.lstrip().startswith("?")
         or (_ASKS.match(before) and is_asked(text, statement.end()))
+        or is_unknown(before, statement["says"], text[statement.end("letters") :])
     ):
         return False
     if _NAMES_ONE.match(statement[0]):
@@ -266,7 +283,7 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
     is_word = by.letter.findall(statement["letters"]) in (["A"], ["I"])
     if not is_word or statement["letters"].rstrip()[-1] not in "AI":
         return True
-    return _GOES_ON.match(rest) is not None
+    return re.match(rf"{_GOES_ON.pattern}|{OTHER}", rest) is not None
 
 
 def _is_next(text: str, line: re.Match[str]) -> bool:

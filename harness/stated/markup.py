@@ -4,6 +4,7 @@ import re
 from html import unescape
 
 from harness.stated.corrections import after_correction
+from harness.stated.languages import unmarked
 
 BOX = "<|begin_of_box|>"
 """Mark before the answer of GLM's networks, which is kept."""
@@ -48,7 +49,7 @@ def plain(response: str) -> str:
     >>> plain("3 <b>m</b>. Wait: <b>1{,}500</b> m (confidence: 90%)").split()
     [':', '1,500', 'm']
     """
-    text = unescape(_SPECIAL.sub(" ", after_correction(response)))
+    text = unmarked(unescape(_SPECIAL.sub(" ", after_correction(response))))
     text = _TAG.sub(lambda tag: {"sup": "^", "sub": "_"}.get(tag[0][1:4].lower(), " "), text)
     text = _HOW_SURE.sub(" ", text)
     text = _LISTS.sub(lambda listed: _BETWEEN.sub(", ", listed[0]), text)

@@ -17,6 +17,8 @@ from itertools import islice
 
 from harness.errors import ParseError
 from harness.stated.corrections import is_asked, own_turn
+from harness.stated.counters import without_asked
+from harness.stated.languages import certain, unmarked
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
@@ -87,7 +89,7 @@ def stated_number(response: str, question: str = "") -> float:
     >>> stated_number("2 red and 3 blue chairs, so 5 in total")
     5.0
     """
-    text = plain(response)
+    text = certain(without_asked(plain(response), unmarked(question)), question)
     if unit := asked_unit(question):
         text = in_unit(text, unit)
     segments = stated_segments(text)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from harness.responses import MAX_DIGITS
+from harness.stated.counters import is_changed
 
 _ONES = "one two three four five six seven eight nine".split()  # noqa: SIM905
 _TEENS = [
@@ -82,7 +83,7 @@ _AFTER_BAD = re.compile(
     r"|(?:\s+[^\W\d]+){1,2}\s+and an?\s+[^\W\d]|[^.;\n]{0,30}\b(?:if|unless|provided|assuming)\b"
     r"|(?:\s+[^\W\d]+){0,2}\s+at (?:least|most)\b"
     r"|\s+[^\W\d]+\s+and (?:a|one) (?:half|quarter|third)\b)"
-    r"|\s[MBTG]\b|\s?(?:\?|…|\.{3}|~~|❌|で|아)|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
+    r"|\s[MBTG]\b|\s?(?:\?|…|\.{3}|~~|❌|で(?!す)|아)|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
 )
 _AFTER_REJECTED = re.compile(
     r"(?i:\s*(?:is|was|would be)\s+(?:\w+\s+)?(?:wrong|incorrect|false|not)\b)"
@@ -139,6 +140,9 @@ def _value(token: re.Match[str], before: str, after: str) -> tuple[float, bool]:
     if bound and bound[0].strip() == "<" and after.startswith(">"):
         bound = None  # brackets
     if bound or token["other"] or token["sign"] == "±" or _AFTER_BAD.match(after):
+        return math.nan, False
+    place = token.start("suffix") if token["suffix"] else token.end()
+    if is_changed(token.string[place : place + 120]):
         return math.nan, False
     if token["digits"] and re.search(rf"\S[.,']\Z|[+±{_MINUS}]\Z", before):
         return math.nan, False

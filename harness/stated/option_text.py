@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 
+from harness.stated.foreign_letters import denies_soon
+from harness.stated.languages import DENIES
 from harness.stated.refusals import denies, says_unable
 
 _CLAUSE_ENDS = re.compile(
@@ -127,6 +129,8 @@ def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
         return True
     said = _OTHERS_CANNOT.sub(" ", first) if name == "no" else first
     if says_unable(said) or (sorry and says_unable(sorry[0])):
+        return True
+    if denies_soon(rest.lstrip(" ,;:—–-")) and not DENIES.search(name):
         return True
     if name == "yes" and denies(first):
         return True

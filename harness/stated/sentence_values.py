@@ -19,7 +19,8 @@ _STATES = (
     r"|accounts? for|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
     r"|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
-    r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono)\b|['’](?:s|re)\b|[是为為有共は총]|全部で|合計)"
+    r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono|há|er zijn|det finns)\b|['’](?:s|re)\b"
+    r"|[是为為有共は총]|全部で|合計|모두|전부)"
 )
 _FILLS = (
     r"(?i:[\s*_`\"'“”$€£₹¥#~≈(\[{:=,]|\\(?:boxed|left|displaystyle|mathbf|[(\[])?"

@@ -127,6 +127,7 @@ class Comparison:
             adjusted_p: The corrected p value, which then decides; None: the comparison's own.
         """
         p = self.p_value if adjusted_p is None else adjusted_p
+        corrected = f" (corrected for {tests} tasks)" if tests > 1 else ""
         samples = counted(self.n_units, "sample")
         if self.n_groups != self.n_units:
             samples += f" in {counted(self.n_groups, 'group')}"
@@ -139,8 +140,8 @@ class Comparison:
             low, high = sorted(abs(end) for end in self.interval)
             size = f"{number(abs(self.difference))} ({number(low)} to {number(high)})"
             evidence = f", {p_value(p)}" if p is not None else ""
-            if evidence and tests > 1 and adjusted_p is not None:
-                evidence += f" (corrected for {tests} tasks)"
+            if evidence and adjusted_p is not None:
+                evidence += corrected
             if self.is_worse or self.is_better:
                 return f"{b} is {'worse' if self.is_worse else 'better'} by {size}{evidence}"
         if self.interval is not None and self.by_formula is None and abs(self.difference) <= SAME:
@@ -151,7 +152,7 @@ class Comparison:
             is_named = self.n_units >= FEWEST_ANSWERS
             what = "show a difference" if is_named else "estimate which difference they would show"
             return f"no difference shown; {samples} are too few to {what}"
-        size = f"{number(size_shown)} or more in {self.power} of cases"
+        size = f"{number(size_shown)} or more in {self.power} of cases{corrected}"
         return f"no difference shown; {samples} would show a difference of {size}"
 
     def to_json(self) -> dict[str, object]:

@@ -1,6 +1,7 @@
-"""Pseudo-values: one number a group whose mean is the run's number, for analyses of groups.
+"""Pseudo-values of the groups of a run: their mean is the run's metric.
 
-A ratio or a corpus metric is not a mean over groups; these stand-ins move it as the groups do.
+A ratio or a corpus metric is not a mean over groups. Analyses that need one value a group, such as
+an analysis of variance, take these instead.
 """
 
 from collections.abc import Sequence
@@ -16,11 +17,12 @@ def pseudo_values(
 ) -> FloatArray | None:
     """Return values whose mean is metric `name` and whose s / √n is its clustered standard error.
 
-    A quotient has one value a group, `R + G * influence` (see `analytic`), in the order of the
-    groups' names; for a mean of equally large groups these are the groups' means. Derived and
-    corpus metrics have the jackknife's pseudo-values, shifted to the mean, one a block of groups;
-    there s / √n is the standard error but for blocks that differ in size. Runs on the same groups
-    have their values in the same order.
+    A quotient R of sums over G groups has one value a group, R + G · influence (see `analytic`), in
+    the order of the groups' names. If all groups are equally large, these are the groups' means.
+
+    A derived or a corpus metric has the jackknife's pseudo-values, one a block of groups, shifted
+    so that their mean is the metric. If the blocks differ in size, s / √n is the standard error
+    approximately. Runs on the same groups have their values in the same order.
 
     Returns:
         The values; None where the metric has no number, or lacks one when a block is left out.
@@ -29,16 +31,17 @@ def pseudo_values(
         UsageError: there is no such metric.
     """
     used = dependencies_of(metrics, name)
+    metric = used[-1]
     if not units:
         return None
-    if used[-1].derived is None and used[-1].corpus is None:
+    if metric.derived is None and metric.corpus is None:
         sums = group_sums(used, units)
-        above, below, epsilon = sums.above[:, 0], sums.below[:, 0], used[-1].epsilon
+        above, below, epsilon = sums.above[:, 0], sums.below[:, 0], metric.epsilon
         if not below.any():
             return None
         value = above.sum() / (below.sum() + epsilon)
-        moved: FloatArray = value + len(above) * influence(above, below, epsilon=epsilon)
-        return moved
+        values: FloatArray = value + len(above) * influence(above, below, epsilon=epsilon)
+        return values
     replicated = replicates(used, units, blocks=BLOCKS)
     if replicated.error(name) is None:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness import files
 from harness.errors import StoreError, raised_as
+from harness.plain import json_scalar
 from harness.responses import STRICT
 
 
@@ -46,7 +47,7 @@ def write_json(path: Path, value: object) -> None:
 
 def json_bytes(value: object) -> bytes:
     """Return the bytes that `write_json` writes."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=json_scalar)
     return text.encode("utf-8", "replace") + b"\n"
 
 

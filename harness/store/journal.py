@@ -28,6 +28,7 @@ from time import monotonic
 from typing import Any, BinaryIO, Self
 
 from harness.errors import StoreError
+from harness.plain import json_scalar
 from harness.store.atomic import writing
 
 HEAD = b'{"crc": "%08x", "v": 2, "record": '
@@ -93,7 +94,10 @@ class Writer:
 
 def line(record: Mapping[str, object]) -> bytes:
     """One line of the journal."""
-    body = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    text = json.dumps(
+        record, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=json_scalar
+    )
+    body = text.encode()
     return HEAD % zlib.crc32(body) + body + b"}\n"
 
 

@@ -31,11 +31,12 @@ class Against:
             StoreError, DataError: the baseline is of another task, protocol or data.
         """
         check_level(level)
-        if subset != baseline.manifest["subset"]:
+        if subset != (own := baseline.manifest["subset"]):
             raise UsageError(
                 f"--against {baseline.folder}",
-                expected=f"a run of the subset {subset or 'none'}",
-                found=f"one of {baseline.manifest['subset'] or 'none'}",
+                expected=f"a run of {f'the subset {subset}' if subset else 'all samples'}",
+                found=f"one of {f'the subset {own}' if own else 'all samples'}",
+                fix=f"Type --subset {own}." if own else "Leave out --subset.",
             )
         baseline.check_files()
         next(iter(selected(task, baseline)))

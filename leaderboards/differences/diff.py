@@ -30,6 +30,8 @@ from harness.scores import UnitScore
 from harness.statistics.paired import Comparison, compare
 from harness.task import Task
 
+SUBSET = "subset"
+"""The step to the samples that both runs have."""
 TODAY = "today's scorer"
 """The step to what this version scores the first run's own predictions as."""
 
@@ -148,10 +150,9 @@ def diff_runs(
     counts = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)]
     if counts != [len(shared)] * 2:
         left_out = Step(
-            name="subset",
+            name=SUBSET,
             before=first,
             after=begin + second - end,
-            samples=sum(counts) - 2 * len(shared),
             details=(f"{counts[0]} and {counts[1]} samples, {len(shared)} in both",),
         )
         steps.insert(0, left_out)
@@ -192,10 +193,13 @@ def _walk_causes(walk: Walk, reading: MixedReading) -> None:
     for cause in sorted(differing, key=_in_order):
         reading.responses.add(cause)
         with_it = [name for name in READING if name in reading.joined]
-        what, named = (ANSWERS,) * 2 if cause == ANSWERS else ("responses", f"responses: {cause}")
+        what, named = (
+            ("answer", ANSWERS) if cause == ANSWERS else ("response", f"responses: {cause}")
+        )
         name = " + ".join([named, *with_it])
         lines = [line for part in cause.split(" + ") for line in reading.settings.get(part, ())]
-        changed = f"{differing[cause]} of {len(reading.pairs)} {what} differ"
+        samples = counted(len(reading.pairs), "sample")
+        changed = f"{differing[cause]} of {samples} have another {what}"
         walk.step(name, reading.score(walk.task), [changed, *lines])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 
 from harness.errors import counted
-from harness.leaderboards.differences.diff import Difference
+from harness.leaderboards.differences.diff import SUBSET, Difference
 from harness.leaderboards.differences.steps import Step
 from harness.leaderboards.formatting import signed_span
 
@@ -40,8 +40,9 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
         low, high = 0.0, 1.0
     names = [diff.a, diff.b, *(step.name for step in diff.steps)]
     room = min(LABEL, max(map(len, names)))
+    in_both = " in both" * any(step.name == SUBSET for step in diff.steps)
     yield (
-        f"{diff.task}, {diff.headline} on {counted(diff.n_samples, 'sample')}: "
+        f"{diff.task}, {diff.headline} on {counted(diff.n_samples, 'sample')}{in_both}: "
         f"{diff.a} {_number(diff.first)} → {diff.b} {_number(diff.second)}"
     )
     yield ""
@@ -77,11 +78,11 @@ def _cut(line: str, width: int) -> str:
 
 
 def _evidence(step: Step, level: float) -> str:
-    """Return the paired interval of a step and the number of samples that it changes."""
+    """Return the paired interval of a step and the number of samples whose scores it changes."""
     if not step.samples:
         return ""
     interval = f"{100 * level:g} % interval {signed_span(step.interval)}; " if step.interval else ""
-    return f"{interval}{counted(step.samples, 'sample')} changed"
+    return f"{interval}{counted(step.samples, 'score')} changed"
 
 
 def _bar(before: float, after: float, low: float, high: float) -> str:

@@ -7,7 +7,7 @@ is unpickled, and no code that lies in a checkpoint runs. Nothing is downloaded.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias, get_args
 
 from harness.errors import MissingDependency, ModelError, raised_as
@@ -56,6 +56,21 @@ DECIDING = (
     "*chat_templates/*",
 )
 """Patterns of the files beside the weights that decide what a network sees and says."""
+
+
+def short_path(checkpoint: str) -> str:
+    """Return a folder as records name it: one text for each of the ways in which it is typed.
+
+    It has no `/` at its end, and for the checkpoint in a training's folder it is that folder.
+    """
+    folder = Path(checkpoint).expanduser()
+    if checkpoint in SHIPPED or not folder.is_dir():
+        return checkpoint
+    path = PurePath(checkpoint)
+    is_inside = path.name == TRAINED and (folder / TRAINING).is_file()
+    if is_inside and find(str(folder.parent)) == folder:
+        path = path.parent
+    return f"./{path}" if checkpoint.startswith("./") else str(path)
 
 
 def find(checkpoint: str, *, revision: str | None = None) -> Path:

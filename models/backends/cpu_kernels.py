@@ -4,6 +4,7 @@ Nothing here changes what is computed, only how it is rounded; weights and their
 are.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 STEPS_IN_FLOAT32 = "sdpa_steps_in_float32"
 """Name of `one_query_in_float32` in transformers' list of attentions."""
+THREADS = "OMP_NUM_THREADS"
+MAX_WEIGHTS_OF_ONE_THREAD = 10_000_000
+"""Weights up to which a network runs in one thread: with pocket (2.6 million) two threads take two
+to four times the CPU time of one, and longer (docs/scale.md). Nothing larger was measured."""
 MAX_CONVERTED = 1 << 22
 """Numbers of the keys, beyond which copying them costs more than it saves."""
 EVEN = 64
@@ -24,11 +29,24 @@ to make: 25 µs, with 128 × 128 weights and conversions 12 in float32."""
 def use_cpu_kernels(network: "PreTrainedModel", *, attn_implementation: str) -> "PreTrainedModel":
     """A network on its device, with what pays there; of attention only where that is `auto`."""
     _patches_as_products(network)
+    _one_thread_if_small(network)
     if network.device.type == "cpu" and network.dtype.itemsize == 2:
         _products_of_few_shapes(network)
         if attn_implementation == "auto":
             _steps_in_float32(network)
     return network
+
+
+def _one_thread_if_small(network: "PreTrainedModel") -> None:
+    """Set one thread for this process, unless the user has set a number or the network is larger.
+
+    Threads of a small network wait for each other longer than they compute.
+    """
+    import torch
+
+    is_small = sum(weight.numel() for weight in network.parameters()) <= MAX_WEIGHTS_OF_ONE_THREAD
+    if network.device.type == "cpu" and is_small and THREADS not in os.environ:
+        torch.set_num_threads(1)
 
 
 def _patches_as_products(network: "PreTrainedModel") -> None:

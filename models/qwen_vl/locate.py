@@ -20,6 +20,7 @@ from harness.models.grammar import (
     ask_for_frame,
     fenced,
     frame_tag,
+    label_of,
     loads,
     numerals,
     read_items,
@@ -69,7 +70,7 @@ def _points(value: object) -> tuple[Item, ...]:
     return tuple(
         Item(
             point=Point(*finite_numbers(row["point_2d"], 2, f"object {number}: point_2d")),
-            label=str(row.get("label", "")),
+            label=label_of(row),
         )
         for number, row in enumerate(objects, start=1)
     )

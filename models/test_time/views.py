@@ -1,7 +1,7 @@
 """Views of a request for MEMO: its images in other colours, and, if wanted, parts of them.
 
-Colours alone leave every box of an answer where it is. Of a part, coordinates are other numbers
-(`harness.models.test_time.places`): a view then has a response of its own, which says the same.
+Other colours leave every box of a response where it is. In a part of an image the same object has
+other coordinates, so each view then has its own response (`harness.models.test_time.places`).
 """
 
 import hashlib
@@ -61,37 +61,38 @@ def views(
         strength: Most that colours change, as a share.
         parts: What of the first medium each further view shows; none: all of it.
     """
-    changed = jitters(number - 1, seed=seed, key=request.key, strength=strength)
-    shown = parts or [Part()] * len(changed)
+    drawn = jitters(number - 1, seed=seed, key=request.key, strength=strength)
+    whole = Part()  # its defaults show all of an image
+    shown = parts or [whole] * len(drawn)
     return [
         request,
         *(
             _view(request, f"{request.key}~{place}", jitter, part)
-            for place, (jitter, part) in enumerate(zip(changed, shown, strict=True))
+            for place, (jitter, part) in enumerate(zip(drawn, shown, strict=True))
         ),
     ]
 
 
 def _view(request: ChatRequest, key: str, jitter: Jitter, part: Part) -> ChatRequest:
-    def change(frame: Frame) -> Frame:
+    def cut_and_coloured(frame: Frame) -> Frame:
         return jitter.apply(part.apply(frame))
 
     media = tuple(
-        _changed(
+        _with_frames(
             medium,
             frames_shown(request, place),
             f"{jitter}/{part}",
-            change if place == 0 else jitter.apply,
+            cut_and_coloured if place == 0 else jitter.apply,
         )
         for place, medium in enumerate(request.media)
     )
     return replace(request, key=key, media=media)
 
 
-def _changed(
+def _with_frames(
     media: Media, shown: Sequence[int], name: str, change: Callable[[Frame], Frame]
 ) -> Media:
-    """Return a medium whose shown frames are changed; the others are not looked at."""
+    """Return a medium with its shown frames changed, and the others, which nobody sees, black."""
     seen = set(shown)
     blank = np.zeros_like(media.frame(shown[0]))
     frames = [

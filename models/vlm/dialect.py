@@ -30,12 +30,12 @@ from harness.errors import ParseError, UsageError
 from harness.models.box_corners import boxes_of_corners
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
-    LABELS,
     MAX_OBJECTS,
     Item,
     ParseResult,
     ask_for_frame,
     frame_tag,
+    label_of,
     numerals,
     read_box,
 )
@@ -56,7 +56,9 @@ PLACE = "\0"
 REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}|~~\s{{0,4}}{PLACE}")
 EITHER = re.compile(r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>")
 """Words between two places of which one counts."""
-LABEL = re.compile(rf'"(?:{"|".join(LABELS)})"\s{{0,9}}:\s{{0,9}}"([^"\n]{{0,200}})"')
+TEXT = re.compile(r'"(\w{1,40})"\s{0,9}:\s{0,9}(?:\[\s{0,9})?"([^"\n]{0,200})"')
+OBJECT_ENDS = re.compile(r"\}\s{0,9},?\s{0,9}\{")
+"""Braces between two objects of JSON, of which neither has its place in it."""
 MARKUP = re.compile(
     r'<[^<>]{0,60}>|"(?:b?box\w{0,9}|points?\w{0,9}|label|objects?|coordinates?|answer)"\s{0,9}:'
     r"|```\w{0,20}"
@@ -155,13 +157,28 @@ class Dialect:
         rest = (self.within or self.object).sub(PLACE, answer)
         taken_back = len(rest) < LONGEST and PLACE in rest.removesuffix(after_correction(rest))
         words = [MARKUP.sub(" ", gap).strip(" \n\t[]{},.;:") for gap in rest.split(PLACE)]
-        keyed = LABEL.findall(rest)
+        keyed = _keyed(rest.split(PLACE))
         either = not keyed and any(EITHER.search(gap) for gap in words[1:-1])
         if taken_back or either or REJECTED.search(rest):
             raise ParseError("response", expected="places without corrections", found=answer[:60])
-        if len(keyed) == len(words) - 1:
+        if keyed:
             return keyed
         return words[:-1] if words[0] else words[1:]
+
+
+def _keyed(gaps: Sequence[str]) -> list[str]:
+    """Return the texts under keys beside each place, of a text that was parted at the places.
+
+    Empty where no place has any.
+    """
+    texts: list[dict[str, str]] = [{} for _ in gaps[1:]]
+    for number, gap in enumerate(gaps):
+        ended = OBJECT_ENDS.search(gap)
+        parts = (gap[: ended.start()], gap[ended.end() :]) if ended else (gap, gap)
+        for place, part in ((number - 1, parts[0]), (number, parts[1])):
+            if 0 <= place < len(texts):
+                texts[place].update(TEXT.findall(part))
+    return list(map(label_of, texts)) if any(texts) else []
 
 
 EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))

@@ -10,7 +10,7 @@ VisionReasoner's copies on the hub, in which regions to ignore became foreground
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from harness.errors import DataError
 from harness.foreign import absence
 from harness.image_file import header_size
 from harness.layout import Files, field, folder, read_json
+from harness.layout.places import refuse_outside
 from harness.masks import MAX_SIDE, Rle
 from harness.media import Media, image_or_placeholder
 from harness.metrics.polygons import FillVersion, rasterise
@@ -143,6 +144,8 @@ def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where:
         painted = rasterise(shapes, height, width, opencv=DRAWN.get(protocol, "4.8"))
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
+    if media.fault is None:
+        _refuse_outside(shapes, media.size, where)
     if protocol in COPIED:
         return Target(answer=Answer(masks=(Rle.from_array(painted > 0),)))
     ignored = painted == 255
@@ -150,6 +153,17 @@ def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where:
         answer=Answer(masks=(Rle.from_array(painted == 1),)),
         ignore=(Rle.from_array(ignored),) if ignored.any() else None,
     )
+
+
+def _refuse_outside(
+    shapes: Sequence[Mapping[str, object]], size: tuple[int, int], where: str
+) -> None:
+    """Raise DataError if the corners of the shapes are of another image or another size of it."""
+    points = [shape.get("points") for shape in shapes if isinstance(shape, dict)]
+    corners = [point for part in points if isinstance(part, list) for point in part]
+    flat = [side for point in corners if isinstance(point, list) for side in point]
+    if all(type(side) in (int, float) for side in flat):  # others are named where they are painted
+        refuse_outside([flat], size, f"{where}: 'shapes'")
 
 
 def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
@@ -167,6 +181,7 @@ def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
             if annotation.is_file():
                 _, _, shapes = read_annotation(annotation)
                 rasterise(shapes, height, width)
+                _refuse_outside(shapes, (width, height), str(annotation))
                 yield from _other_shapes(annotation, shapes)
         except DataError as error:
             yield Problem(str(place / stem), str(error))

@@ -15,8 +15,12 @@ from pycocotools import mask as coco
 
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, field
+from harness.layout.places import fits_otherwise, refuse_outside
 from harness.masks import Rle, check_size
 from harness.types import Box
+
+ALL_BUT_ONE = 0.99
+"""Share of an object's corners that may lie outside: COCO's code clips what does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Thing:
                 f"{self.where}: 'bbox'", expected="[x, y, width, height]", found=repr(sides)[:60]
             )
         x, y, width, height = map(float, sides)
+        refuse_other_order(self.plain, self.where)
         if width < 0 or height < 0:
             raise DataError(f"{self.where}: 'bbox'", expected="no negative side", found=repr(sides))
         return Box(x, y, x + width, y + height)
@@ -97,7 +102,11 @@ class Thing:
             )
         if not pieces:
             return [Rle.empty(image.height, image.width)]
-        return [self._part(piece, f"part {number}", image) for number, piece in enumerate(pieces)]
+        masks = [self._part(piece, f"part {n}", image) for n, piece in enumerate(pieces)]
+        polygons = [piece for piece in pieces if is_polygon(piece)]
+        size = (image.width, image.height)
+        refuse_outside(polygons, size, f"{self.where}: 'segmentation'", most=ALL_BUT_ONE)
+        return masks
 
     def _part(self, piece: object, what: str, image: ImageInfo) -> Rle:
         where = f"{self.where}: 'segmentation', {what}"
@@ -113,6 +122,31 @@ class Thing:
         check_polygon(piece, image, where)
         (encoded,) = coco.frPyObjects([piece], image.height, image.width)
         return Rle(image.height, image.width, encoded["counts"].decode("ascii"))
+
+
+def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
+    """Raise DataError if an object's box fits its own polygons only as two corners."""
+    sides, parts = entry.get("bbox"), entry.get("segmentation")
+    polygons = [part for part in parts if is_polygon(part)] if isinstance(parts, list) else []
+    if not polygons or not isinstance(sides, list) or len(sides) != 4:
+        return
+    extent = [
+        limit(number for part in polygons for number in part[start::2])
+        for limit in (min, max)
+        for start in (0, 1)
+    ]
+    if fits_otherwise(sides, extent):
+        raise DataError(
+            f"{where}: 'bbox'",
+            expected="[x, y, width, height]",
+            found=f"{sides!r}, which fits its polygons as [left, top, right, bottom]"[:120],
+            fix="Write the width and the height in place of right and bottom.",
+        )
+
+
+def is_polygon(part: object) -> TypeGuard[list[float]]:
+    """Return True for a list of six finite numbers or more."""
+    return isinstance(part, list) and len(part) >= 6 and all(map(_finite, part))
 
 
 def check_polygon(piece: object, image: ImageInfo, where: str) -> None:

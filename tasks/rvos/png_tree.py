@@ -96,7 +96,7 @@ def label_tree(
             that are numbered from 0.
     """
     seen: set[Path] = set()
-    folders = several = below = 0
+    folders = several = below = above = 0
     key = _video_and_annotator
     for (video, annotator), members in groupby(samples, key=key):
         unit = list(members)
@@ -109,6 +109,7 @@ def label_tree(
         numbers = list(_read_numbered(folder, unit, allow_extra))
         several += len(unit) > 1
         below += len(unit) > 1 and max(int(labels.max()) for labels in numbers) == len(unit) - 1
+        above += len(unit) > 1 and not any((labels == 1).any() for labels in numbers)
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
@@ -120,6 +121,13 @@ def label_tree(
             expected="numbers from 1, one an expression",
             found=f"no pixel of the last expression in any of {several} folders, as if from 0",
             fix="0 is the background: add 1 to the number of each expression.",
+        )
+    if several > 1 and above == several:
+        raise DataError(
+            f"predictions {root}",
+            expected="numbers from 1, one an expression",
+            found=f"no pixel of the first expression in any of {several} folders, as if from 2",
+            fix="1 is the first expression: take 1 from the number of each.",
         )
     if not allow_extra:
         _refuse_extra(root, seen)
@@ -148,6 +156,8 @@ def _read_numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> I
                 f"predictions {folder}",
                 expected=f"numbers from 0 to {len(unit)}, one an expression",
                 found=str(limit),
+                fix="0 is the background and 1 the first expression. Are they numbered from 2, or "
+                "are these numbers of objects? An object's pixels go to its expressions.",
             )
         yield labels
 

@@ -25,6 +25,7 @@ KIND_OF_TASK: Mapping[str, str] = MappingProxyType(
     {**dict.fromkeys(STATIC, "static"), **dict.fromkeys(DYNAMIC, "dynamic")}
 )
 
+# A number, then a unit: a sign, or letters with powers and parts, such as m/s² or km/h.
 QUANTITY = re.compile(
     r"\s*([-+]?\d+(?:\.\d+)?)\s*([°%]|[^\W\d_](?:[^\W\d_]|[./²³° -])*(?:\^?-?[23])?)\s*\Z"
 )
@@ -53,21 +54,21 @@ def read_questions(path: Path) -> Iterator[Question | DataError]:
 def _question(row: Mapping[str, Any], where: str) -> Question:
     options = _options(row["Candidates"], where)
     question = FIELDS.read_record({**row, "Candidates": options}, where)
-    named, source = row.get("scene") or row.get("Scene"), row.get("Source")
+    scene, source = row.get("scene") or row.get("Scene"), row.get("Source")
     categories = {
         **question.categories,
         "kind": KIND_OF_TASK[row["Task"]],
-        "scene": named if isinstance(named, str) else scene_of(row["Video"]),
+        "scene": scene if isinstance(scene, str) else scene_of(row["Video"]),
         "source": source if isinstance(source, str) else "",
     }
     return replace(question, categories=categories)
 
 
 def in_numbers(question: Question) -> Question | None:
-    """The question for a number, without options; None if they are not numbers of one unit.
+    """Return the question for a number, without its options.
 
-    At least two options have to differ, and the question has to name the unit. This rule is our
-    own. The record gets the unit as `unit`.
+    None: the options are not all numbers of one unit, or all are equal. This rule is our own. The
+    unit is the `unit` of the question's row, and the prompt names it.
     """
     quantities = [quantity(option) for option in question.options]
     known = [pair for pair in quantities if pair is not None]
@@ -82,7 +83,7 @@ def in_numbers(question: Question) -> Question | None:
 
 
 def quantity(option: str) -> tuple[float, str] | None:
-    """An option that is one number and a unit.
+    """Return the number and the unit of an option; None if it is anything else.
 
     >>> quantity("0.8 m"), quantity(" -12 degrees "), quantity("1 to 2 m"), quantity("red")
     ((0.8, 'm'), (-12.0, 'degrees'), None, None)
@@ -94,7 +95,7 @@ def quantity(option: str) -> tuple[float, str] | None:
 
 
 def _options(value: Any, where: str) -> list[str]:
-    """Options in order, of a struct (a letter may be null), a map, or either as JSON text."""
+    """Return the options of a struct (a letter may be null), a map, or JSON of either, in order."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

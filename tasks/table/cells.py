@@ -6,6 +6,7 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,20 @@ BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 DATA_URI = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 
 
+NUMBER = r"[-+−]?(?:\d+(?:[.,]\d+)*|[.,]\d+)"
+CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
+SECONDS = re.compile(r"\d+(?:\.\d+)?")
+BETWEEN = re.compile(r"\s*(?:-|–|—|~|;|,(?=\s)|\bto\b)\s*")
+
+
 def plain_value(value: object) -> Any:
     """Return a cell's value; a text that is a list or an object, as text tables have them, is read.
 
     >>> plain_value("[1, 2]"), plain_value("['a', 'b']"), plain_value("a"), plain_value("[x")
     ([1, 2], ['a', 'b'], 'a', '[x')
     """
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
     if not isinstance(value, str) or value[:1] not in ("[", "{", "(") or len(value) > MAX_LITERAL:
         return value
     for read in (json.loads, ast.literal_eval):  # a Python literal, as pandas writes lists
@@ -39,6 +48,11 @@ def plain_value(value: object) -> Any:
 def is_empty(value: object) -> bool:
     """Return True for a cell without a value: null, NaN, or no text."""
     return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def is_absent(value: object) -> bool:
+    """Return True for an empty cell of an option, or for the text by which NaN is written."""
+    return is_empty(value) or str(value).strip().lower() in ("nan", "<na>")
 
 
 def numbers(value: object, count: int, where: str) -> list[float]:
@@ -55,6 +69,29 @@ def numbers(value: object, count: int, where: str) -> list[float]:
     ):
         raise DataError(where, expected=f"{count} numbers", found=repr(value)[:60])
     return [float(part) for part in plain]
+
+
+def clock_span(value: object) -> list[float] | None:
+    """Return [start, end] in seconds of two times, in a text or in a list; None of others.
+
+    Times are `[h:]mm:ss`, or both are numbers of seconds.
+
+    >>> clock_span("00:03 - 0:07.5"), clock_span("3-7"), clock_span(["1:00:00", "1:00:01"])
+    ([3.0, 7.5], [3.0, 7.0], [3600.0, 3601.0])
+    >>> clock_span("00:03 - 7"), clock_span("3"), clock_span("0:75 - 0:80")
+    (None, None, None)
+    """
+    parts = BETWEEN.split(value.strip(" []()")) if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)) or len(parts) != 2:
+        return None
+    texts = [str(part).strip() for part in parts]
+    clocks = [CLOCK.fullmatch(text) for text in texts]
+    if all(clocks):
+        split = [[float(part or 0) for part in clock.groups()] for clock in clocks if clock]
+        if any(seconds >= 60 for _, _, seconds in split):
+            return None
+        return [3600 * hours + 60 * minutes + seconds for hours, minutes, seconds in split]
+    return [float(text) for text in texts] if all(map(SECONDS.fullmatch, texts)) else None
 
 
 def image_cells(value: object, where: str, folder: Path) -> tuple[bytes | Path, ...]:

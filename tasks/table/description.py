@@ -17,7 +17,7 @@ Form = Literal[
 VIDEOS = "youtube_vos"
 """The layout of videos with a mask in every frame, which is not one of rows."""
 WRITTEN: Mapping[str, tuple[str, ...]] = {
-    "choice": ("letter", "marked", "place", "place_from_1", "option"),
+    "choice": ("letter", "marked", "place", "place_from_1", "option", "field"),
     "boxes": ("xyxy", "xywh", "cxcywh"),
     "points": ("xyxy", "xywh", "cxcywh", "image", "coco"),
     "mask": ("image", "coco"),

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from string import ascii_uppercase
 
 from harness.errors import DataError, HarnessError, raised_as
 from harness.formats.tables import DATE
 from harness.layout import JsonFile
 from harness.media import open_image
-from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_empty, plain_value
+from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_absent, is_empty, plain_value
 from harness.tasks.table.description import VIDEOS, AnswerField
+from harness.tasks.table.draft_options import are_lettered_lines, letters_of_lines, option_columns
 from harness.tasks.table.draft_truth import Size, Values
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.rows import Record, table_records
@@ -51,6 +51,7 @@ class Draft:
     media: dict[str, object] = field(default_factory=dict)
     question: dict[str, object] = field(default_factory=dict)
     answer: dict[str, object] = field(default_factory=dict)
+    scoring: dict[str, object] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
     """What to check, by `section.key`."""
 
@@ -59,7 +60,7 @@ class Draft:
         lines = [f"name = {_plain(name)}"]
         if self.layout != "rows":
             lines.append(f"layout = {_plain(self.layout)}")
-        for section in ("media", "question", "answer"):
+        for section in ("media", "question", "answer", "scoring"):
             lines += ["", f"[{section}]"] if getattr(self, section) else []
             for key, value in getattr(self, section).items():
                 doubt = self.doubts.get(f"{section}.{key}")
@@ -224,16 +225,24 @@ def _draft_question(description: Draft, records: Sequence[Record]) -> None:
         ),
         None,
     )
-    letters = [letter for letter in ascii_uppercase if letter in records[0]]
+    columns = option_columns(
+        [name for name in records[0] if name not in {question["text"], *question.values()}], records
+    )
+    lines = next(
+        (name for name in _named(records, "options") if are_lettered_lines(_values(records, name))),
+        None,
+    )
     if options is not None:
         question["options"] = options
         texts = [value for value in _values(records, options) if isinstance(value, list)]
         marked = re.compile(r"\s*\(?[A-Z][.):]")
         if texts and all(marked.match(str(text)) for text in texts[0]):
             question["lettered"] = True
-    elif letters[:2] == ["A", "B"]:
-        question["options"] = letters
-        cells = [str(row[letter]) for row in records for letter in letters]
+    elif lines is not None:
+        question |= {"options": lines, "lettered": True}
+    elif columns:
+        question["options"] = columns
+        cells = [str(row.get(name)) for row in records for name in columns]
         if date := next(filter(DATE.fullmatch, cells), None):
             doubt = f"{date!r} is a date: did a spreadsheet program make it of a text such as 1-2?"
             description.doubts["question.options"] = doubt
@@ -261,12 +270,20 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         [_size(description, row) for row in answered],
         _options_of(description, answered),
         "video" in description.media,
+        [str(row.get(str(description.question["text"]))) for row in answered],
+        columns if isinstance(columns := description.question.get("options"), list) else (),
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
     description.doubts |= {f"answer.{key}": doubt for key, doubt in truth.doubts.items()}
+    if truth.keys.get("written") == "option" and (odd := _not_an_option(description, answered)):
+        description.doubts["answer.written"] = f"{odd!r} is not the text of an option"[:120]
+    if truth.protocol:
+        description.scoring["protocol"] = truth.protocol
+    if truth.letters:
+        description.question["letters"] = truth.letters
     if truth.form == "mask" and truth.keys["written"] == "image":
         _draft_mask_images(description, answered)
-    if truth.form == "choice" and "options" not in description.question:
+    if truth.form == "choice" and not description.question.keys() & {"options", "letters"}:
         description.question["letters"] = "ABCD"
         doubt = "the letters of the options, which stand in the question's text"
         description.doubts["question.letters"] = doubt
@@ -292,14 +309,27 @@ def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:
 def _options_of(description: Draft, records: Sequence[Record]) -> list[int] | None:
     options = description.question.get("options")
     if isinstance(options, list):
-        return [sum(not is_empty(row.get(name)) for name in options) for row in records]
+        return [sum(not is_absent(row.get(name)) for name in options) for row in records]
     if options is None:
         return None
     return [
-        len(value)
+        len(value) if isinstance(value, (list, dict)) else letters_of_lines(str(value))
         for row in records
-        if isinstance(value := plain_value(row[str(options)]), (list, dict))
+        for value in [plain_value(row[str(options)])]
     ]
+
+
+def _not_an_option(description: Draft, records: Sequence[Record]) -> str | None:
+    """Return the first answer that is not the text of an option of its question."""
+    options, field = description.question.get("options"), str(description.answer["field"])
+    for row in records:
+        texts = plain_value(row.get(options)) if isinstance(options, str) else None
+        if isinstance(options, list):
+            texts = [row.get(name) for name in options]
+        known = {str(text).strip() for text in texts} if isinstance(texts, list) else set()
+        if known and str(row[field]).strip() not in known:
+            return str(row[field])
+    return None
 
 
 def _size(description: Draft, row: Record) -> Size:

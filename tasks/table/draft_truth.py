@@ -5,6 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from string import ascii_uppercase
+
+from harness.tasks.table.cells import clock_span
+from harness.tasks.table.draft_options import letters_in
+from harness.tasks.table.draft_text import looks_like
 
 Size = tuple[int, int] | None
 ORDERS = ("xyxy", "xywh", "cxcywh")
@@ -20,6 +25,10 @@ class Truth:
     keys: dict[str, object] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
     """What to check, by the key."""
+    protocol: str = ""
+    """The protocol, where another than the form's default is meant."""
+    letters: str = ""
+    """Letters of the options that all questions' texts have."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,10 @@ class Values:
     options: Sequence[int] | None
     """The number of options of each record; None: the records have none."""
     has_video: bool
+    questions: Sequence[str] = ()
+    """The texts of the questions."""
+    columns: Sequence[str] = ()
+    """The columns that hold an option each."""
 
     def truth(self) -> Truth:
         """Return the form, and the convention as far as the values show it."""
@@ -48,13 +61,36 @@ class Values:
         if self.values and all(map(_has_decimal_comma, self.values)):
             doubt = "some have commas: write decimals with a point, and thousands without a mark"
             return Truth("number", doubts={"form": doubt})
-        if self.values and all(re.fullmatch(r"\s*[A-H]\s*", str(value)) for value in self.values):
-            return Truth("choice", {"written": "letter"})
+        return self._text()
+
+    def _text(self) -> Truth:
+        """Return the form of texts, with a doubt where they look like something else."""
+        texts = [str(value).strip() for value in self.values]
+        counts = [letters_in(question) for question in self.questions]
+        letters = ascii_uppercase[: max(counts, default=0)] if all(counts) else ""
+        if texts and all(re.fullmatch(r"[A-H]", text) for text in texts):
+            return Truth("choice", {"written": "letter"}, letters=letters)
+        if letters and texts and all(re.match(r"\(?[A-Z][.):]", text) for text in texts):
+            return Truth("choice", {"written": "marked"}, letters=letters)
+        if texts and all(re.fullmatch(r"(?:yes|no)", text, re.IGNORECASE) for text in texts):
+            return Truth("text", protocol="text/yes_no")
+        if letters:
+            doubt = (
+                f'questions have options, {letters}: is it form = "choice", letters = {letters!r}?'
+            )
+            return Truth("text", doubts={"form": doubt})
+        if odd := looks_like(self.values):
+            doubt = f"{odd[1]!r} looks like {odd[0]}: is it a text? Numbers are written without a "
+            doubt += "unit, intervals as two times"
+            return Truth("text", doubts={"form": doubt[:200]})
         return Truth("text")
 
     def _choice(self, options: Sequence[int]) -> Truth:
         texts = [str(value).strip() for value in self.values]
-        if all(re.fullmatch(r"[A-Z]", text) for text in texts):
+        if self.columns and all(text in self.columns for text in texts):
+            single = all(len(name) == 1 for name in self.columns)
+            return Truth("choice", {"written": "letter" if single else "field"})
+        if all(re.fullmatch(r"[A-Za-z]", text) for text in texts):
             return Truth("choice", {"written": "letter"})
         if all(re.match(r"\(?[A-Z][.):]", text) for text in texts):
             return Truth("choice", {"written": "marked"})
@@ -108,10 +144,16 @@ class Values:
         return None
 
     def _interval(self) -> Truth | None:
-        if not self.has_video or not all(_is_row(value, 2) for value in self.values):
+        if not self.has_video or not self.values:
             return None
+        keys: dict[str, object] = {"written": "seconds"}
         doubt = "seconds, or milliseconds? Numbers of frames are not read"
-        return Truth("interval", {"written": "seconds"}, {"written": doubt})
+        if all(_is_row(value, 2) for value in self.values):
+            return Truth("interval", keys, {"written": doubt})
+        if not all(isinstance(value, (str, list)) and clock_span(value) for value in self.values):
+            return None
+        are_clocks = all(":" in str(value) for value in self.values)
+        return Truth("interval", keys, {} if are_clocks else {"written": doubt})
 
 
 def _parts(value: object) -> Iterable[object]:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from harness.errors import DataError
 from harness.layout import JsonFile, field
+from harness.tasks.refer.annotations import refuse_other_order
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.rows import Record, table_records
 
@@ -25,6 +26,8 @@ Rows: TypeAlias = Iterator[tuple[str, Callable[[], Record]]]
 Columns: TypeAlias = Collection[str]
 Layout: TypeAlias = Callable[[Path, Columns, Columns], Rows]
 IMAGE = "<image>"
+SIZE = "stated size"
+"""Key of a row for [width, height] of its image as the file has them, or None."""
 
 
 def llava(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
@@ -103,9 +106,8 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
             "image": images[image]["file_name"],
             "category": names[category],
             "count": len(entries),
-            **_objects(entries, where),
         }
-        yield where, partial(dict, row)
+        yield where, partial(_with_objects, row, images[image], entries, where)
 
 
 def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
@@ -119,25 +121,30 @@ def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
             raise DataError(
                 f"{where}: 'image_id'", expected="an id of images", found=repr(entry["image_id"])
             )
-        row = {
-            **image,
-            "id": entry["id"],
-            "image": image["file_name"],
-            **_objects([entry], where),
-        }
-        yield where, partial(dict, row)
+        row = {**image, "id": entry["id"], "image": image["file_name"]}
+        yield where, partial(_with_objects, row, image, [entry], where)
 
 
-def _objects(entries: Sequence[Mapping[str, Any]], where: str) -> Record:
+def _with_objects(
+    row: Record, image: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], where: str
+) -> Record:
+    """Return a row with the boxes and masks of its objects, and the size stated for its image."""
     boxes = []
     for entry in entries:
+        refuse_other_order(entry, where)
         sides = entry["bbox"]
         if not isinstance(sides, list) or len(sides) != 4:
             raise DataError(f"{where}: 'bbox'", expected="four numbers", found=repr(sides)[:40])
         boxes.append([sides[0], sides[1], sides[0] + sides[2], sides[1] + sides[3]])
     parts = [entry.get("segmentation") or [] for entry in entries]
     masks = [piece for part in parts for piece in (part if isinstance(part, list) else [part])]
-    return {"boxes": boxes, "masks": masks}
+    return {**row, "boxes": boxes, "masks": masks, SIZE: _stated_size(image)}
+
+
+def _stated_size(image: Mapping[str, Any]) -> object:
+    """Return [width, height] that a file states for an image; None where it states none."""
+    size = [image.get(side) for side in ("width", "height")]
+    return size if all(type(side) is int and side > 0 for side in size) else None
 
 
 def odvg(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
@@ -173,6 +180,7 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
             "phrase": text,
             "boxes": places,
             "count": len(places),
+            SIZE: _stated_size(record),
         }
         for text, places in boxes.items()
     ]

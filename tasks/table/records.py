@@ -16,9 +16,9 @@ from harness.tasks.qa.questions import FILE, INDEX, Fields, Question
 from harness.tasks.qa.task import Videos
 from harness.tasks.qa.videos import Clip
 from harness.tasks.segmentation.task import Phrase
-from harness.tasks.table.cells import BASE64_LENGTH, image_cells, is_empty, plain_value
+from harness.tasks.table.cells import BASE64_LENGTH, image_cells, is_absent, is_empty, plain_value
 from harness.tasks.table.description import Description
-from harness.tasks.table.layouts import LAYOUTS
+from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
 from harness.tasks.table.protocols import check_truth
 from harness.tasks.table.rows import Record
@@ -32,6 +32,7 @@ CHOICE_FORMS: Mapping[str, Literal["letter", "marked", "place", "option"]] = {
     "place": "place",
     "place_from_1": "place",
     "option": "option",
+    "field": "place",
 }
 
 
@@ -160,6 +161,7 @@ class Records:
             prepared[self._answer_key] = self._choice(row[answer.field])
         question = self._reader.read_record(prepared, where)
         where = f"{where}, question {question.id!r}"
+        _refuse_equal(question.options, f"{where}: {self._options_key}")
         if question.clip is not None:
             names = " and ".join(map(repr, described.media.clip))
             self._lengths.check(str(question.media), question.clip, f"{where}: {names}")
@@ -170,6 +172,7 @@ class Records:
                 text=question.text.replace("<image>", "").strip(),
                 group=question.group if described.question.group else "",
             )
+        self._check_size(row, question, where)
         if not answer.field or answer.form == "choice":
             return replace(question, form=AnswerForm(answer.form))
         return replace(
@@ -201,6 +204,22 @@ class Records:
     @cached_property
     def _lengths(self) -> Lengths:
         return Lengths(self.folder, self.description.media.frames_per_second)
+
+    def _check_size(self, row: Record, question: Question, where: str) -> None:
+        """Raise DataError if the file states another size for an image than the image has."""
+        stated = row.get(SIZE)
+        if not isinstance(stated, list):
+            return
+        media = self._opened(question)
+        if media.fault is None and tuple(stated) != media.size:
+            width, height = media.size
+            raise DataError(
+                f"{where}: 'width' and 'height'",
+                expected=f"the size of its image, {width} × {height}",
+                found=" × ".join(map(str, stated)),
+                fix="Was the image resized or turned? Its boxes and masks are in pixels of the "
+                "original.",
+            )
 
     def _opened(self, question: Question) -> Media:
         if self.videos is not None:
@@ -252,8 +271,14 @@ class Records:
                 value = [value[letter] for letter in sorted(value)]
             return value
         values = [row.get(name) for name in options]
-        while values and is_empty(values[-1]):
+        while values and is_absent(values[-1]):
             values.pop()
+        if any(map(is_absent, values)):
+            raise DataError(
+                f"{where}: {', '.join(map(repr, options))}",
+                expected="options in the first fields, and none between them empty",
+                found=repr(values)[:60],
+            )
         return [value if isinstance(value, str) else repr(value) for value in values]
 
     def _choice(self, value: object) -> object:
@@ -263,6 +288,11 @@ class Records:
         if answer.written == "place_from_1":
             number = int(value) if isinstance(value, str) and value.isdecimal() else value
             return number - 1 if type(number) is int else value
+        names = self.description.question.options
+        if answer.written == "field" and value in names and not isinstance(names, str):
+            return names.index(str(value))
+        if answer.written == "letter" and isinstance(value, str) and len(value) == 1:
+            return value.upper()
         return value
 
     def _images(self, row: Record, where: str) -> tuple[bytes | Path, ...]:
@@ -296,6 +326,17 @@ class Records:
     def _id_field(self) -> str:
         id = self.description.question.id
         return id if id and "{" not in id else "index"
+
+
+def _refuse_equal(options: Sequence[str], where: str) -> None:
+    words = [" ".join(option.split()) for option in options]
+    if equal := [word for word in words if words.count(word) > 1]:
+        raise DataError(
+            where,
+            expected="options that differ",
+            found=f"{equal[0]!r} {words.count(equal[0])} times"[:80],
+            fix="Leave the cells of absent options empty, or such records out with `where`.",
+        )
 
 
 def _pattern(text: str) -> str:

@@ -1,6 +1,7 @@
 """Records of a table: JSON lines, a JSON list, Parquet, CSV or TSV, one at a time."""
 
 import csv
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from io import TextIOWrapper
@@ -9,14 +10,17 @@ from typing import TypeAlias
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.foreign import other_encoding, refuse_foreign
+from harness.foreign import other_encoding, refuse_foreign, to_lines
 from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
 from harness.tasks.qa.tables import SUFFIXES, unparsed_records
+from harness.tasks.table.other_forms import refuse_object
 
 Record: TypeAlias = dict[str, object]
 DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
 """What usually separates the cells, by the file's suffix."""
+SEPARATOR = re.compile(r"sep=(.)\r?\n")
+"""First line by which Excel is told what separates the cells."""
 MAX_CELL = 2**26
 """Bytes of a cell of a text table, which may be an image in base64."""
 
@@ -49,6 +53,8 @@ def table_records(
             found=suffix or "a name without a suffix",
             fix="Save it in one of these formats." if suffix else "Rename it.",
         )
+    if suffix == ".json":
+        refuse_object(path)
     yield from unparsed_records(
         path, dict.fromkeys(columns, ""), optional=dict.fromkeys(optional, "")
     )
@@ -61,19 +67,24 @@ def _text_rows(
     what, fix = f"table {path}", other_encoding(path.name)
     refuse_foreign(path, DataError, what, "a table of text")
     with (
-        raised_as(DataError, what, "a table in UTF-8", OSError, csv.Error),
+        raised_as(DataError, what, "a table in UTF-8", OSError),
+        raised_as(DataError, what, "quotation marks in pairs", csv.Error, fix=_unquoted(path)),
         raised_as(DataError, what, "a table in UTF-8", UnicodeDecodeError, fix=fix),
         TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text,
     ):
-        delimiter = _delimiter(text.readline(MAX_CELL), delimiter)
-        text.seek(0)
+        header, before = text.readline(MAX_CELL), 0
+        if stated := SEPARATOR.fullmatch(header):
+            delimiter, before = stated[1], 1
+        else:
+            delimiter = _delimiter(header, delimiter)
+            text.seek(0)
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         names = next(reader, [])
         _check_header(what, names, columns)
         for row in reader:
             if not row:
                 continue
-            where = f"{path}, line {reader.line_num}"
+            where = f"{path}, line {reader.line_num + before}"
             if row == names:
                 raise DataError(
                     where,
@@ -82,10 +93,18 @@ def _text_rows(
                     fix="Were two tables joined? Remove the line, and the records that come twice.",
                 )
             if delimiter == ";":
-                refuse_decimal_commas(row, path, reader.line_num)
+                refuse_decimal_commas(row, path, reader.line_num + before)
             if len(row) != len(names):
                 raise DataError(where, expected=f"{len(names)} cells", found=f"{len(row)}")
             yield where, dict(zip(names, row, strict=True))
+
+
+def _unquoted(path: Path) -> str:
+    """Return what makes lines of a table whose cells hold quotation marks that quote nothing."""
+    mark = DELIMITERS[path.suffix.lower()]
+    rows = "csv.DictReader(open(sys.argv[1], newline=''), delimiter=%r, quoting=csv.QUOTE_NONE)"
+    lines = to_lines(rows % mark, path.name, "csv")
+    return f"If marks are part of the texts: {lines}, named NEW.jsonl."
 
 
 def _delimiter(header: str, usual: str) -> str:

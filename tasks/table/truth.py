@@ -6,16 +6,19 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError
+from harness.layout.mask_image import foreground, read_mask_image
+from harness.layout.places import refuse_outside
 from harness.masks import Rle
 from harness.media import Media
-from harness.tasks.pointing.task import Levels, read_levels
+from harness.tasks.pointing.task import Levels
 from harness.tasks.qa.questions import numeric
-from harness.tasks.refer.annotations import ImageInfo, Thing, union
-from harness.tasks.segmentation.task import read_mask_image
-from harness.tasks.table.cells import image_cells, is_empty, numbers, plain_value
+from harness.tasks.refer.annotations import ImageInfo, Thing, is_polygon, union
+from harness.tasks.table.cells import clock_span, image_cells, is_empty, numbers, plain_value
 from harness.tasks.table.description import AnswerField
 from harness.types import Answer, Box, Interval
 
+LOSSLESS = ("PNG", "BMP", "TIFF")
+"""Pillow's names of formats that keep the values of a mask."""
 REACH = 1.0
 """Pixels by which a box may leave its image: files round."""
 
@@ -28,14 +31,14 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
     """
     match field.form:
         case "number":
-            return Answer(number=numeric(value, where)), ()
+            return Answer(number=numeric(plain_value(value), where)), ()
         case "count":
-            count = numeric(value, where)
+            count = numeric(plain_value(value), where)
             if count < 0 or not count.is_integer():
                 raise DataError(where, expected="a whole number ≥ 0", found=repr(value)[:40])
             return Answer(count=int(count)), ()
         case "interval":
-            start, end = numbers(value, 2, where)
+            start, end = clock_span(value) or numbers(value, 2, where)
             if not 0 <= start < end:
                 raise DataError(where, expected="0 ≤ start < end", found=repr(value)[:60])
             scale = 1000 if field.written == "milliseconds" else 1
@@ -121,21 +124,32 @@ def mask_of(
     """
     if field.written == "image":
         (image,) = image_cells(value, where, folder)
-        if isinstance(image, Path):
-            return read_mask_image(image)
-        return Rle.from_array(read_levels(image, where, any_channel=True) > 0)
+        what = f"{where}: {image}" if isinstance(image, Path) else where
+        return Rle.from_array(foreground(read_mask_image(image, what, LOSSLESS), what))
     plain = plain_value(value)
     if isinstance(plain, list) and plain and type(plain[0]) in (int, float):
         plain = [plain]  # one polygon
+    if isinstance(plain, list):
+        refuse_outside([part for part in plain if is_polygon(part)], size, where)
     image_info = ImageInfo(id=0, file_name="", width=size[0], height=size[1])
     thing = Thing(0, 0, 0, crowd=False, plain={"segmentation": plain}, where=where)
-    return union(thing.parts(image_info))
+    mask = union(thing.parts(image_info))
+    if mask.area == 0 and isinstance(plain, list) and plain:
+        raise DataError(
+            where,
+            expected="polygons that cover a pixel of their image",
+            found=repr(plain)[:60],
+            fix="An empty list is an object that is not there.",
+        )
+    return mask
 
 
 def region_of(value: object, field: AnswerField, media: Media, folder: Path, where: str) -> Levels:
     """Return the region in which points count, 255 inside, from a mask or from boxes."""
     if field.written in ("image", "coco"):
         mask = mask_of(value, field, media.size, folder, where).to_array()
+        if not mask.any():
+            raise DataError(where, expected="a region with a pixel", found="none")
         return np.asarray(mask, dtype=np.uint8) * np.uint8(255)
     width, height = media.size
     levels = np.zeros((height, width), dtype=np.uint8)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.layout import LazyFileList, field
+from harness.layout.mask_image import VOID
 from harness.masks import Rle
 from harness.task import Protocol, Task
 from harness.tasks.rvos.labels import label_tracks
@@ -65,6 +66,12 @@ def _masks(
     tracks: Mapping[int, tuple[Rle, ...]], expression: object, where: str
 ) -> tuple[Rle, ...]:
     number = str(field(expression, "obj_id", (str, int), where))
+    if number in map(str, VOID) and min(tracks, default=0) not in VOID:
+        raise DataError(
+            f"{where}: 'obj_id'",
+            expected="the number of an object",
+            found=f"{number}, which marks pixels to ignore beside smaller numbers",
+        )
     if number not in map(str, tracks):
         raise DataError(
             f"{where}: 'obj_id'",

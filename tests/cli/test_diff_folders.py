@@ -1,9 +1,11 @@
 """`harness diff` of folders of runs, and what it draws."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+import harness
 from harness.cli.main import main
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.differences.diff import Difference, Step
@@ -57,3 +59,41 @@ def test_a_bar_is_as_long_as_its_share_of_all_scores(before, after, cells):
     )
     assert shown.count("▲") == cells
     assert "95 % interval" in shown
+
+
+@pytest.fixture(scope="module")
+def first_two(runs, tmp_path_factory):
+    """A model's folder with a run on two of the samples."""
+    out = tmp_path_factory.mktemp("subset")
+    command = ["eval", "--model", "random", "--name", "b", "--tasks", "reason_seg", "--quiet"]
+    data = str(TASKS / "reason_seg" / "example")
+    assert main([*command, "--subset", "first2", "--data", data, "--out", str(out)]) == 0
+    return out / "b"
+
+
+def test_a_run_on_a_subset_is_compared_on_the_samples_of_both(runs, first_two, capsys):
+    assert main(["diff", str(runs / "a"), str(first_two)]) == 0
+    printed = capsys.readouterr().out
+    assert "on 2 samples in both" in printed and ", 2 in both" in printed
+    assert "scores changed" not in printed.partition("subset")[2].splitlines()[0]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_gate_says_what_to_type_for_a_run_on_a_subset(swapped, runs, first_two, capsys):
+    sides = [runs / "a", first_two][:: -1 if swapped else 1]
+    arguments = ["--baseline", str(sides[0]), "--candidate", str(sides[1])]
+    assert main(["board", "check", *arguments]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ("with --subset first2" if swapped else "without --subset") in printed
+    command = re.search(r"harness (diff \S+ \S+)", printed)[1]
+    assert main(command.split()) == 0
+    with pytest.raises(UsageError, match=r"--subset.* harness diff "):
+        harness.compare(*command.split()[1:])
+
+
+def test_a_kept_baseline_has_no_predictions_to_compare(runs, first_two, tmp_path, capsys):
+    assert main(["board", "keep", "--runs", str(runs / "a"), "--out", str(tmp_path / "k")]) == 0
+    check = ["board", "check", "--baseline", str(tmp_path / "k"), "--candidate", str(first_two)]
+    assert main(check) == 1
+    printed = capsys.readouterr().out
+    assert "without --subset" in printed and "harness diff" not in printed

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.frames import PUBLISHED, PixelBudget, frame_policy, frame_rate, uniform
+from harness.frames import PUBLISHED, frame_policy, frame_rate, uniform
+from harness.pixel_budget import PixelBudget
 from harness.spec import Spec
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "qwen_vl_utils"

@@ -59,7 +59,10 @@ These rules turn a response into an answer, by model and by protocol.
    for all others, and in protocols. Of several lines `Answer: …` the last counts. A
    note reports it.
 3. **A response gives its value or a failure.** An unknown or ambiguous spelling fails; it never
-   becomes another value. Negations and corrections are understood, or fail. Where the question asks
+   becomes another value. Negations and corrections are understood, or fail. In other languages than
+   English and Chinese a value counts only alone or between words that are known to state it
+   ("La réponse est B", "정답은 B입니다", "Es gibt 3 Stühle"); `1.250` and `1,250` fail there,
+   unless the language writes numbers as English does (Korean, Hindi, …). Where the question asks
    for a unit ("in meters"), lengths, areas and times in other units are converted to it by our
    readers; otherwise, and by official code, units are ignored.
 4. **One turn is read.** A prompt decoded with the response, and a following user turn, are
@@ -121,8 +124,10 @@ without Qwen's special tokens. One invalid object makes the whole response a fai
   numbers outside the canvas by more than 5% of a side (less is clipped);
 - another order: `[x, y, width, height]`, `[y1, x1, y2, x2]`, a key `format`;
 - labels of which only some share words with the question (if none do, they count as synonyms);
+  a label is every text beside the box under any key;
 - boxes or points that the text denies, doubts, or assigns to another object ("to the left of
-  [10, 20, 30, 40]").
+  [10, 20, 30, 40]"), and those with a word around them in another language that is neither of the
+  question nor known to lead to a place.
 
 Sets of readers that occur often have a letter:
 

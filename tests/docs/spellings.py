@@ -312,6 +312,23 @@ NUMBERS = {
     "The difference is **652**: 1000 - 348 = **652**": 652.0,
     "Hint: Give a number.\nQuestion: How many?\nCorrect answer: 3\n\n"
     "Hint: Give a number.\nQuestion: How many cats?\nCorrect answer: 4": 3.0,
+    "Es gibt 3 Stühle.": 3.0,
+    "Il y a 3 chaises.": 3.0,
+    "3개입니다.": 3.0,
+    "3つあります。": 3.0,
+    "3 mille": 3000.0,
+    "3 Tausend": 3000.0,
+    "3 docenas": 36.0,
+    "3 लाख": 300000.0,
+    "3 آلاف": 3000.0,
+    "3백": 300.0,
+    "3쌍": 6.0,
+    "3 y medio": 3.5,
+    "3 fois plus": None,
+    "Es gibt 1.250 Stühle.": 1250.0,
+    "3 सेब नहीं हैं।": None,
+    "3개는 없습니다.": None,
+    "3 стула не хватает": None,
 }
 
 LETTERS = {
@@ -492,6 +509,21 @@ LETTERS = {
     "So, the answer is B (13) and C (26).": None,
     "The answer is (B) 40 and (C) 50.": None,
     "Is the answer (B) the dog?": None,
+    "정답은 B입니다.": "B",
+    "正解はBです。": "B",
+    "La bonne réponse est donc B.": "B",
+    "La respuesta es B, no C.": "B",
+    "Đáp án: B": "B",
+    "정답은 B가 아닙니다.": None,
+    "정답은 B 또는 C입니다.": None,
+    "正解はB以外です。": None,
+    "La réponse B est fausse.": None,
+    "Antwort B trifft nicht zu.": None,
+    "Option B scheidet aus.": None,
+    "Ответ B неверен.": None,
+    "A resposta B está errada.": None,
+    "B. Faux.": None,
+    "答案B不成立。": None,
 }
 
 YES_NO = {
@@ -626,6 +658,15 @@ TIMES = {
     "From 3 to 7.\n\nQuestion: When does he sit?\nAnswer: from 9 to 12": None,
     "The person appears at 15 seconds, not at 30 seconds.": None,
     '{"start_time": "02:40.00", "end_time": "02:45.00"}': (160.0, 165.0),
+    "3초부터 7초까지": (3.0, 7.0),
+    "3〜7秒です": (3.0, 7.0),
+    "Zeit: 3-7 Sekunden": (3.0, 7.0),
+    "3분~7분": (180.0, 420.0),
+    "3-7フレーム": None,
+    "3~7쪽": None,
+    "3-7명": None,
+    "फ्रेम संख्या 3-7": None,
+    "Bilder: 3-7": None,
 }
 
 BOX = [10.0, 20.0, 30.0, 40.0]
@@ -742,6 +783,15 @@ BOXES = {
     "[10, 20, 30, 40]\nHuman: Where is the cat?\nAssistant: [50, 60, 70, 80]": [BOX],
     "[10, 20, 30, 40]\n\nQuestion: Where is the cat?\nAnswer: [50, 60, 70, 80]": None,
     "[center_x, center_y, width, height] = [10, 20, 30, 40]": None,
+    '[{"bbox_2d": [10, 20, 30, 40], "name_zh": "狗", "name_en": "dog"}]': [BOX],
+    labelled("bbox_2d", "dog", "cat").replace("label", "desc"): None,
+    "Voici les coordonnées : [10, 20, 30, 40]": [BOX],
+    "座標は [10, 20, 30, 40] です。": [BOX],
+    "개는 [10, 20, 30, 40]에 없습니다.": None,
+    "Der Hund steht links von [10, 20, 30, 40].": None,
+    "Le chien est à gauche de la voiture [10, 20, 30, 40].": None,
+    "狗在[10, 20, 30, 40]的左边。": None,
+    "The dog is to the left of the car [10, 20, 30, 40].": None,
     '[{"box_2d": [10, 20, 30, 40], "mask": "data:image/png;base64,iVBO", "label": "dog"}]': [BOX],
 }
 

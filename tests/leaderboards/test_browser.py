@@ -311,7 +311,7 @@ def test_a_question_on_colours_keeps_them_and_others_are_drawn_on_grey(opened, w
 
 
 def test_several_trainings_share_their_charts_and_one_is_pinned(opened, tmp_path):
-    for name in ("one", "two"):
+    for name in ("one", "two", "one-again"):
         folder = tmp_path / "trainings" / name
         folder.mkdir(parents=True)
         plain = {"spec": "dr2seg", "name": "dr2seg", "settings": {}}
@@ -325,14 +325,19 @@ def test_several_trainings_share_their_charts_and_one_is_pinned(opened, tmp_path
     assert main(["board", "site", "--runs", str(tmp_path / "trainings"), "--out", str(out)]) == 0
     here = opened(start=(out / "index.html").as_uri())
     page = here.at("#/", wait=".curves svg")
-    assert texts(page, ".curves figcaption") == ["reward", "loss"]
-    assert page.locator(".curves figure").first.locator("path[stroke='#0072b2']").count() == 1
-    page.get_by_role("button", name="two").click()
+    reward = page.locator(".curves figure").first
+    assert [text.split() for text in texts(page, ".curves figcaption")] == [
+        ["reward", "2", "equal"],
+        ["loss", "all", "equal"],
+    ]
+    assert reward.locator("path[stroke='#0072b2']").count() == 1
+    assert reward.locator("path[stroke-dasharray], g[stroke-dasharray]").count() == 1
+    page.get_by_role("button", name="two", exact=True).click()
     page.wait_for_function("() => location.hash.includes('pin=two')")
     page.get_by_label("Smoothing").fill("90")
     page.wait_for_function("() => location.hash.includes('smooth=90')")
     first = page.locator(".curves figure").first
-    becomes(page, first.locator("path[stroke-opacity='0.18']").count, 1)
+    becomes(page, first.locator("path[stroke-opacity='0.18']").count, 2)
     chart = first.locator(".chart").bounding_box()
 
     def hovered():

@@ -8,10 +8,12 @@ import harness
 from harness.cli.main import main
 from harness.cli.waterfall import show
 from harness.errors import DataError, UsageError
+from harness.leaderboards.board import build
 from harness.leaderboards.differences.diff import Difference, diff_runs
 from harness.leaderboards.gate import check
 from harness.leaderboards.gate_formats import badge, markdown
 from harness.leaderboards.site.index import static
+from harness.leaderboards.site.pairs import pairs
 from harness.record import Run
 from harness.statistics.text import ALONE
 
@@ -36,19 +38,21 @@ def test_equal_runs_pass_with_a_tick_only_where_a_drop_could_fail(images, mark, 
     report = check(run, run)
     assert report.is_passed
     assert f"  {mark} disc_seg val" in report.text()
-    assert ("5 groups (images or videos), 6 are needed" in report.text()) == (mark == "?")
-    assert ("too few samples to fail in disc_seg val" in report.text()) == (mark == "?")
+    assert ("show any drop, 6 are needed" in report.text()) == (mark == "?")
+    assert ("1 inconclusive" in report.text().splitlines()[0]) == (mark == "?")
+    strict = check(run, run, fail_on_inconclusive=True)
+    assert strict.is_passed == (mark == "✓") and ("✗ disc_seg" in strict.text()) == (mark == "?")
     assert f"| {mark} |" in markdown(report)
     assert badge(report)[1] == ("too few samples, 1 of 1 task" if mark == "?" else "passed, 1 task")
-    assert bool(report.to_json()["tasks"][0]["blindness"]) == (mark == "?")
+    assert bool(report.to_json()["tasks"][0]["inconclusive"]) == (mark == "?")
 
 
 def test_a_drop_of_the_limit_that_would_not_be_shown_has_a_question_mark(make_run):
     baseline, candidate = make_run("a"), make_run("b", seed=3)
     (verdict,) = check(baseline, candidate).verdicts
     size = verdict.comparison.smallest_shown()
-    assert verdict.is_passed and size > 0.02 and verdict.blindness and not verdict.is_blind
-    assert not check(baseline, candidate, max_drop=size).verdicts[0].blindness
+    assert verdict.is_passed and size > 0.02 and verdict.inconclusive and not verdict.is_blind
+    assert not check(baseline, candidate, max_drop=size).verdicts[0].inconclusive
     assert "  ? disc_seg val" in check(baseline, candidate).text()
     assert "  ✓ disc_seg val" in check(baseline, candidate, max_drop=size).text()
 
@@ -107,3 +111,26 @@ def test_diff_and_the_compare_page_say_the_same_of_several_comparisons(make_run,
     text = " ".join(capsys.readouterr().out.split())
     assert comparison.verdict("b") in text and ALONE in text and "1 sample:" in text
     assert ALONE in static("site.js").decode()
+
+
+def test_what_samples_would_show_is_one_sentence_everywhere(make_run):
+    """In the gate it has one number, which only several tasks make larger, and say so."""
+    a, b = make_run("a"), make_run("b", seed=3)
+    said = harness.compare(a, b).verdict()
+    assert "would show a difference of" in said
+    text = check(a, b).text()
+    assert said in text and text.count(" of cases") == 2  # the other is the rate of false alarms
+    table = build([a, b]).tables[0]
+    assert said in {pair["verdict"] for pair in pairs(table).values()}
+    both = check([a, make_run("v", task="disc_video")], [b, make_run("w", task="disc_video")])
+    assert "(corrected for 2 tasks)" in both.verdicts[0].sentence
+
+
+def test_the_gate_fails_on_request_where_a_drop_may_be_hidden(make_run, tmp_path, capsys):
+    baseline, candidate = str(make_run("a")), str(make_run("b", seed=3))
+    typed = ["board", "check", "--baseline", baseline, "--candidate", candidate]
+    xml = tmp_path / "gate.xml"
+    assert main(typed) == 0
+    assert main([*typed, "--fail-on-inconclusive", "--format", f"junit={xml}"]) == 1
+    assert 'failures="1"' in xml.read_text() and 'message="inconclusive: ' in xml.read_text()
+    assert main([*typed, "--fail-on-inconclusive", "--max-drop", "0.9"]) == 0

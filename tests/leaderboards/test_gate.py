@@ -360,26 +360,21 @@ def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     assert first.startswith(("PASSED", "FAILED"))
     assert one.index("→") == other.index("→") and one.index("  giou") == other.index("  J&F")
     assert "0.02 (disc_seg val)" in last and "0.5 (disc_video valid_u)" in last
-    assert (
-        all(one.comparison.detectable for one in report.verdicts)
-        and "in 74 to 84 % of cases" in last
-    )
 
 
-def test_a_pass_says_at_once_which_drop_may_go_through(make_run):
+def test_a_pass_says_at_once_that_a_drop_may_go_through(make_run):
     a, b = make_run("a"), make_run("b", seed=3)
     report = check(a, b)
-    size = f"{report.verdicts[0].comparison.detectable:.3f}"
-    assert report.is_passed and size in report.text().splitlines()[0]
-    assert size not in check(a, b, max_drop=0.9).text().splitlines()[0]
-    assert "less" not in check(a, a).text() and "power" not in check(a, a).text()
+    assert report.is_passed and "1 inconclusive" in report.text().splitlines()[0]
+    assert "inconclusive" not in check(a, b, max_drop=0.9).text()
+    assert "inconclusive" not in check(a, a).text()
 
 
 def test_the_power_is_that_of_as_many_tasks_as_are_compared(make_run, rescore):
     before = [make_run("a"), make_run("v", task="disc_video")]
     after = [make_run("b", seed=3), make_run("w", task="disc_video", seed=3)]
     alone, both = (check(before[:n], after[:n]) for n in (1, 2))
-    sizes = [float(re.search(r"drops of ([\d.]+)", one.text())[1]) for one in (alone, both)]
+    sizes = [float(re.search(r"difference of ([\d.]+)", one.text())[1]) for one in (alone, both)]
     seen = alone.verdicts[0].comparison
     assert sizes[0] == pytest.approx(seen.detectable, abs=1e-3)
     assert sizes[1] == pytest.approx(seen.smallest_shown(2), abs=1e-3)

@@ -18,6 +18,7 @@ from harness.leaderboards.published_results import (
     PAPERS,
     SCALES,
     _read,
+    fault_of_data,
     is_benchmark,
     published_results,
     published_rows,
@@ -612,3 +613,18 @@ def test_a_generated_world_and_a_part_of_a_benchmark_have_no_published_rows(make
     assert not is_benchmark(run, replace(made, subset="first40", n_total=40))
     (root / "shapes.json").write_text("{}")
     assert not is_benchmark(run, replace(made, n_total=200))
+    assert "generated world" in fault_of_data(run, replace(made, n_total=200))
+
+
+def test_a_board_says_which_published_rows_it_leaves_out_and_why(make_run, monkeypatch):
+    run = make_run("a")
+    made = row(Run.open(run))
+    result = next(iter(published_results("dr2seg")))
+    here = replace(result, task=made.task, split=made.split, metric=made.headline)
+    monkeypatch.setattr(
+        "harness.leaderboards.published_results.published_results",
+        lambda paper: [here] if paper == "dr2seg" else [],
+    )
+    (note,) = [note for note in build(run).tables[0].notes if "left out" in note]
+    assert note.startswith("1 row of papers left out: ") and note in markdown.render(build(run))
+    assert not any("left out" in note for note in build(run, published=False).tables[0].notes)

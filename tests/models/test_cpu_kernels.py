@@ -232,3 +232,27 @@ def test_keys_that_are_held_in_float32_change_no_bit(room, monkeypatch):
     assert torch.equal(*reads)
     config.num_key_value_heads = 2  # heads that share keys are read as they are
     assert kv_cache.as_steps_read(network, half) is half
+
+
+@pytest.mark.parametrize(
+    ("weights", "device", "variable", "threads"),
+    [
+        (10_000_000, "cpu", None, 1),
+        (10_000_001, "cpu", None, 3),
+        (1, "cpu", "2", 3),
+        (1, "meta", None, 3),
+    ],
+)
+def test_a_small_network_on_the_cpu_gets_one_thread(
+    weights, device, variable, threads, monkeypatch
+):
+    chosen = [3]
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: chosen.append(number))
+    monkeypatch.delenv(cpu_kernels.THREADS)
+    if variable:
+        monkeypatch.setenv(cpu_kernels.THREADS, variable)
+    network = SimpleNamespace(
+        parameters=lambda: [torch.empty(weights, device="meta")], device=torch.device(device)
+    )
+    cpu_kernels._one_thread_if_small(network)
+    assert chosen[-1] == threads

@@ -252,7 +252,7 @@ def test_the_difference_of_the_two_runs_is_explained_by_the_limit(runs, shapes):
     made = diff_runs(*(Run.open(runs[limit].folder) for limit in (1000, 10)), data_root=shapes)
     (step,) = made.steps
     assert step.name == "responses: limit" and step.samples == 4
-    assert step.details == ("4 of 8 responses differ", "max_new_tokens: 1000 → 10")
+    assert step.details == ("4 of 8 samples have another response", "max_new_tokens: 1000 → 10")
     assert made.first + step.points == pytest.approx(made.second, abs=1e-12)
     assert step.points == pytest.approx(
         runs[10].results["metrics"]["gIoU"] - runs[1000].results["metrics"]["gIoU"], abs=1e-12

@@ -95,8 +95,7 @@ def _add_check(actions: Commands) -> None:
     check.option("--tasks NAMES", about, repeated=True)
     about = (
         "fail if the score, or the share of answered samples, drops by more than X, even if the "
-        f"drop is not significant (default {DROP}), unless this data cannot detect such a drop; "
-        "may be repeated"
+        f"drop is not significant (default {DROP}), unless chance can explain it; may be repeated"
     )
     check.option("--max-drop [TASK=]X", about, repeated=True)
     about = (
@@ -104,6 +103,8 @@ def _add_check(actions: Commands) -> None:
         "and by more than one sample (default %(default)s)"
     )
     check.option("--max-cut X", about, default=CUT)
+    about = "fail also on tasks marked ?, whose samples could hide a drop of --max-drop"
+    check.flag("--fail-on-inconclusive", about)
     about = (
         "level of the intervals (default %(default)s); a drop is significant if its p value, "
         "corrected for the number of tasks, is at most 1 - level"

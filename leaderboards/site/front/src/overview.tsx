@@ -101,7 +101,7 @@ export function Overview() {
       </Scroll>
       {list.length === 0 && <p class="empty">{board.tables.length ? "No model fits the filter." : "No run stands on this board."}</p>}
       <p class="hint">
-        Bold: rank 1 in its table, shared where no difference is shown. Columns are different quantities and are not averaged. A bar
+        ↑: higher is better; ↓: lower. Bold: rank 1 in its table, shared where no difference is shown. Columns are different quantities and are not averaged. A bar
         shows a number as a share of the largest in its column.
       </p>
       {board.grid && <GridView grid={board.grid} />}
@@ -161,9 +161,13 @@ function GridView({ grid }: { grid: Grid }) {
           </tbody>
         </table>
       </Scroll>
-      {grid.rows.some(([, cells]) => cells.some((cell) => cell.printed !== null)) && (
-        <p class="hint">Grey: as the paper prints it. After the arrow: measured here; the verdict stands in the number's title and on its row.</p>
-      )}
+      <p class="hint">
+        {grid.rows.some(([, cells]) => cells.some((cell) => cell.printed !== null)) ? (
+          <><span class="quiet">Grey</span>: printed in the paper. <b>Bold</b>, after the arrow or alone: measured here; the pointer on it shows the verdict. –: neither.</>
+        ) : (
+          <><b>Bold</b>: measured here. –: not measured.</>
+        )}
+      </p>
     </section>
   );
 }

@@ -226,6 +226,21 @@ function smoothed(run: Named, name: string, factor: number): Place[] {
   return found;
 }
 
+/** The lines on which each lies as far as both go, and its place among them: the longest is drawn, the others as dashes on it. */
+function covering(lines: Place[][]): Map<string, { at: number; names: string[] }> {
+  const groups: Place[][][] = [];
+  const covers = (long: Place[], short: Place[]) => short.every((place, at) => place.step === long[at].step && place.smooth === long[at].smooth);
+  for (const places of [...lines].sort((a, b) => b.length - a.length)) {
+    const group = groups.find(([longest]) => covers(longest, places));
+    if (group) group.push(places);
+    else groups.push([places]);
+  }
+  const named = groups.map((group) => group.map(([first]) => first.run));
+  return new Map(named.flatMap((names) => names.map((name, at) => [name, { at, names }])));
+}
+
+const DASH = 9; // pixels
+
 /** Numbers of trainings by step, one chart a number; a pinned training stands out in all of them. */
 export function Curves({ runs }: { runs: Named[] }) {
   const { query } = route.value;
@@ -262,10 +277,16 @@ export function Curves({ runs }: { runs: Named[] }) {
           // What is pinned is drawn last, on top.
           const rows = lines.sort((a, b) => Number(!faded(a[0].run)) - Number(!faded(b[0].run))).flat();
           const opacity = (row: Place) => (faded(row.run) ? 0.18 : 1);
+          const equal = covering(lines);
+          const below = (row: Place) => equal.get(row.run)!.at === 0;
+          const hidden = [...new Set([...equal.values()].map((one) => one.names))].filter((names) => names.length > 1);
           const common = { x: "step", z: "run", stroke: (row: Place) => colour(row.run) };
           return (
             <figure key={name}>
-              <figcaption>{name}</figcaption>
+              <figcaption>
+                {name}
+                {hidden.map((names) => <small key={names[0]} class="quiet" title={names.join(", ")}> {names.length === runs.length ? "all" : names.length} equal</small>)}
+              </figcaption>
               <Chart
                 label={`${name} by step: ${lines.map((one) => `${one[0].run} from ${brief(one[0].value)} to ${brief(one.at(-1)!.value)}`).join("; ")}`}
                 max={560}
@@ -277,8 +298,12 @@ export function Curves({ runs }: { runs: Named[] }) {
                   y: { label: null, ticks: 4, grid: true, nice: true, tickFormat: brief },
                   marks: [
                     factor > 0 ? line(rows, { ...common, y: "value", strokeWidth: 1, strokeOpacity: (row: Place) => 0.2 * opacity(row) }) : null,
-                    line(rows, { ...common, y: "smooth", strokeWidth: 1.6, strokeOpacity: opacity }),
-                    tip(rows, pointer({ x: "step", y: "smooth", title: (row: Place) => `${runs.length > 1 ? `${row.run}\n` : ""}step ${count(row.step)}: ${brief(row.value)}${factor ? ` (smoothed ${brief(row.smooth)})` : ""}`, ...TIP })),
+                    line(rows.filter(below), { ...common, y: "smooth", strokeWidth: 1.6, strokeOpacity: opacity }),
+                    ...lines.filter(([place]) => !below(place)).map((places) => {
+                      const { at, names } = equal.get(places[0].run)!;
+                      return line(places, { ...common, y: "smooth", strokeWidth: 1.8, strokeOpacity: opacity, strokeDasharray: `${DASH} ${DASH * (names.length - 1)}`, strokeDashoffset: -DASH * at });
+                    }),
+                    tip(rows, pointer({ x: "step", y: "smooth", title: (row: Place) => `${runs.length > 1 ? `${equal.get(row.run)!.names.join(", ")}\n` : ""}step ${count(row.step)}: ${brief(row.value)}${factor ? ` (smoothed ${brief(row.smooth)})` : ""}`, ...TIP })),
                   ],
                 })}
               />

@@ -19,7 +19,6 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
   }, []);
   const best = both.table.rows.findIndex((row, place) => both.site.runs[place] && row.kind !== "published");
   if (best < 0 || !both.site.thumbs) return null;
-  const masks = Boolean(near && targetOf(both.site, 0)?.answer?.masks);
   const several = both.site.runs.filter(Boolean).length > 1;
   return (
     <section class="strip" ref={box}>
@@ -33,7 +32,6 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
         )}
       </h2>
       {near ? <Cards both={both} place={best} /> : <div class="cards" />}
-      {near && isPlace(targetOf(both.site, 0)?.answer) && <Legend look={{ ...firstLook(""), places: !masks }} masks={masks} />}
     </section>
   );
 }
@@ -64,11 +62,14 @@ function Cards({ both, place }: { both: Both; place: number }) {
   if (!columns) return <div class="cards" />;
   const run = site.runs[place]!;
   const name = table.rows[place].name;
+  const truths = chosen.map((at) => targetOf(site, at)?.answer);
+  const answers = chosen.map((at) => predictionOf(site, run, columns, at)?.prediction.answer);
+  const masks = truths.some((truth) => truth?.masks);
   return (
+    <>
     <div class="cards">
-      {chosen.map((at) => {
-        const truth = targetOf(site, at)?.answer;
-        const answer = predictionOf(site, run, columns, at)?.prediction.answer;
+      {chosen.map((at, shown) => {
+        const [truth, answer] = [truths[shown], answers[shown]];
         const medium = columns.mediums[columns.media[at][0]];
         const values = Object.values(columns.runs).map((one) => one.score[at]).filter((value): value is number => value !== null);
         return (
@@ -88,5 +89,7 @@ function Cards({ both, place }: { both: Both; place: number }) {
         );
       })}
     </div>
+    {[...truths, ...answers].some((answer) => answer && isPlace(answer)) && <Legend look={{ ...firstLook(""), places: !masks }} masks={masks} />}
+    </>
   );
 }
