@@ -170,7 +170,7 @@ def _plain(survey: Survey) -> dict[str, object]:
 
 def _survey(plain: Mapping[str, Any]) -> Survey:
     forms = {frozenset(map(AnswerForm, forms)): count for forms, count in plain["forms"]}
-    return Survey(**{**plain, "forms": forms})
+    return replace(from_plain(Survey, {**plain, "forms": {}}), forms=forms)
 
 
 class _Marks:
