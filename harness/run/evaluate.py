@@ -391,9 +391,12 @@ class _Evaluation:
             )
         if self.stored is not None:
             self._check_benchmark(journal)
+        shown_units = len(scorer.done)
         self._score(scorer, lookup)
         if self._scoring_error is not None:
             raise self._scoring_error
+        if len(scorer.done) > shown_units:
+            self.progress.advance(0, self._failed(scorer, journal), scorer.headline())
         return scorer, len(redone)
 
     def _failed(self, scorer: Scorer, journal: Journal) -> int:
