@@ -1,52 +1,50 @@
-"""How long a network computes, and what it is given: hooks around its forward pass.
+"""How often a network computes and what it is given; and measuring on request.
 
 Nothing of harness is needed, for this runs in the environments of both sides.
 """
 
 import hashlib
-from time import perf_counter
+import json
+import sys
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 
 class Busy:
-    """Counts forward passes and their seconds. On a GPU each one is waited for, on both sides.
-
-    `generate` looks at images before the network's forward pass, and a network that is called
-    within it: what looks at images has hooks of its own, and is counted once.
-    """
+    """Counts the forward passes of a network, of prompts and of single tokens."""
 
     def __init__(self, network: Any) -> None:
         self.reset()
-        self._began, self._depth = 0.0, 0
-        eyes = network.model.visual
-        eyes.register_forward_pre_hook(lambda *_: self._enter())
-        eyes.register_forward_hook(lambda eyes, given, output: self._leave(given[0]))
-        network.register_forward_pre_hook(lambda *_: self._enter())
-        network.register_forward_hook(self._end, with_kwargs=True)
+        forward = network.forward
+
+        @wraps(forward)  # a hook would keep harness from computing tokens beside the network
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self._count(named)
+            return forward(*arguments, **named)
+
+        network.forward = counted
 
     def reset(self) -> None:
         """Count from nothing."""
-        self.seconds, self.prefills, self.steps = 0.0, 0, 0
+        self.prefills, self.steps = 0, 0
         self._prompts: list[tuple[Any, Any]] = []
 
-    def _enter(self) -> None:
-        if self._depth == 0:
-            self._began = perf_counter()
-        self._depth += 1
+    def count_steps(self, module: Any, name: str) -> None:
+        """Count the calls of a function for single tokens that do not call the network."""
+        step = getattr(module, name)
 
-    def _leave(self, tensor: Any) -> None:
-        self._depth -= 1
-        if self._depth:
-            return
-        if tensor.is_cuda:
-            import torch
+        def counted(*arguments: Any) -> Any:
+            before = self.steps
+            scores = step(*arguments)
+            self.steps = before + 1
+            return scores
 
-            torch.cuda.synchronize()
-        self.seconds += perf_counter() - self._began
+        setattr(module, name, counted)
 
-    def _end(self, network: Any, given: Any, named: dict[str, Any], output: Any) -> None:
+    def _count(self, named: dict[str, Any]) -> None:
         tokens = named["input_ids"]
-        self._leave(tokens)
         if tokens.shape[1] == 1:
             self.steps += 1
             return
@@ -61,10 +59,15 @@ class Busy:
             for batch in self._prompts
             for tokens, mask in zip(*batch, strict=True)
         ]
-        hashes = [hashlib.blake2b(repr(one).encode(), digest_size=8).hexdigest() for one in own]
-        return {
-            "busy": self.seconds,
-            "prefills": self.prefills,
-            "steps": self.steps,
-            "prompts": sorted(hashes),
-        }
+        hashes = [hashlib.blake2b(repr(row).encode(), digest_size=8).hexdigest() for row in own]
+        return {"prefills": self.prefills, "steps": self.steps, "prompts": sorted(hashes)}
+
+
+def serve(measure: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
+    """Measure with the settings of each line of the input; write what was found to `result`."""
+    for line in sys.stdin:
+        settings = json.loads(line)
+        result = Path(settings["result"])
+        part = result.with_suffix(".part")
+        part.write_text(json.dumps(measure(settings)), encoding="utf-8")
+        part.replace(result)

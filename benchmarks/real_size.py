@@ -117,6 +117,7 @@ def lines_of(given: argparse.Namespace, checkpoint: Path, place: str) -> dict[st
     """The command of each part, or the reason why there is none."""
     script = [sys.executable, str(HERE / "throughput.py"), "--checkpoint", str(checkpoint)]
     sizes = ["--samples", str(given.samples), "--batch", str(given.batch), "--repeats", "3"]
+    sizes += ["--threads", "1"]
     step = [sys.executable, str(HERE / "trl_step.py"), "--checkpoint", str(checkpoint)]
     step += ["--new", str(given.new)]
     own = [sys.executable, __file__, "--child", str(checkpoint), "--samples", str(given.samples)]

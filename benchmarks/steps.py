@@ -1,6 +1,9 @@
 """What benchmarks share: a small world, seconds of steps, TRL's own trainer, files of results."""
 
 import json
+import os
+import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +96,16 @@ def write(path: Path, found: Mapping[str, object]) -> None:
     """Write what was found, and by which commit, packages and device."""
     whole = {**found, "device": provenance.device(), "provenance": provenance.collect()}
     path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def processor() -> str:
+    """Return the processor's name and how many cores of it there are."""
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.is_file() else []
+    values = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in lines if ":" in line)
+    name = values.get("model name") or platform.processor() or platform.machine()
+    half = ", bfloat16 instructions" if "avx512_bf16" in values.get("flags", "") else ""
+    return f"{name} ({os.cpu_count()} cores{half})"
 
 
 def save_part(path: Path, title: str, text: str) -> None:

@@ -1,20 +1,18 @@
 """lmms-eval's side of `throughput.py`: run by the interpreter of an environment that has it.
 
-    python throughput_lmms.py SETTINGS.json RESULT.json
-
-Nothing of lmms-eval is changed. Its model `qwen2_5_vl` (the chat class, which it takes by default)
-is built by its registry and evaluated by `simple_evaluate` on a task in a folder of its own;
+It measures on request (`busy.serve`). Nothing of lmms-eval is changed. Its model `qwen2_5_vl` (the
+chat class, which it takes by default) is built by its registry and evaluated by
+`simple_evaluate` on a task in a folder of its own;
 `device_map=cpu` keeps it from moving tensors to CUDA, which `auto` does.
 """
 
 import json
-import sys
-from importlib.metadata import version
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from busy import Busy
+from busy import Busy, serve
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
@@ -62,36 +60,43 @@ def mean(values):
 '''
 
 
-def main() -> None:
-    settings = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    ensure_torchvision()
-    import torch
+class Lmms:
+    """lmms-eval's side; it keeps the model of a cell of the table."""
 
-    torch.set_num_threads(settings["threads"])
-    from lmms_eval.models import get_model
+    def __init__(self) -> None:
+        self._settings: Mapping[str, Any] = {}
 
-    arguments = {key: settings[key] for key in ("min_pixels", "max_pixels")}
-    arguments |= {"pretrained": settings["checkpoint"], "device_map": settings["device"]}
-    model = get_model("qwen2_5_vl").create_from_arg_string(
-        ",".join(f"{key}={value}" for key, value in arguments.items()),
-        {"batch_size": settings["batch"], "device": settings["device"]},
-    )
-    network = model.model
-    busy = Busy(network)
-    evaluated(model, Path(settings["warm"]), settings)
-    model._model = network  # an evaluation lets go of it when it is done
-    busy.reset()
-    result = evaluated(model, Path(settings["set"]), settings)
-    result |= busy.found() | {"version": version("lmms-eval")}
-    Path(sys.argv[2]).write_text(json.dumps(result), encoding="utf-8")
+    def measure(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Evaluate once; a cell's first time after a model was loaded and warmed up."""
+        if settings != self._settings:
+            self._load(settings)
+            evaluated(self._model, Path(settings["warm"]), settings)
+            self._settings = settings
+        self._model._model = self._network  # an evaluation lets go of it when it is done
+        self._busy.reset()
+        return evaluated(self._model, Path(settings["set"]), settings) | self._busy.found()
+
+    def _load(self, settings: Mapping[str, Any]) -> None:
+        import torch
+        from lmms_eval.models import get_model
+
+        torch.set_num_threads(settings["threads"])
+        arguments = {key: settings[key] for key in ("min_pixels", "max_pixels")}
+        arguments |= {"pretrained": settings["checkpoint"], "device_map": settings["device"]}
+        self._model = get_model("qwen2_5_vl").create_from_arg_string(
+            ",".join(f"{key}={value}" for key, value in arguments.items()),
+            {"batch_size": settings["batch"], "device": settings["device"]},
+        )
+        self._network = self._model.model
+        self._busy = Busy(self._network)
 
 
-def evaluated(model: Any, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def evaluated(model: Any, folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds of the whole evaluation, of `generate_until` in it, and the responses by id."""
     from lmms_eval.evaluator import simple_evaluate
     from lmms_eval.tasks import TaskManager
 
-    name = f"mixed_{folder.name}"
+    name = f"{folder.parent.name}_{folder.name}"
     place = folder / "lmms"
     place.mkdir(exist_ok=True)
     (place / "reading.py").write_text(READING, encoding="utf-8")
@@ -131,4 +136,5 @@ def said(sample: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    ensure_torchvision()
+    serve(Lmms().measure)

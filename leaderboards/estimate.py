@@ -41,8 +41,9 @@ ADAPTER = 0.0053
 SMALL = 0.01
 """Parameters in 10^9 below which the formula says nothing: what is not arithmetic decides. Those
 networks (`pocket`, or none) run on a CPU, for which two cores were measured."""
-SMALL_START, SMALL_SAMPLE, SMALL_RESPONSE = 10.0, 0.5, 0.1
-"""Seconds of a command, of a sample that is predicted, of a response that is trained on."""
+SMALL_TRAINING, SMALL_TASK, SMALL_SAMPLE, SMALL_RESPONSE = 8.0, 1.5, 0.15, 0.07
+"""Seconds of a training before its steps, of a task before its samples, of a sample that is
+predicted, and of a response that is trained on."""
 SMALL_MEMORY = 1.0  # GB
 WORLD = 24
 """Samples of a split that `harness data make` makes by default."""
@@ -153,7 +154,7 @@ def training(
     passes = float(config.get("num_train_epochs") or 1)
     steps = int(config.get("max_steps") or math.ceil(samples * passes / prompts))
     if size < SMALL:
-        seconds = SMALL_START + steps * responses * SMALL_RESPONSE
+        seconds = SMALL_TRAINING + steps * responses * SMALL_RESPONSE
         return Estimate(seconds / 3600, SMALL_MEMORY, steps)
     usual = RESPONSES.get(model, RESPONSE)
     longest = int(config.get("max_completion_length") or usual)
@@ -211,7 +212,7 @@ def evaluation(
         if adaptation is not None:
             drawn = adaptation.get("rollouts", 1)
             sample_seconds += max(1, adaptation.get("steps", 0)) * drawn * SMALL_RESPONSE
-        return Estimate((SMALL_START + samples * sample_seconds) / 3600, SMALL_MEMORY)
+        return Estimate((SMALL_TASK + samples * sample_seconds) / 3600, SMALL_MEMORY)
     prompt = PROMPT if model in TWINS else CLIP if is_video else IMAGE
     seconds = (
         prompt * 2 * size * 1e9 / (COMPUTE * device.tflops * 1e12)

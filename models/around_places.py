@@ -8,6 +8,7 @@ of any other nobody knows whether it denies the place.
 import re
 
 from harness.errors import ParseError
+from harness.models.places import is_beside
 from harness.responses import MAX_TEXT, tag_text
 from harness.stated.languages import is_foreign, unmarked
 
@@ -18,6 +19,9 @@ _NAMED = re.compile(
     re.DOTALL,
 )
 """Names in tags and texts in quotes: they may hold any words."""
+_NAME = re.compile(
+    r"<(ref|\|?\w{0,20}ref\w{0,20}\|)>(?P<name>[^<>]{0,500})</?\|?\w{0,20}ref\w{0,20}\|?>"
+)
 _NUMBERED = re.compile(r"<[^<>]{0,200}\d[^<>]{0,200}>")
 _TAG = re.compile(r"<[^<>]{0,80}>")
 _BRACKETS = re.compile(r"\[[^\[\]{}()]*\]|\{[^\[\]{}()]*\}|\([^\[\]{}()]*\)")
@@ -86,6 +90,10 @@ def refuse_other_subject(question: str, said: str) -> None:
     pieces = _around(said if answer is None else answer)
     if len(pieces) < 2:
         return
+    if names := [
+        name["name"] for name in _NAME.finditer(said) if is_beside(name["name"], question)
+    ]:
+        raise ParseError("places", expected="places of the object", found=repr(names[0][:60]))
     after = re.split(r"\n|[.!?。！？।]\s?", pieces[-1], maxsplit=1)[0]
     named = unmarked(question).casefold().strip(" .?")
     words = " ".join((*pieces[:-1], after))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from harness.errors import ParseError
+from harness.models.box_fields import refuse_fields
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item
 from harness.responses import tag_text
@@ -21,7 +22,8 @@ _TEXTS = re.compile(r"(:\s{0,9})\"(?:[^\"\\\n]|\\.){0,500}\"|<(ref|\|?\w*ref\w*\
 _OTHER_ORDER = re.compile(
     r"(?i:(?<![a-z])(?:c?xywh|cxcywh|ltwh)(?![a-z])|\bc_?x\b,?\s{0,3}c_?y\b|\bx,\s{0,3}y,\s{0,3}w\b"
     r"|\bwidth\b.{0,40}\bheight\b"
-    r"|\"(?:\w{0,20}format|units?|scale|order|image_\w{1,20}|category_id)\"\s{0,9}:)",
+    r"|\"(?:\w{0,20}format|units?|scale|order|(?:re)?scaled?_\w{1,20}"
+    r"|resized?_\w{1,20}|image_\w{1,20}|category_id)\"\s{0,9}:)",
     re.DOTALL,
 )
 _MEANING = re.compile(
@@ -29,12 +31,14 @@ _MEANING = re.compile(
 )
 _Y_FIRST = re.compile(r"(?i:\by_?(?:0|1|min)\b,?\s{0,3}x_?(?:0|1|min)\b)")
 _NOT_THERE = re.compile(
-    r"\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct|target)|exists?|match\w{0,9})\""
+    r"\"\w{0,20}(?:supersed|replac)ed\w{0,9}\"\s{0,9}:\s{0,9}(?!null|false|\"\")"
+    r"|\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct"
+    r"|target)|exists?|match\w{0,9})\""
     r"\s{0,9}:\s{0,9}(?:false|null|0)\b"
 )
 _PERCENT = re.compile(r"(?i:%|\bper ?cent)")
 _SHARES = re.compile(
-    r"(?i:\bnormali[sz]ed\b|\brelative\b|\b0(?:\.0)?\s?(?:-|–|to|,)\s?1(?:\.0)?\b)"
+    r"(?i:(?<![a-z])normali[sz]ed(?![a-z])|\brelative\b|\b0(?:\.0)?\s?(?:-|–|to|,)\s?1(?:\.0)?\b)"
 )
 _PIXELS = re.compile(r"(?i:\bpixels?\b|\b(\d{3,5})\s?[x×]\s?(\d{3,5})\b)")
 
@@ -43,6 +47,19 @@ _NO_LABEL = re.compile(
     r"(?i:\W*(?:not|no(?!\.)|none|nothing|background|n/a)\b"
     r"|.*\bnot (?:visible|found|present|there)\b)"
 )
+_RELATES = re.compile(
+    r"\b(?:without|except(?: for)?|excluding|other than|apart from|besides?|next to|near|behind"
+    r"|in front of|(?:left|right) of|above|below|under|beneath|opposite|outside|around|instead of"
+    r"|rather than|but not|not|unlike|like|looking at|facing|away from|with|walking|holding"
+    r"|carrying|chasing|petting|riding|feeding|watching|(?:all|everything|anything) but"
+    r"|of)\s"
+)
+"""Words of a label that set its object apart from another, which they name."""
+_WHOLE = frozenset(
+    "all body both box couple group image kind one outline pack pair photo"  # noqa: SIM905
+    " picture set some type view".split()
+)
+"""Words before "of" that name the object itself."""
 _COMMON = frozenset(
     "a all an and are at box boxes bounding by coordinates detect each every find for from here in"  # noqa: SIM905
     " is it its json left locate located next object objects of on one or please point points right"
@@ -85,12 +102,13 @@ def refuse_other_meaning(said: str, canvas: Canvas) -> None:
     whole = said if answer is None else answer
     text = _TEXTS.sub(r"\1", whole)
     side = canvas.extent[0] if canvas.is_shares else None
+    refuse_fields(whole, side)
     contradiction = _MEANING.search(whole) or _OTHER_ORDER.search(text) or _NOT_THERE.search(text)
     if not canvas.y_first:
         contradiction = contradiction or _Y_FIRST.search(text)
     if side != 100:
         contradiction = contradiction or _PERCENT.search(text)
-    if side is None or not re.search(rf"\b{side}\b", text):
+    if side is None or not re.search(rf"(?<!\d){side}(?!\d)", text):
         contradiction = contradiction or _SHARES.search(text)
     for pixels in _PIXELS.finditer(text):
         named = pixels[1] and (int(pixels[1]), int(pixels[2]))
@@ -113,7 +131,7 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     asked, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
     for label in labels:
-        if _NO_LABEL.match(label):
+        if _NO_LABEL.match(label) or is_beside(label, question):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
     # scripts without blanks, and words with endings: a word of the label is a part of the question
     words = {
@@ -125,6 +143,22 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     exact = {label for label in words if all(words[label].values())}
     if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
+
+
+def is_beside(label: str, question: str) -> bool:
+    """Return True if a label names what is asked only to say what its own object is not, or is by.
+
+    >>> [is_beside(text, "the dog") for text in ("cat near the dog", "dog near the cat")]
+    [True, False]
+    """
+    relation = _RELATES.search(label.casefold())
+    if relation is None or relation[0].strip() in question.casefold():
+        return False
+    if relation[0].strip() == "of" and _WHOLE & set(label[: relation.start()].casefold().split()):
+        return False
+    asked = _words(question)
+    head, tail = _words(label[: relation.start()]), _words(label[relation.end() :])
+    return bool(asked) and asked <= tail and not head & asked
 
 
 def _words(text: str) -> set[str]:

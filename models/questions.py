@@ -19,7 +19,7 @@ from harness.interchange.answers import MAX_COUNT
 from harness.models.prompts import fill
 from harness.responses import Which, tag_text
 from harness.stated.corrections import own_turn
-from harness.stated.intervals import stated_interval
+from harness.stated.intervals import refuse_beyond, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.numbers import stated_number
 from harness.stated.refusals import refuse_tool_call
@@ -141,7 +141,10 @@ def answer_in_words(query: Query, form: AnswerForm, text: str) -> Answer:
     if form is AnswerForm.NUMBER:
         return Answer(number=stated_number(text, query.text))
     if form is AnswerForm.INTERVAL:
-        return Answer(interval=Interval(*stated_interval(text)))
+        interval = Interval(*stated_interval(text))
+        if query.media and query.media[0].is_video:
+            refuse_beyond(*interval, query.media[0].times())
+        return Answer(interval=interval)
     if not text:
         raise ParseError("response", expected="a text", found="nothing")
     return Answer(text=text)

@@ -7,9 +7,14 @@ from harness.stated.refusals import refuse_tool_call
 
 LONGEST = 20_000
 """Characters after the thought in which an answer in words is looked for."""
+LAST = 60
+"""Characters at the end of a text in which it may be mocked."""
 _TAKES_BACK = re.compile(
-    r"(?:\A|[.!?…,;:)\n—–-]\s{0,4})(?i:(?:but|oh|no|so|well)[,\s]{1,4})?"
-    r"(?i:wait|hm{2,}|actually|sorry|oops|scratch that|on second thoughts?|correction|my mistake"
+    r"(?:\A|[.!?…,;:)\n—–-]\s{0,4})(?i:(?:but|oh|no|so|well|(?:i['’]m )?just)[,\s]{1,4})?"
+    r"(?i:wait|hm{2,}|actually|sorry|w?h?oops|(?:scratch|strike|forget) that|on second thoughts?"
+    r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|hang on|hold on|nah|nope|lol|haha|psych|jk"
+    r"|(?:my )?apologies"
+    r"|correction|my (?:mistake|bad)"
     r"|i was wrong|let me re\w{2,12}|i mean)\b"
     r"|[.!?…,>)\]\"\n]\s{0,4}(?i:non?|nein|nee|não|нет|아니|아니요|いや|いいえ)\s{0,4}[,.!:—、。]"
     r"|\b(?i:ou plutôt|oder besser|o mejor dicho|ou melhor|o meglio)\b"
@@ -21,6 +26,17 @@ _TAKES_BACK = re.compile(
     r"|等等|等一下|不对|更正"
 )
 
+_ENDS = r"(?:<\|\w+\|>|\W)*\Z"
+_MOCKS = re.compile(
+    r"(?i:\bsaid no ?(?:one|body)\b|\bin your dreams\b|\bpigs (?:can |will )?fly\b"
+    r"|\bin (?:an alternate|a parallel) universe\b"
+    rf"|\b(?:as if|yeah,? right|kidding|joking|my foot){_ENDS}|\s/s{_ENDS}"
+    rf"|[,.…]\s?(?:not|psych)\s?!{_ENDS}"
+    r"|(?-i:(?<!\w)[A-J])\)?[,.…–—-]\s?(?:not (?:really|quite)|(?:obviously|clearly|definitely"
+    r"|certainly|of course) not)"
+    rf"{_ENDS})"
+)
+"""Words at the end that mock what stands before them."""
 _NEXT_TURN = re.compile(
     r"(?:\A|\n)\s{0,4}(?:#{1,4}\s{0,2}|\*\*)?(?:Human|User|HUMAN|USER)\s?:|\sUSER:\s"
     r"|<\|im_start\|>\s?user\b|<start_of_turn>\s?user\b|<\|start_header_id\|>\s?user\b"
@@ -106,7 +122,7 @@ def after_correction(text: str) -> str:
     All of its own turn where nothing is taken back.
 
     Raises:
-        ParseError: it is longer than any answer in words, or calls a tool.
+        ParseError: it is longer than any answer in words, calls a tool, or is mocked at its end.
 
     >>> after_correction("A. Wait, no, B."), after_correction("They wait for the bus.")
     (' B.', 'They wait for the bus.')
@@ -117,6 +133,8 @@ def after_correction(text: str) -> str:
         )
     text = own_turn(text)
     refuse_tool_call(text)
+    if mocks := _MOCKS.search(text, max(0, len(text) - LAST)):
+        raise ParseError("response", expected="an answer that is meant", found=repr(mocks[0]))
     end = 0
     for correction in _TAKES_BACK.finditer(text):
         end = correction.end()

@@ -22,6 +22,8 @@ from harness.stated.numbers import stated_segments
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.refusals import denied_after, denies, says_unable
 
+BEYOND = 0.05
+"""Share of a video's length by which a stretch of time, rounded or not, may end after it."""
 _SECONDS = r"(?:\s?(?i:seconds?|secs?|s|segundos?|secondes?|sekunden?)(?![^\W_])|\s?[秒초])"
 _COMPOUND = re.compile(
     r"(?i:(?<![\w.])(?:(\d{1,2})\s?(?:h|hrs?|hours?)\s?)?(\d{1,3})\s?(?:m|mins?|minutes?)\s?"
@@ -77,6 +79,12 @@ _OTHER_UNITS = re.compile(
 _LASTS = re.compile(
     r"(?i:\b(?:last(?:s|ed|ing)(?! from)|durations?|lengths?|long|continu\w+|for\s(?=\D{0,9}\d))\b)"
 )
+_TAKES = re.compile(
+    r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?)\s+"
+    r"(?:(?:about|around|approximately|roughly|between|from|anywhere|only|just|some|up to)\s+)"
+    r"{0,3}\d)"
+)
+"""A verb of durations right before a number."""
 _NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
 _NOT_WITHIN = re.compile(
     r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
@@ -131,6 +139,25 @@ def stated_interval(response: str) -> tuple[float, float]:
     )
 
 
+def refuse_beyond(start: float, end: float, times: Sequence[float]) -> None:
+    """Raise where a stretch of time is not one of a video, whose frames have these times.
+
+    Times that count frames are of a video whose rate is not known: nothing is compared.
+
+    Raises:
+        ParseError: it begins after the video's end, or ends more than `BEYOND` after it.
+    """
+    if len(times) < 2 or all(time == frame for frame, time in enumerate(times)):
+        return
+    last = times[-1] + (times[-1] - times[0]) / (len(times) - 1)
+    if start >= last or end > (1 + BEYOND) * last + 1:
+        raise ParseError(
+            "response",
+            expected=f"seconds within the video, which ends at {last:.2f} s",
+            found=f"{start:g} to {end:g} s",
+        )
+
+
 def _times(text: str) -> tuple[float, float]:
     """Return the start and end of a text; negative where it states none."""
     named = _named_times(text)
@@ -181,7 +208,7 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
         or denied_after(_NOT_BEYOND.sub("", after), whole=True)
         or not (_BEFORE.search(before) and _AFTER.match(after))
         or _NOT_WITHIN.search(text[: first.end])
-        or any(pattern.search(text) for pattern in (_OTHER_UNITS, _LASTS))
+        or any(pattern.search(text) for pattern in (_OTHER_UNITS, _LASTS, _TAKES))
     )
 
 

@@ -22,6 +22,7 @@ from harness.stated.option_text import (
     lists_options,
     names_answer,
     opened_with,
+    small_with_text,
     spelt_out,
     without_no,
 )
@@ -35,6 +36,7 @@ _WIDE = str.maketrans(
 )
 _MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")
 _TAG = re.compile(r"</?\|?[a-zA-Z][^<>\n]{0,60}>")
+_FORMULA = re.compile(r"\\\(\s?(?P<letter>[A-Z])\s?\\\)|\\[()]")
 _MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑【】“”‘’«»「」『』…"
 _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
@@ -134,18 +136,25 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     """
     options = [unmarked(option) for option in options]
     text = unmarked(after_correction(without_no(response.strip(), options)).translate(_WIDE))
-    text = _TAG.sub(" ", _MARKUP.sub(r"\1", text).replace(BOX, "answer: ")).strip()
+    text = _MARKUP.sub(r"\1", text.replace("\\$", "$"))
+    text = _TAG.sub(" ", _FORMULA.sub(_in_brackets, text).replace(BOX, "answer: ")).strip()
     text = _without_judged(text)
     said = (
         _bare(text, letters)
         or spelt_out(text, options)
         or _said(text, letters, options)
         or _in_lower_case(text, letters)
+        or small_with_text(text, options)
     )
     if len(said) != 1 or _has_text_of_another(text, min(said), options):
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
     return said.pop()
+
+
+def _in_brackets(formula: re.Match[str]) -> str:
+    """Return a formula of one letter as the letter in brackets; a blank for a formula's mark."""
+    return f"({formula['letter']})" if formula["letter"] else " "
 
 
 def _bare(text: str, letters: str) -> set[str]:

@@ -24,7 +24,7 @@ from harness.stated.numerals import numerals
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
-from harness.stated.units import asked_unit, in_unit
+from harness.stated.units import asked_unit, in_unit, without_other_measures
 
 _STATED = re.compile(
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
@@ -91,7 +91,7 @@ def stated_number(response: str, question: str = "") -> float:
     """
     text = certain(without_asked(plain(response), unmarked(question)), question)
     if unit := asked_unit(question):
-        text = in_unit(text, unit)
+        text = without_other_measures(in_unit(text, unit), unit)
     segments = stated_segments(text)
     if segments and not any(numerals(segments[-1])):
         segments = [""]

@@ -6,7 +6,7 @@ from string import ascii_uppercase
 
 from harness.stated.foreign_letters import denies_soon
 from harness.stated.languages import DENIES
-from harness.stated.refusals import denies, says_unable
+from harness.stated.refusals import denied_after, says_unable
 
 _CLAUSE_ENDS = re.compile(
     r"[*_\"'`”’]{0,3}(?:\s{0,2}[.,;:!—–\n](?!\s?\d)|\s-\s|\s{1,2}\(?(?:because|since)\b|\s*\Z)"
@@ -27,6 +27,7 @@ _TAKEN_BACK = re.compile(
     r"|(?:not|n['’]t) (?:right|correct|true|so|it|there|visible|present|shown|in"
     r"|(?:the|an?) (?:\w+ )?(?:answer|option|choice)))\b"
 )
+_NO_DOUBT = re.compile(r"\b(?:no|without (?:a |any )?)\s?(?:doubt|question)\b")
 _UNWANTED = r"(?:not|rather than|instead of|unlike|as opposed to|than)\s+"
 _TURNS = r"(?:[.!?;,\n]|\b(?:but|actually|so|then|however|it is|it['’]s)\b)[\s,:\"'*]{0,4}"
 _ANSWER = re.compile(
@@ -63,6 +64,21 @@ def spelt_out(text: str, options: Sequence[str]) -> set[str]:
         letter
         for letter, name in options_by_letter(options)
         if name and plain in (name, f"{name} ({letter.lower()})")
+    }
+
+
+def small_with_text(text: str, options: Sequence[str]) -> set[str]:
+    """Return the letter of an option that is all of a text, behind its letter in lower case.
+
+    >>> small_with_text("b. the dog", ("the cat", "the dog")), small_with_text("b. a", ("a",))
+    ({'B'}, set())
+    """
+    plain = text.strip(" .*\"'`\n").casefold()
+    return {
+        letter
+        for letter, name in options_by_letter(options)
+        if name
+        and re.fullmatch(rf"\(?{letter.lower()}[.):]{{1,2}}\s{{0,3}}{re.escape(name)}", plain)
     }
 
 
@@ -132,7 +148,7 @@ def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
         return True
     if denies_soon(rest.lstrip(" ,;:—–-")) and not DENIES.search(name):
         return True
-    if name == "yes" and denies(first):
+    if name == "yes" and denied_after(_NO_DOUBT.sub("", first), whole=True):
         return True
     if name in ("yes", "no"):
         turns = "|".join(map(re.escape, others))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
+from harness.stated.bounds import is_left_open
 from harness.stated.corrections import is_asked
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.refusals import denied_after, denies
@@ -174,6 +175,7 @@ def _numbers(text: str) -> list[_Found]:
             or _CHANGED.match(text, end)
             or _OPTION.match(text[:start])
             or _is_denied(text, start, end)
+            or is_left_open(sentence_before(text, start), text[end : end + 200])
             or (_IS_NOT.match(text, end) and THE_NUMBER.match(sentence_before(text, start)))
         ):
             value = math.nan

@@ -35,6 +35,8 @@ _ENDS = r"(?![^\W_]|\s?/\s?\w|[²³^]|\s(?:per|squared|cubed|by)\b)"
 _SQUARED = re.compile(r"\s?(?:²|\^\s?\{?2\}?|2(?!\d))|\s(?:squared)\b")
 _SQUARE = r"(?:square|sq\.?)[\s-]?"
 _ASKS = re.compile(r"\b(?:in(?:to)?|how many)\s(?!\d)", re.IGNORECASE)
+_GIVEN = re.compile(r"[^.?!\n]{0,60}?\s(?:are|is|were|was)\s{0,3}:?\s{0,3}\d", re.IGNORECASE)
+"""What follows the unit of numbers that a question gives, and does not ask for."""
 _SAYS_AGAIN = (
     r"(?:i\.e\.|or|which is|that is|equivalent to|equal to|about|approximately|approx\.|roughly"
     r"|around|[(,=≈~/])"
@@ -46,6 +48,24 @@ _AFTER = re.compile(rf"\s*(?:,?\s(?:or|i\.e\.,?|which is|that is)\s|[=≈/])(?:{
 _ATTACHED = re.compile(r"(?<=\d)[^\W\d_]+\Z")
 _GAP = re.compile(r"(?:[-$*_`{}]|[^\S\n]){0,6}")
 """Marks of formulas and bold text between a number and its unit."""
+
+
+_BARE = re.compile(
+    r"[\s*_`$\\{}()\[\]\"'”’~≈=:]*(?:\Z|[.,;!?/|<>-]|[\n—–+×]|\d|[^\x00-\x7f°℃℉‰µμΩ]"
+    r"|(?:away|apart|long|tall|wide|high|deep|in|on|at|from|to|between|for|is|are|was|and|or|as|which"
+    r"|that|because|since|based|given|if|when|where|according|i\.e|total|left|the|with|by|of\s(?:the"
+    r"|this|its|distance|length|height|width|depth)|approximately|about|roughly|respectively"
+    r"|confidence|more|less|est|ist|es|e|de|entre)\b)",
+    re.IGNORECASE,
+)
+"""What may stand behind a number without a unit."""
+_ALIKE: Mapping[float, str] = {
+    0.01: r"(?:cent[íi]m|zentim|centym)[eèé]t\w{0,4}",
+    1.0: r"(?:metros?|m[èé]tres?|metern|metr(?:i|y|ów)|sekund[eya]?n?|segundos?|secondes?|secondi)",
+}
+"""Names of units in other languages, of a length or a time, by their sizes."""
+_UNMEASURED = "0/0"
+"""What stands in the place of a number of another measure: no number."""
 
 
 class Unit(NamedTuple):
@@ -95,8 +115,12 @@ def asked_unit(question: str) -> Unit | None:
     >>> asked_unit("How many men stand in the room?"), asked_unit("In feet or in meters?")
     (None, None)
     """
-    units = [_unit_at(question, match.end()) for match in _ASKS.finditer(question)]
-    known = [unit for unit in units if unit is not None]
+    units = [(match.end(), _unit_at(question, match.end())) for match in _ASKS.finditer(question)]
+    known = [
+        unit
+        for place, unit in units
+        if unit is not None and not _GIVEN.match(question, place + len(unit.name))
+    ]
     return known[0] if len({unit[:2] for unit in known}) == 1 else None
 
 
@@ -119,6 +143,26 @@ def in_unit(text: str, unit: Unit) -> str:
             text = _without(text, quantity)
         else:
             text = f"{text[: quantity.start]}{value:.12g} {unit.name}{text[quantity.end :]}"
+    return text
+
+
+def without_other_measures(text: str, unit: Unit) -> str:
+    """Return a text in which a number of another measure than a unit's is not known.
+
+    A number without a unit is of the one that was asked for.
+
+    >>> meter = asked_unit("How far is it, in meters?")
+    >>> [without_other_measures(text, meter) for text in ("3 paces", "2.4 m/s", "3 m", "3.")]
+    ['0/0 paces', '0/0 m/s', '3 m', '3.']
+    """
+    known = {quantity.start for quantity in _quantities(text) if quantity.unit.kind == unit.kind}
+    alike = re.compile(rf"[\s-]*(?:{_ALIKE.get(unit.size, '(?!)')})\b", re.IGNORECASE)
+    for number in reversed(list(islice(numerals(text), MOST))):
+        attached = _ATTACHED.search(text, number.start, number.end)
+        end = attached.start() if attached else number.end
+        if number.start in known or _BARE.match(text, end) or alike.match(text, end):
+            continue
+        text = f"{text[: number.start]}{_UNMEASURED}{text[end:]}"
     return text
 
 

@@ -45,6 +45,27 @@ def _settings(request: ChatRequest) -> tuple[int, bool, float, float]:
     return request.max_new_tokens, own, request.temperature_or(0.0), request.top_p_or(0.0)
 
 
+def input_worker(name: str, *, device: str = "cpu") -> ThreadPoolExecutor:
+    """Return a thread in which tensors are made while a network computes on `device`.
+
+    On a CPU it computes alone: torch would give it as many threads as the network has, and where
+    there are more threads than cores, each product waits for one that is not running.
+    """
+    beside = torch_alone if device == "cpu" else None
+    return ThreadPoolExecutor(1, thread_name_prefix=name, initializer=beside)
+
+
+def torch_alone() -> None:
+    """Let torch compute in this thread alone, and in threads that begin later as before."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # also the number of threads that begin later
+    restoring = threading.Thread(target=torch.set_num_threads, args=(threads,))
+    restoring.start()
+    restoring.join()
+
+
 @dataclass(slots=True)
 class WaitTimer:
     """Seconds that a network has waited for its next inputs."""
@@ -69,11 +90,14 @@ class PreparedInputs:
     one.
     """
 
-    _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="expected")
-    )
+    device: str = "cpu"
+    """Where the network computes."""
+    _threads: ThreadPoolExecutor = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _coming: "list[tuple[list[ChatRequest], Future[BatchFeature]]]" = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._threads = input_worker("expected", device=self.device)
 
     def make(
         self, requests: Sequence[ChatRequest], make_inputs: "Callable[[], BatchFeature]"
@@ -115,15 +139,17 @@ def with_inputs(
     *,
     ahead: bool,
     timer: WaitTimer,
+    device: str = "cpu",
     started: "Future[BatchFeature] | None" = None,
 ) -> "Iterator[tuple[list[int], BatchFeature]]":
     """Yield each batch of a plan with the tensors that `make_inputs` makes of it.
 
     With `ahead`, another thread makes one batch ahead, and never two, which bounds memory.
-    `started` is the first one, if it was expected. `timer` counts the time of waiting.
+    `started` is the first one, if it was expected. `timer` counts the time of waiting. The network
+    computes on `device`.
     """
     coming = started
-    with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
+    with input_worker("inputs", device=device) as worker:
         for number, places in enumerate(plan, start=1):
             with timer.measure():
                 inputs = make_inputs(places) if coming is None else coming.result()

@@ -1,17 +1,18 @@
 """Responses to the requests of a call, in rows that take the next request when one has ended."""
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from harness.chat import ChatRequest, ChatResponse
 from harness.models.backends import continuous_batching
-from harness.models.backends.batching import WaitTimer
+from harness.models.backends.batching import WaitTimer, input_worker
 from harness.models.backends.checkpoint_tokens import CheckpointTokens
 from harness.models.backends.inputs import POSITIONS, joined_inputs
 from harness.models.backends.loading import memory
 from harness.models.backends.prefill_queue import PrefillQueue, Prompts, unique_prompts
+from harness.models.backends.token_step import is_small
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedModel
@@ -50,7 +51,7 @@ def generate_continuously(
     def inputs_of(several: Prompts) -> "BatchFeature":
         inputs = make_inputs([prompt[0] for prompt in several])
         inputs[POSITIONS] = continuous_batching.token_positions(network, inputs)
-        return inputs
+        return inputs.to(network.dtype)  # of floating-point tensors, as the network would
 
     def joined(several: Prompts, shares: "list[BatchFeature]") -> continuous_batching.PromptBatch:
         inputs = joined_inputs(chat.processor, shares)
@@ -69,11 +70,12 @@ def generate_continuously(
         resume()
         add_new()
 
-    with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
+    with input_worker("inputs", device=chat.real_device) as worker:
         waiting = PrefillQueue(
             inputs_of,
             joined,
             size=size,
+            small=is_small(network),
             started=started,
             timer=timer,
             worker=worker if chat.prefetch else None,

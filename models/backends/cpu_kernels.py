@@ -122,7 +122,8 @@ def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tenso
     from torch.nn.functional import linear, pad
 
     rows = values.numel() // values.shape[-1]
-    if rows <= EVEN or values.device.type != "cpu" or values.dtype.itemsize != 2:
+    odd = rows > EVEN and rows % EVEN  # padding by nothing would copy all
+    if not odd or values.device.type != "cpu" or values.dtype.itemsize != 2:
         return linear(values, weight, bias)
     flat = pad(values.reshape(rows, -1), (0, 0, 0, -rows % EVEN))
     return linear(flat, weight, bias)[:rows].view(*values.shape[:-1], -1)

@@ -66,7 +66,7 @@ class _PrefillBatch:
 class PrefillQueue:
     """A source for `rolling.responses`: as many requests as there are rows first, then in shares.
 
-    A share is a quarter of the rows. As many of them are begun together as rows are free: all
+    A share is `least_to_begin`. As many of them are begun together as rows are free: all
     rows again where responses end together. More may be added at any time. The choice of those
     that begin together does not depend on the time that their tensors took.
     """
@@ -77,6 +77,7 @@ class PrefillQueue:
         part: "Callable[[Prompts, list[BatchFeature]], PromptBatch]",
         *,
         size: int,
+        small: bool = False,
         worker: ThreadPoolExecutor | None,
         timer: WaitTimer,
         started: "Future[BatchFeature] | None" = None,
@@ -88,6 +89,7 @@ class PrefillQueue:
             make: Makes the tensors of prompts.
             part: Makes a part from prompts and their tensors, one share's after another's.
             size: Number of rows.
+            small: True if passes of prompts cost many steps (`least_to_begin`).
             worker: In which tensors are made while others are answered, of as many requests as
                 there are rows: what waits in memory is bounded. None: when they are needed.
             timer: Counts what has to be waited for.
@@ -96,7 +98,7 @@ class PrefillQueue:
         """
         self._make, self._part, self._worker, self._timer = make, part, worker, timer
         self._refill = refill
-        self._size, self._share = size, least_to_begin(size)
+        self._size, self._share = size, least_to_begin(size, small=small)
         self._started, self._waiting = started, deque[list[int]]()
         self._next = deque[_PrefillBatch]()
         self._first = True

@@ -208,7 +208,7 @@ class TransformersChat(CheckpointTokens, ConversingChat):
 
     @cached_property
     def _prepared_inputs(self) -> PreparedInputs:
-        return PreparedInputs()
+        return PreparedInputs(self.real_device)
 
     @cached_property
     def _room(self) -> BatchSizeFinder:
@@ -264,7 +264,12 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         return self._batched(
             requests,
             with_inputs(
-                plan, make_inputs, ahead=self.prefetch, started=started, timer=self._wait_timer
+                plan,
+                make_inputs,
+                ahead=self.prefetch,
+                started=started,
+                timer=self._wait_timer,
+                device=self.real_device,
             ),
         )
 

@@ -224,7 +224,7 @@ class VllmChat(VllmOptions, Chat):
 
     @cached_property
     def _prepared_inputs(self) -> PreparedInputs:
-        return PreparedInputs()
+        return PreparedInputs("cuda")
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it, by the processor's rule."""

@@ -57,6 +57,14 @@ REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}|~~\s{
 EITHER = re.compile(r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>")
 """Words between two places of which one counts."""
 TEXT = re.compile(r'"(\w{1,40})"\s{0,9}:\s{0,9}(?:\[\s{0,9})?"([^"\n]{0,200})"')
+GAP_REJECTS = re.compile(
+    r"(?i:\b(?:wrong|incorrect|rejected|discarded|invalid|mistaken?|ignore(?: (?:it|that|this))?"
+    r"|not (?:it|that|this|the|correct|right)|nope|nah|no)\b)|[✗✘❌]"
+)
+"""Words between two places, outside a name, that take the first one back."""
+NAMED = re.compile(
+    r"<(ref|\|?\w{0,20}ref\w{0,20}\|)>.{0,500}?</?\|?\w{0,20}ref\w{0,20}\|?>", re.DOTALL
+)
 OBJECT_ENDS = re.compile(r"\}\s{0,9},?\s{0,9}\{")
 """Braces between two objects of JSON, of which neither has its place in it."""
 MARKUP = re.compile(
@@ -159,7 +167,9 @@ class Dialect:
         words = [MARKUP.sub(" ", gap).strip(" \n\t[]{},.;:") for gap in rest.split(PLACE)]
         keyed = _keyed(rest.split(PLACE))
         either = not keyed and any(EITHER.search(gap) for gap in words[1:-1])
-        if taken_back or either or REJECTED.search(rest):
+        gaps = rest.split(PLACE)[1:-1] if not keyed else ()
+        rejects = any(GAP_REJECTS.search(NAMED.sub(" ", gap)) for gap in gaps)
+        if taken_back or either or rejects or REJECTED.search(rest):
             raise ParseError("response", expected="places without corrections", found=answer[:60])
         if keyed:
             return keyed

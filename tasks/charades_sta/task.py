@@ -80,7 +80,7 @@ def _interval(value: object, where: str) -> Interval:
     return Interval(start, end)
 
 
-def interval_of(prediction: Prediction) -> Interval | None:
+def interval_of(_: Sample, prediction: Prediction) -> Interval | None:
     """The predicted interval, whatever the model is called.
 
     It is what lmms-eval reads from the response; or else one in JSON, which it does not read; or
@@ -94,7 +94,7 @@ def interval_of(prediction: Prediction) -> Interval | None:
 
 
 def interval_protocol(
-    name: str, read: Callable[[Prediction], Interval | None], about: str
+    name: str, read: Callable[[Sample, Prediction], Interval | None], about: str
 ) -> dict[str, Protocol]:
     """The protocol of a name: IoU of the interval that `read` finds, and shares above thresholds.
 
@@ -114,7 +114,7 @@ def interval_protocol(
         ceiling=Ceiling(value=1.0),
         about=about,
         beside=("R1@0.5",),
-        reads=lambda _, prediction: read(prediction),
+        reads=read,
     )
     return {name: protocol}
 
@@ -123,11 +123,11 @@ def _score(
     unit: Sequence[Sample],
     predictions: Sequence[Prediction],
     *,
-    read: Callable[[Prediction], Interval | None],
+    read: Callable[[Sample, Prediction], Interval | None],
 ) -> Scores:
-    _, target, prediction = single_answer(unit, predictions)
+    sample, target, prediction = single_answer(unit, predictions)
     assert target.answer.interval is not None, "the reader gives one"
-    iou = temporal_iou_of_hull(target.answer.interval, read(prediction))
+    iou = temporal_iou_of_hull(target.answer.interval, read(sample, prediction))
     return {
         "mIoU": Mean(iou),
         **{f"R1@{threshold}": Mean(float(iou >= threshold)) for threshold in THRESHOLDS},

@@ -16,8 +16,9 @@ from harness.metrics.numeric import mean_relative_accuracy, only_number
 from harness.metrics.point_readers import share_points
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
-from harness.stated.intervals import stated_interval
+from harness.stated.intervals import refuse_beyond, stated_interval
 from harness.stated.letters import stated_letter
+from harness.stated.yes_no import says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
 from harness.tasks.charades_sta.task import interval_protocol
@@ -74,23 +75,24 @@ def score_text(
     return {"accuracy": Mean(float(right))}
 
 
-def yes_or_no(text: str) -> str | None:
-    """Return "yes" or "no", of which a response states one; else None.
+def yes_or_no(text: str, question: str = "") -> str | None:
+    """Return "yes" or "no", of which a response to a question states one; else None.
 
     >>> yes_or_no("Yes – the red car passes."), yes_or_no("No."), yes_or_no("Yes or no?")
     ('yes', 'no', None)
     """
     try:
-        return YES_NO[stated_letter(text, "".join(YES_NO), tuple(YES_NO.values()))]
+        said = YES_NO[stated_letter(text, "".join(YES_NO), tuple(YES_NO.values()))]
     except ParseError:
         return None
+    return None if says_opposite(said, text, question) else said
 
 
 def score_yes_no(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """1 if a response states the true one of "yes" and "no"."""
-    _, target, prediction = single_answer(unit, predictions)
+    sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
-    read = None if text is None else yes_or_no(text)
+    read = None if text is None else yes_or_no(text, sample.query.text)
     return {
         "accuracy": Mean(float(read is not None and same_words(read, target.answer.text or "")))
     }
@@ -113,13 +115,21 @@ def check_truth(protocol: str, answer: Answer, where: str) -> None:
         )
 
 
-def stated_in(prediction: Prediction) -> Interval | None:
-    """Return the interval that a response states, else what the model's own grammar has read."""
+def stated_in(sample: Sample, prediction: Prediction) -> Interval | None:
+    """Return the interval that a response states, else what the model's own grammar has read.
+
+    One beyond the sample's video is none.
+    """
     text = answer_text(prediction) if prediction.responses else None
+    interval = None if prediction.answer is None else prediction.answer.interval
     with suppress(ParseError):
         if text is not None:
-            return Interval(*stated_interval(text))
-    return None if prediction.answer is None else prediction.answer.interval
+            interval = Interval(*stated_interval(text))
+    with suppress(ParseError):
+        if interval is not None and prediction.responses and sample.query.media[0].is_video:
+            refuse_beyond(*interval, sample.query.media[0].times())
+        return interval
+    return None
 
 
 def score_stated_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -177,7 +187,7 @@ BINARY = replace(
     score=score_yes_no,
     metrics=(Metric("accuracy", about="share of responses that state the true one of yes and no"),),
     about="the one of yes and no that a response states",
-    reads=read_by(lambda _, text: yes_or_no(text)),
+    reads=read_by(lambda sample, text: yes_or_no(text, sample.query.text)),
 )
 JUDGED = replace(
     TEXT,

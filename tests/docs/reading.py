@@ -64,7 +64,8 @@ These rules turn a response into an answer, by model and by protocol.
    ("La réponse est B", "정답은 B입니다", "Es gibt 3 Stühle"); `1.250` and `1,250` fail there,
    unless the language writes numbers as English does (Korean, Hindi, …). Where the question asks
    for a unit ("in meters"), lengths, areas and times in other units are converted to it by our
-   readers; otherwise, and by official code, units are ignored.
+   readers, and numbers of another measure (paces, m/s) fail; otherwise, and by official code, units
+   are ignored.
 4. **One turn is read.** A prompt decoded with the response, and a following user turn, are
    removed. `Question: …` and `Answer: …` after other text are a failure.
 """
@@ -78,7 +79,8 @@ NUMBERS = """
 
 All `…/strict` protocols and these models share one reader:
 {models}.
-Two numbers, ranges, bounds and fractions fail, except for a correct sum with a stated total, a last
+Two numbers, ranges, bounds, fractions, and numbers that their words leave open ("20-odd", "20
+people, possibly more") fail, except for a correct sum with a stated total, a last
 sentence that begins as a conclusion ("So", "Therefore"), a last clause with the sum ("…, so there
 are 3 animals"), and numbers that only say what is measured
 ("The number of chairs above 2 m is 3"). A number that counts two things fails ("3 on the left and 3
@@ -101,7 +103,8 @@ the one that is correct counts.
 YES_NO = """
 ## Yes and no
 
-The same reader, of a question with the options A. Yes, B. No.
+The same reader, of a question with the options A. Yes, B. No. The protocol `text/yes_no` compares
+the sentence with the question as well: "Yes, the image lacks a dog", "No, there is a dog" fail.
 
 | meaning | ours | `tempcompass/rules` | texts |
 | --- | --- | --- | --- |"""
@@ -109,7 +112,8 @@ TIMES = """
 ## Time intervals
 
 One reader gives seconds; `one_thinker` reads only its own `{"time": [s, e]}`. "to", a dash, a comma
-or a similar word separates the two times. A start and a duration are read only under these keys.
+or a similar word separates the two times. A start and a duration are read only under these keys. An
+interval that begins after its video's end, or ends more than 5% after it, is a failure.
 
 | meaning | ours | `vstar/official` | texts |
 | --- | --- | --- | --- |"""
@@ -123,6 +127,9 @@ without Qwen's special tokens. One invalid object makes the whole response a fai
 - numbers of another scale: from 0 to 1 on a larger canvas, percent, pixels instead of fractions,
   numbers outside the canvas by more than 5% of a side (less is clipped);
 - another order: `[x, y, width, height]`, `[y1, x1, y2, x2]`, a key `format`;
+- fields that reject a box or give its numbers another scale, under any key (`"status":
+  "rejected"`, `"coordinates": "normalized_1000"`), and a label that names the object only to set
+  another apart from it ("the cat next to the dog");
 - labels of which only some share words with the question (if none do, they count as synonyms);
   a label is every text beside the box under any key;
 - boxes or points that the text denies, doubts, or assigns to another object ("to the left of

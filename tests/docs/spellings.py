@@ -144,6 +144,14 @@ NUMBERS = {
     "There are no more than 3.": None,
     "Answer: 3 or more": None,
     "3 minimum": None,
+    "3 chairs minimum": None,
+    "30-odd chairs": None,
+    "3 and counting": None,
+    "3 chairs, possibly more": None,
+    "3 chairs, and that's only the front row": None,
+    "3 chairs short of a full row": None,
+    "3 chairs so far": None,
+    "3 chairs, all of them red.": 3.0,
     "\\boxed{\\sqrt{2}}": None,
     "-(3)": -3.0,
     "&minus;3": -3.0,
@@ -332,6 +340,12 @@ NUMBERS = {
 }
 
 LETTERS = {
+    "B... just kidding, C.": "C",
+    "B, said no one.": None,
+    "B, as if!": None,
+    "b. the dog": "B",
+    r"Answer: \(B\)": "B",
+    r"Answer: \( \text{(B) } \)": "B",
     "Each option:\n\nA. the cat – incorrect.\nB. the dog – correct, it barks."
     "\nC. the cow – incorrect.\nD. the pig – incorrect.": "B",
     "A. the cat – incorrect\nB. the dog – correct\nC. the cow – correct\nD. the pig – wrong": None,
@@ -559,11 +573,14 @@ YES_NO = {
     "(A) yes (B) no": None,
     "Yes is wrong.": None,
     "**Final Answer**: **No**, the man cannot swim.": "no",
+    "Yes, no doubt, it barks.": "yes",
+    "Yes, there is no dog, as you see.": None,
     "Final answer: No, I cannot tell.": None,
 }
 """Of a question with the options A. Yes, B. No."""
 
 TIMES = {
+    "It takes between 3 and 7 seconds.": None,
     "[1.5, 4]": (1.5, 4.0),
     "(1.5, 4.0)": (1.5, 4.0),
     '{"start": 1.5, "end": 4}': (1.5, 4.0),
@@ -681,6 +698,11 @@ def labelled(key: str, *labels: str) -> str:
 
 
 BOXES = {
+    '[{"bbox_2d": [10, 20, 30, 40], "label": "dog", "status": "rejected"}]': None,
+    '[{"bbox_2d": [10, 20, 30, 40], "label": "dog", "valid": "no"}]': None,
+    '[{"bbox_2d": [10, 20, 30, 40], "label": "dog", "coordinates": "relative"}]': None,
+    '[{"bbox_2d": [10, 20, 30, 40], "label": "dog", "verified": true}]': [BOX],
+    "<ref>the cat next to the dog</ref><box>[[10, 20, 30, 40]]</box>": None,
     '[{"bbox_2d": [10, 20, 30, 40], "label": "dog"}]': [BOX],
     '```json\n[{"bbox_2d": [10, 20, 30, 40], "label": "dog"}]\n```': [BOX],
     '{"bbox_2d": [10, 20, 30, 40], "label": "dog"}': [BOX],

@@ -45,7 +45,20 @@ SECONDS = "How many seconds does the man wait?"
         ("How far is it?", "It is 240 cm.", 240.0),
         ("Is it in meters or in feet?", "It is 240 cm.", 240.0),
         ("How fast is it, in meters per second?", "It is 240 cm.", 240.0),
-        (METERS, "It moves at 3 m/s.", 3.0),
+        (METERS, "It moves at 3 m/s.", None),
+        (METERS, "3 paces", None),
+        (METERS, "2.4 pixels", None),
+        (METERS, "1.5 sofa lengths", None),
+        (METERS, "2.4 arbitrary units", None),
+        (METERS, "2.4 kilograms", None),
+        (METERS, "2.4 meters away", 2.4),
+        (METERS, "The gap is 2.4 from edge to edge.", 2.4),
+        (METERS, "2,4 Meter", 2.4),
+        (
+            "The widths, in centimeters, at intervals of 2 are 5 and 6. What is its area?",
+            "The area is 22 cm^2.",
+            22.0,
+        ),
     ],
 )
 def test_a_quantity_is_read_in_the_unit_that_is_asked(question, response, value):

@@ -1,0 +1,88 @@
+"""Words beside a number that leave it open: bounds, approximations, and a part of what is counted.
+
+Behind a number only what is known may follow: the end of its sentence, or up to `NOUN` words for
+what is counted and then a preposition, a verb, or a comma and a word that goes on without leaving
+the number open. The words of what is counted are an open class, so that bounds that stand among
+them are listed.
+"""
+
+import re
+
+NOUN = 6
+"""Words for what is counted, before the first preposition, verb or comma."""
+_END = re.compile(r"[.!?](?=\s|\Z)|[\n。！？|]")
+_OPEN = re.compile(
+    r"(?i:\A[-\s](?:some\b(?!\sof\b)|something\b)"
+    r"|[-\s(,](?:(?<=[a-z]{3} )min|minimum|max(?:imum)?|tops"
+    r"|plus|ish|shy|short|or so"
+    r"|and (?:counting|then some|rising|growing|change|more|up|a bit|a little|that['’]s)"
+    r"|upwards?|(?:or|if not|even|few|many|several|some) (?:more|fewer|less|above|over|beyond)"
+    r"|more or less|at (?:the |a )?(?:very )?(?:least|most|minimum|maximum)"
+    r"(?!\s(?:\d|an?\b|one|two|three))"
+    r"|give or take|thereabouts|alone|minus|so far|(?:lower|upper) bound|(?:under|over)-?count"
+    r"|(?:lower|upper|minimum|maximum|conservative|low|high|rough) (?:estimate|guess|limit|figure)"
+    r"|(?:just|only) an? (?:guess|estimate)|ballpark|as an? (?:floor|ceiling|minimum|baseline)"
+    r"|barring|with (?:\w+ )?(?:more|others)"
+    r"|round(?:ed|ing)?(?: \w+)? (?:up|down|off|to|numbers?|figures?)"
+    r"|(?:to the )?nearest|i['’]d (?:wager|bet)|(?:i )?(?:wager|bet))\b(?!\sside)"
+    r"|\b(?:counting only|ignoring|disregarding|leaving (?:out|aside)|setting aside|omitting)\b"
+    r"|\b(?:continues?|goes|extends?|keeps?)\s(?:on|outside|beyond|out|growing|going)\b"
+    r"|\s(?:easily|possibly|potentially|maybe|perhaps|conservatively|presumably|supposedly)\b"
+    r"|\s(?:just|only)(?=\s(?:in|on|at|from)\b|\W*\Z)"
+    r"|\b(?:more|others?|some|additional|further|another)\b.{0,40}\b(?:hidden|may|might|could"
+    r"|outside|not (?:visible|shown|seen))\b"
+    r"|\b(?:may|might|could) (?:be|have been|well be|include)\b|\b(?:only|just) the\b"
+    r"|\bplus (?:several|some|more|a|the|others)\b"
+    r"|\b(?:uncertain|unsure|unclear|imprecise|inexact|not (?:sure|certain|exact))\b"
+    r"|\b(?:hard|difficult|impossible|tough) to (?:tell|count|see|say|be|know)\b)"
+    r"|(?i:[-–\s]odd\b(?!\s(?:functions?|numbers?|integers?|ones?|digits?|values?|terms?|vertices"
+    r"|degrees?|natural|prime|positive|whole)\b))"
+    r"|(?i:\A\s\w+\s(?:et|y|e|und|en|i)\s(?:un[ea]?\s)?(?:demie?|medi[oa]|mezz[oa]|meia|hal\w+)\b)"
+)
+"""Words in the rest of a sentence that leave its number open."""
+_LINKS = (
+    r"(?i:in|on|at|of|to|from|with|without|for|by|between|among|per|than|that|which|who|whose|whom"
+    r"|where|when|while|is|are|was|were|be|has|have|had|do|does|did|can|will|would|left|because"
+    r"|since|as|if|and|or|but|not|so|after|before|during|through|within|under|over|above|below"
+    r"|behind|near|next|beside|inside|outside|across|around|along|against|like|these|those|the|this"
+    r"|according|including|\w+ing|\w+ed)"
+)
+_GOES_ON = (
+    r"(?i:which|who|whose|whom|where|when|while|with|as|after|before|so|because|since|including|all"
+    r"|each|both|none|neither|some|most|many|half|another|the|this|these|that|they"
+    r"|it|he|she|i (?:think|believe|guess|see|count(?:ed)?)|there|here|his|her"
+    r"|its|their|not|no|in|on|at|of|from|to|by|per|or|but"
+    r"|and (?:they|it|he|she|all|both|each|none|no|the|not|one|two)"
+    r"|i\.e|e\.g|namely|respectively|for|if|than|based|indicating|making|giving|according"
+    r"|thus|hence|therefore|then|also|exactly|total(?:l?ing)?|assuming|using|compared|rather|instead"
+    r"|left|right|about|approximately|roughly|around|one|two|three|four|five|six|twice"
+    r"|\w+ing|\w+ed)\b|[A-Z\"“]"
+)
+_WORD = r"(?:[^\W\d_]+(?:['’-][^\W\d_]+)*)"
+_KNOWN = re.compile(
+    rf"[^\w,—–]*(?:{_WORD}[^\w,—–]+){{0,{NOUN}}}?"
+    rf"(?:{_WORD}?\W*\Z|{_LINKS}\b|[^,—–]*[\d_:;(\[{{]|{_WORD}?[^\w]*[,—–][^\w(]*(?:{_GOES_ON}|[\d(]|\Z))"
+)
+_OF_PART = re.compile(r"(?i:\W*(?:only|just)\s(?:the|in|on|at)\b[^.:]*:\s*)")
+"""Words before a number of a part alone."""
+
+
+def is_left_open(before: str, rest: str) -> bool:
+    """Return True if the words beside a number say, or may say, that it is not all there are.
+
+    Args:
+        before: Its sentence up to it.
+        rest: The text behind it.
+
+    >>> rests = "-odd people", " people, possibly more", " people minimum", " people, sadly"
+    >>> [is_left_open("", rest) for rest in rests]
+    [True, True, True, True]
+    >>> [is_left_open("", rest) for rest in (" odd functions", " men, all seated", " brown dogs.")]
+    [False, False, False]
+    """
+    said = _END.split(rest[:200], maxsplit=1)[0]
+    return (
+        _OPEN.search(said) is not None
+        or _KNOWN.match(said) is None
+        or _OF_PART.fullmatch(before) is not None
+    )

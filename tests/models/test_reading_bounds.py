@@ -1,0 +1,163 @@
+"""A number, an interval, a yes or a box that its own words leave open or reject is a failure."""
+
+import pytest
+
+from harness.errors import ParseError
+from harness.stated.intervals import refuse_beyond, stated_interval
+from harness.stated.letters import stated_letter
+from harness.stated.numbers import stated_number
+from harness.tasks.table.protocols import yes_or_no
+from harness.types import AnswerForm
+from tests.models.test_reading_laws import LOCATORS, READING
+
+OPTIONS = ("the left chair", "the right chair", "the sofa", "the table")
+DOG = "Is there a dog in the image?"
+
+
+def value_of(read, *given):
+    """What a reader gives; None for a failure."""
+    try:
+        return read(*given)
+    except ParseError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("-odd people", "-some people", " something people", " and counting", " people minimum"),
+        *(" people, possibly more", " people, and that's only the front row", " people or so"),
+        *(" people short of a full house", " people at the very least", " people, give or take"),
+        *(" people in the foreground alone", " people, if not more", " people and then some"),
+        *(" people visible, more are hidden", " people, plus several in the back", " people max"),
+        *(" people, rounded up", " people (lower bound)", " people, ignoring the children"),
+        *(" people; there may be more behind", " people, hard to tell", " people, sadly"),
+    ],
+)
+def test_a_count_that_its_words_leave_open_is_a_failure(rest):
+    assert value_of(stated_number, f"20{rest}") is None
+    assert value_of(stated_number, f"There are 20{rest}.") is None
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("", " people", " people in the image", " people wearing hats", " people, all seated"),
+        *(" people, including a child", " people, some of whom are seated", " odd functions"),
+        *(" items that sold less than one unit in at least one store", " brightly painted doors"),
+        *(" people, twice as many as before", " people, some with umbrellas", " min"),
+    ],
+)
+def test_a_count_with_words_for_what_is_counted_is_read(rest):
+    assert stated_number(f"There are 20{rest}.") == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("B... just kidding, C.", "C"),
+        ("B. Strike that, C.", "C"),
+        ("B... nah, C.", "C"),
+        ("B, said no one.", None),
+        ("B, as if!", None),
+        ("B, not!", None),
+        ("B, just kidding.", None),
+        ("It looks as if B is closer, so B.", "B"),
+        (r"Answer: \(C\)", "C"),
+        (r"Answer: \( \text{(C) } \$9 \)", "C"),
+        ("c. the sofa", "C"),
+        ("c. the table", None),
+    ],
+)
+def test_a_letter_that_is_taken_back_or_mocked(text, letter):
+    assert value_of(stated_letter, text, "ABCD", OPTIONS) == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Yes, the image lacks a dog.", None),
+        ("Yes, I see what you mean, but the image is blank.", None),
+        ("Yes, the dog is absent.", None),
+        ("Yes, there is no dog, as you see.", None),
+        ("Yes, no doubt, it is there.", "yes"),
+        ("Yes, a dog sits there.", "yes"),
+        ("No, that's not true that there's none.", None),
+        ("No, there is a dog in the image.", None),
+        ("No, you can see a dog on the left.", None),
+        ("No, a dog is clearly visible.", None),
+        ("No, there is a cat.", "no"),
+        ("No, a cat is clearly visible.", "no"),
+        ("No, there is no dog.", "no"),
+    ],
+)
+def test_a_yes_or_no_whose_sentence_says_the_opposite_is_a_failure(text, said):
+    assert yes_or_no(text, DOG) == said
+
+
+def test_words_of_the_question_tell_nothing_of_the_answer():
+    assert yes_or_no("Yes, the dog is missing.", "Is the dog missing?") == "yes"
+    assert yes_or_no("No, the cat is left of the dog.", "Is the dog left of the cat?") == "no"
+
+
+@pytest.mark.parametrize("text", ["It takes between 3 and 7 s.", "He spends 3 to 7 seconds on it."])
+def test_a_duration_is_no_interval(text):
+    assert value_of(stated_interval, text) is None
+    assert stated_interval("It takes place from 3 to 7 s.") == (3, 7)
+
+
+def test_an_interval_beyond_its_video_is_a_failure():
+    quarters = [frame / 4 for frame in range(120)]
+    refuse_beyond(20, 31, quarters)
+    for start, end in ((20, 40), (31, 31.5)):
+        with pytest.raises(ParseError, match=r"ends at 30\.00 s"):
+            refuse_beyond(start, end, quarters)
+    refuse_beyond(500, 600, range(30))  # frames whose rate is not known
+
+
+def box(name, text):
+    """The one box that a grammar reads, in pixels of the page's image; None for a failure."""
+    places = READING.places(LOCATORS[name], text, AnswerForm.BOXES)
+    return None if places is None else places[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "is_read"),
+    [
+        ('"status": "rejected"', False),
+        ('"valid": "no"', False),
+        ('"keep": false', False),
+        ('"verdict": "discard"', False),
+        ('"discarded": true', False),
+        ('"coordinates": "normalized_1000"', False),
+        ('"coord_type": "relative"', False),
+        ('"space": "0-1000"', False),
+        ('"normalized_to": 1000', False),
+        ('"note": "this is not the dog"', False),
+        ('"occluded": false', True),
+        ('"discarded": false', True),
+        ('"verified": true', True),
+        ('"color": "red"', True),
+    ],
+)
+def test_a_field_that_rejects_its_box_or_has_another_scale(field, is_read):
+    text = f'{{"bbox_2d": [100, 120, 300, 400], "label": "dog", {field}}}'
+    assert (box("qwen_vl:locate", text) is not None) == is_read
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ("{} (wrong) {}", False),
+        ("{} nope {}", False),
+        ("<ref>the area without the dog</ref>{}", False),
+        ("<ref>the cat next to the dog</ref>{}", False),
+        ("<ref>the dog next to the cat</ref>{}", True),
+        ("<ref>leash of the dog</ref>{}", False),
+        ("<ref>group of dogs</ref>{}", True),
+        ("<ref>the dog</ref>{}, <ref>the dog</ref>{}", True),
+    ],
+)
+def test_words_that_reject_a_box_or_name_another_object(text, is_read):
+    places = ("<box>[[112, 179, 335, 595]]</box>", "<box>[[500, 100, 600, 200]]</box>")
+    assert (box("vlm:internvl3_5", text.format(*places)) is not None) == is_read
