@@ -190,7 +190,7 @@ def cost_of(line: Sequence[str]) -> Cost:
 
 
 def resumed(evaluate: Sequence[object], folder: Path, count: int) -> Cost:
-    """Kill a run at about its half, repeat it, and return the cost up to the first new sample."""
+    """Kill a run on its way, repeat it, and return the cost up to the first new sample."""
 
     def journalled() -> int:
         return sum(file.stat().st_size for file in folder.rglob("samples.*.jsonl"))

@@ -32,6 +32,7 @@ from harness.run.preflight import preflight
 from harness.run.rescore import selected
 from harness.run.score import score_file
 from harness.run.scoring import Scorer
+from harness.run.stored_queries import stored_survey
 from harness.run.workers import build_model
 from harness.scores import Metric, Totals, UnitScore
 from harness.spec import Spec, parse
@@ -179,9 +180,9 @@ def evaluate(
         workers=workers,
         restart=restart,
         data_root=_data_root(task),
-        checked=True,
     )
-    task = preflight(task, progress, allow_missing=False)
+    if stored_survey(folder, task, options) is None:
+        task = preflight(task, progress, allow_missing=False)
     overlap = None
     if spec is not None:
         overlap = contamination_of(spec, task, subset, folder=folder, anew=restart, strict=False)

@@ -193,7 +193,7 @@ class ReadHashes:
     def store(self, path: Path, status: os.stat_result, content: bytes) -> None:
         """Keep the hash of a file that was read to its end; up to `MAX_HASHES` of them."""
         if len(self._known) < MAX_HASHES:
-            self._known[str(path)] = _marks(status), content
+            self._known[str(path)] = status_marks(status), content
 
     def content_hash(self, path: Path) -> bytes:
         """Return `content_hash` of what was read, or of the file if it was not read whole.
@@ -201,7 +201,7 @@ class ReadHashes:
         It is computed again where the file has changed since, by its size and times.
         """
         marks, content = self._known.get(str(path), (None, b""))
-        return content if marks == _marks(path.stat()) else content_hash(path)
+        return content if marks == status_marks(path.stat()) else content_hash(path)
 
 
 _RECORDING: ContextVar[ReadHashes | None] = ContextVar("_RECORDING", default=None)
@@ -234,7 +234,9 @@ class _HashedFile(io.FileIO):
         if 0 < len(data) <= self._left:
             self._left -= len(data)
             self._content.update(data)
-            if self._left == 0 and _marks(os.fstat(self.fileno())) == _marks(self._status):
+            if self._left == 0 and status_marks(os.fstat(self.fileno())) == status_marks(
+                self._status
+            ):
                 self._hashes.store(self._path, self._status, self._content.digest())
 
 
@@ -291,7 +293,7 @@ def digest(path: Path) -> bytes:
     with open_regular(path) as file:
         content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=32)).digest()
         after = os.fstat(file.fileno())
-    if _marks(after) == _marks(status) and time.time_ns() - status.st_mtime_ns > FRESH:
+    if status_marks(after) == status_marks(status) and time.time_ns() - status.st_mtime_ns > FRESH:
         CONTENTS.store_hash(path, status, content)
     return content
 
@@ -304,9 +306,26 @@ def cache_folder() -> Path:
     return Path(base) / "harness" if base else Path("~/.cache/harness").expanduser()
 
 
-def _marks(status: os.stat_result) -> list[int]:
+def status_marks(status: os.stat_result) -> list[int]:
     """Return the values of a file's status that change with its content: size and times."""
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def folder_marks(folder: Path) -> str | None:
+    """Return a hash of the names, sizes and times of the files in a folder, but for hidden ones.
+
+    None while one of them is so new that it may change again without a sign of it.
+    """
+    with os.scandir(folder) as entries:
+        statuses = sorted(
+            (entry.name, status_marks(entry.stat()))
+            for entry in entries
+            if not entry.name.startswith(".") and entry.is_file()
+        )
+    newest = max((max(times) for _, (_, *times) in statuses), default=0)
+    if time.time_ns() - newest <= FRESH:
+        return None
+    return hashlib.blake2b(repr(statuses).encode(), digest_size=16).hexdigest()
 
 
 def _place(path: Path) -> tuple[str, str]:
@@ -329,7 +348,7 @@ class Contents:
             if folder not in self._folders:
                 self._folders[folder] = self._read_hashes(folder)
             known = self._folders[folder].get(name)
-        if not isinstance(known, list) or known[:-1] != _marks(status):
+        if not isinstance(known, list) or known[:-1] != status_marks(status):
             return None
         with suppress(ValueError, TypeError):
             stored = bytes.fromhex(known[-1])
@@ -340,7 +359,7 @@ class Contents:
         """Keep a hash; on disk after `save`."""
         folder, name = _place(path)
         with self._lock:
-            self._folders.setdefault(folder, {})[name] = [*_marks(status), content.hex()]
+            self._folders.setdefault(folder, {})[name] = [*status_marks(status), content.hex()]
             self._changed.add(folder)
 
     def save(self) -> None:

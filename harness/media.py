@@ -7,11 +7,11 @@ beside ReasonSeg's `x.jpg` lies its answer `x.json`. Decoding follows one rule e
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from harness.errors import MediaError
 from harness.files import content_hash, open_regular
@@ -143,6 +143,34 @@ class Media:
         part = select_frames(self, range(*slice(start, stop).indices(len(self))))
         part.is_video = self.is_video
         return part
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data by which `from_json` opens the same image files, none of them read.
+
+        Raises:
+            ValueError: it is not an image file, or a folder of frames.
+        """
+        if not isinstance(self._digest, _FilesDigest):
+            raise ValueError("expected image files, found another medium")
+        return {
+            "files": [str(path.absolute()) for path in self._digest.paths],
+            "size": list(self._size),
+            **({"times": list(self._times)} if self.is_video else {}),
+            **({"conversions": list(self.conversions)} if self.conversions else {}),
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Media":
+        """The inverse of `to_json`."""
+        paths = tuple(map(Path, plain["files"]))
+        return cls(
+            list(map(_FileLoader, paths)),
+            size=tuple(plain["size"]),
+            times=plain.get("times", (0.0,)),
+            digest=_FilesDigest(paths),
+            is_video="times" in plain,
+            conversions=plain.get("conversions", ()),
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         rebuild = partial(

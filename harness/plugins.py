@@ -10,11 +10,11 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from harness.card import Card
 from harness.errors import (
@@ -28,6 +28,7 @@ from harness.errors import (
 from harness.spec import Kind as Kind
 from harness.spec import Spec, parse
 
+PathState: TypeAlias = tuple[tuple[str, int], ...]
 OURS = "harness."
 CONTRACTS: dict[Kind, tuple[str, str]] = {
     "models": ("harness.model", "Model"),
@@ -46,8 +47,14 @@ def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
     Raises:
         UsageError: two packages bring different plugins of one name.
     """
+    return dict(_installed_plugins(kind, _path_state()))
+
+
+@lru_cache(maxsize=32)
+def _installed_plugins(kind: Kind, state: PathState) -> dict[str, EntryPoint]:
     installed: dict[str, EntryPoint] = {}
-    for entry in sorted(groups().get(f"harness.{kind}", ()), key=lambda entry: entry.name):
+    plugins = _read_groups(state).get(f"harness.{kind}", ())
+    for entry in sorted(plugins, key=lambda entry: entry.name):
         earlier = installed.setdefault(entry.name, entry)
         if earlier.value != entry.value:
             raise UsageError(
@@ -61,11 +68,16 @@ def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
 
 def groups() -> Mapping[str, tuple[EntryPoint, ...]]:
     """Return the plugins of all packages by group (`harness.<kind>`)."""
-    return _read_groups(tuple((folder, _changed(folder)) for folder in sys.path))
+    return _read_groups(_path_state())
+
+
+def _path_state() -> PathState:
+    """Return the folders that packages are imported from, each with the time of its last change."""
+    return tuple((folder, _changed(folder)) for folder in sys.path)
 
 
 @lru_cache(maxsize=4)
-def _read_groups(_: tuple[tuple[str, int], ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+def _read_groups(_: PathState) -> Mapping[str, tuple[EntryPoint, ...]]:
     # A file of every package is read. Whatever is installed or removed changes its folder's time.
     every: Any = entry_points()  # Python 3.11 has it under another name
     return {
@@ -369,7 +381,12 @@ def find_card(task: str) -> Card | None:
     place = folder(entry) if entry is not None else None
     if place is None or not (place / "card.toml").is_file():
         return None
-    return Card.read(place / "card.toml")
+    return _card(place / "card.toml", (place / "card.toml").stat().st_mtime_ns)
+
+
+@cache  # a board asks for it once a row
+def _card(path: Path, changed: int) -> Card:
+    return Card.read(path)
 
 
 def folder(entry: EntryPoint) -> Path | None:

@@ -11,8 +11,8 @@ submission.zip                 instead of numbers, where the organisers keep the
 
 import hashlib
 import json
+import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -224,13 +224,20 @@ def runs_below(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
-    counts = Counter(path.parent for name in FINISHED for path in folder.rglob(name))
-    return sorted(
-        run
-        for run, files in counts.items()
-        if files > 1  # one alone may be anybody's
-        and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
-    )
+    # One alone may be anybody's.
+    return [run for run, names in _folders_below(folder) if len(names.intersection(FINISHED)) > 1]
+
+
+def _folders_below(folder: Path) -> list[tuple[Path, set[str]]]:
+    """Return each folder at or below one, with the names in it, in the order of their paths.
+
+    Runs that were set aside are left out, and links to folders are not followed.
+    """
+    below = []
+    for place, folders, names in os.walk(folder):
+        below.append((Path(place), {*folders, *names}))
+        folders[:] = [name for name in folders if not EARLIER.match(name)]
+    return sorted(below, key=lambda pair: pair[0])
 
 
 def _runs_near(folder: Path) -> str:
@@ -258,13 +265,13 @@ def no_run(folder: Path) -> StoreError:
 
 def unfinished_below(folder: Path) -> list[Path]:
     """List every run folder at or below a folder that has answers or scores, and no results yet."""
-    return sorted(
+    return [
         run
-        for run in {path.parent for path in folder.rglob(MANIFEST)}
-        if not (run / RESULTS).exists()
-        and any(any(run.glob(name)) for name in ("samples.*.jsonl", SCORES, checksums.CHECKSUMS))
-        and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
-    )
+        for run, names in _folders_below(folder)
+        if MANIFEST in names
+        and RESULTS not in names
+        and (names & {SCORES, checksums.CHECKSUMS} or any(run.glob("samples.*.jsonl")))
+    ]
 
 
 def config_hash(config: Mapping[str, object]) -> str:

@@ -248,7 +248,8 @@ def comparer(
         if a in without or b in without:
             return None
         try:
-            return compare(metrics, units[a], units[b], name=name, level=LEVEL)
+            comparison = compare(metrics, units[a], units[b], name=name, level=LEVEL)
+            return replace(comparison, swaps=None)  # 16 KiB, which nobody reads
         except DataError as error:
             notes.append(f"Some rows cannot be paired. {error}")
             return None

@@ -42,13 +42,14 @@ def open_runs(
         if not below:
             raise no_run(folder)
         for path in below:
-            if path.resolve() not in runs:
-                runs[path.resolve()] = None
+            resolved = path.resolve()
+            if resolved not in runs:
+                runs[resolved] = None
                 with refusals(path, refused):
                     run = Run.open(path)
                     run.check_files()
                     refuse_rehearsal(run)
-                    runs[path.resolve()] = run
+                    runs[resolved] = run
     return [run for run in runs.values() if run is not None]
 
 

@@ -112,7 +112,7 @@ class CheckpointEvaluator:
             return {}
         spec = self.spec(checkpoint)
         model = build_model(spec, self.seed)
-        options = Options(seed=self.seed, checked=True, data_root=self.data_root)
+        options = Options(seed=self.seed, data_root=self.data_root)
         shown = {}
         for task_spec, task in self.tasks:
             folder = runs / slug(str(task_spec))

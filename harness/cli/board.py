@@ -40,8 +40,8 @@ def build(arguments: Namespace) -> int:
         tables = write_tables(board, arguments.out, formats, style, data_root=arguments.data)
         paths = [*write(board, arguments.out), arguments.out / SAMPLES, *tables]
         entries = [entry for table in board.tables for entry in table.entries]
-        names = {entry.folder: entry.row.name for entry in entries}
-        write_samples([Run.open(folder) for folder in names], arguments.out / SAMPLES, names=names)
+        rows = {entry.folder: entry.row for entry in entries}
+        write_samples(list(map(Run, rows)), arguments.out / SAMPLES, rows=rows)
     return _report(arguments, list(map(str, paths)), board)
 
 

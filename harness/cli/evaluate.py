@@ -40,7 +40,8 @@ from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
 from harness.run.judging import bind_judge
 from harness.run.options import Options, Progress, TitledProgress
-from harness.run.preflight import preflight
+from harness.run.preflight import preflight, read_once
+from harness.run.stored_queries import stored_survey
 from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.summary import public
@@ -128,17 +129,28 @@ def _evaluate_models(
     leads = launch is None or launch.leads
     started = 0
     with terminal.progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
-        requested = [  # all of them, before any model is loaded
-            (
-                key,
-                spec,
-                preflight(task, progress, allow_missing=options.allow_missing, spec=str(spec)),
+        # All of them, before any model is loaded; not those whose runs go on by stored queries.
+        tasks, counts = [], []
+        for key, spec, task in requested:
+            surveys = [
+                stored_survey(folders[str(model), key], task, options)
+                if launch is None and arguments.against is None
+                else None
+                for model in models
+            ]
+            stored = None if None in surveys else surveys[0]
+            if stored is None:
+                missing = options.allow_missing
+                task = preflight(task, progress, allow_missing=missing, spec=str(spec))
+            tasks.append((key, spec, read_once(task)))
+            counts.append(
+                sum(1 for _ in select(task, options.subset).samples(task))
+                if stored is None
+                else stored.n_total
             )
-            for key, spec, task in requested
-        ]
-        samples = [select(task, options.subset).samples(task) for _, _, task in requested]
+        requested = tasks
         pairs = len(models) * len(requested)
-        progress.expect(pairs, sum(1 for of_task in samples for _ in of_task) * len(models))
+        progress.expect(pairs, sum(counts) * len(models))
         overlaps = {
             folder: contamination_of(
                 spec,
@@ -267,7 +279,7 @@ def _options(arguments: Namespace) -> Options:
         raise UsageError("--infrastructure-limit", expected="from 0 to 1", found=str(limit))
     known = {field.name for field in fields(Options)}
     typed = {name: value for name, value in vars(arguments).items() if name in known}
-    return Options(**typed, data_root=str(arguments.data.resolve()), checked=True)
+    return Options(**typed, data_root=str(arguments.data.resolve()))
 
 
 def _nothing_worked(run: Run) -> str:

@@ -27,7 +27,7 @@ TARGET, IGNORE = 1, 255
 MAX_COORDINATE = 2**20  # pixels; crossings in 1/65536 of a pixel stay whole numbers of 64 bits
 BITS = 16  # crossings are in 1/65536 of a pixel
 HALF, BELOW_ONE = 1 << (BITS - 1), (1 << BITS) - 1
-ROWS = 64  # filled at a time, which bounds the memory of a polygon of many corners
+CELLS = 2**16  # pixels and crossings that are held while rows are filled: 512 KiB
 
 
 def rasterise(
@@ -70,8 +70,8 @@ def rasterise(
     ]
     areas = [
         np.count_nonzero(fill_poly(polygon, height, width, version=opencv))
-        for _, polygon in painted
-    ]
+        for _, polygon in (painted if len(painted) > 1 else ())
+    ] or [0] * len(painted)
     canvas = np.zeros((height, width), dtype=np.uint8)
     for index in np.argsort(areas, kind="stable")[::-1]:
         value, polygon = painted[index]
@@ -251,8 +251,9 @@ def _fill_edges(
     x = (x << BITS) + shift - y * slope  # where the edge crosses row 0
     top, bottom = np.minimum(starts[:, 1], ends[:, 1]), np.maximum(starts[:, 1], ends[:, 1])
     highest, lowest = top.min(initial=height), min(bottom.max(initial=0), height)
-    for first in range(max(int(highest), 0), int(lowest), ROWS):
-        last = min(first + ROWS, int(lowest))
+    rows = max(1, CELLS // max(width, len(x)))
+    for first in range(max(int(highest), 0), int(lowest), rows):
+        last = min(first + rows, int(lowest))
         from_row = np.clip(top, first, last)
         edge, place = _expand_counts(np.clip(bottom, first, last) - from_row)
         row = from_row[edge] + place

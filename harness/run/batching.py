@@ -141,20 +141,28 @@ class Batch:
     """Ids of queries whose predictions are journalled: asked with the others, not written again."""
 
 
-def batches(samples: Iterable[Sample], *, size: int, sort: bool, run: str = "") -> Iterator[Batch]:
-    """Cut a stream of samples into batches of `size`, reading a window at a time.
+def batches(
+    queries: Iterable[Query], *, size: int, sort: bool, run: str = "", first: int = 0
+) -> Iterator[Batch]:
+    """Cut a stream of queries into batches of `size`, reading a window at a time.
 
     With `sort`, queries of a window are ordered by how much they hold, so that a batch is padded
-    little. The plan depends on the samples, `size` and `sort` only.
+    little. The plan depends on the queries, `size` and `sort` only; `first` is the number of its
+    batch that the stream begins with.
     """
-    stream = iter(samples)
-    index = 0
-    while window := [sample.query for sample in islice(stream, size * (WINDOW if sort else 1))]:
+    stream = iter(queries)
+    index = first
+    while window := list(islice(stream, window_size(size, sort=sort))):
         if sort:
             window.sort(key=_length)
         for start in range(0, len(window), size):
             yield Batch(index, tuple(window[start : start + size]), run)
             index += 1
+
+
+def window_size(size: int, *, sort: bool) -> int:
+    """Return the number of queries that are ordered together, for batches of `size`."""
+    return size * (WINDOW if sort else 1)
 
 
 def _length(query: Query) -> tuple[int, int, int]:

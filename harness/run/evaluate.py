@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from harness.errors import HarnessError, ModelError, StoreError, UnsupportedAnswerForm
+from harness.errors import (
+    HarnessError,
+    ModelError,
+    ResumeMismatch,
+    StoreError,
+    UnsupportedAnswerForm,
+)
 from harness.interchange.journal_form import stored_prediction
 from harness.model import Model
 from harness.papers import Deviation, sentence
@@ -18,10 +25,12 @@ from harness.run.batching import (
     Batch,
     Selection,
     batches,
+    is_done,
     remaining_batches,
     select,
     shortage,
     shuffled,
+    window_size,
 )
 from harness.run.contents import write_contents
 from harness.run.distributed import ProcessRank, rendezvous, share
@@ -32,6 +41,7 @@ from harness.run.preflight import Survey, conversion_text, odd_text, preflight, 
 from harness.run.results import too_many_lost, write_results
 from harness.run.scoring import Scorer
 from harness.run.start_workers import ready_model, start_workers
+from harness.run.stored_queries import QUERIES, StoredQueries, store_queries, stored_queries
 from harness.run.timing import Stage, add_attempt, sum_stages
 from harness.run.workers import WorkerInfo, Workers, forms_of, worker_info
 from harness.spec import Spec
@@ -40,9 +50,11 @@ from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Journal, JournalPosition
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import Prediction, Sample
+from harness.types import Prediction, Query, Sample
 
 CRASHES_IN_A_ROW = 20
+CAUGHT_UP = 2
+"""Units that are scored for each new sample, at most, so that a resumed run asks at once."""
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
 
 
@@ -80,13 +92,12 @@ def evaluate(
         Unavailable: too many samples were lost to the infrastructure: there is no score.
     """
     progress = progress or NullProgress()
-    if options.checked:
-        task = read_once(task)
+    stored = stored_queries(folder, task, options) if launch is None else None
+    task = read_once(task)
+    if stored is not None:
+        selection, surveyed = stored.selection, stored.survey
     else:
-        task = preflight(task, progress, allow_missing=options.allow_missing)
-    selection = select(task, options.subset)
-    # A file for the organisers' server needs all images: there is none without their size.
-    surveyed = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
+        selection, surveyed = _checked(task, options, progress)
     if short := shortage(selection.name, surveyed.n_total):
         progress.note(f"{task.name}: {short}")
     if converted := conversion_text(surveyed.conversions):
@@ -101,7 +112,17 @@ def evaluate(
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     evaluation = _Evaluation(
-        task, model, folder, options, task_spec, model_spec, progress, selection, surveyed, launch
+        task=task,
+        model=model,
+        folder=folder,
+        options=options,
+        task_spec=task_spec,
+        model_spec=model_spec,
+        progress=progress,
+        selection=selection,
+        survey=surveyed,
+        stored=stored,
+        launch=launch,
     )
     if launch is not None and not launch.leads:
         return evaluation.help_out(launch)
@@ -115,7 +136,16 @@ def evaluate(
         raise
 
 
-@dataclass
+def _checked(task: Task, options: Options, progress: Progress) -> tuple[Selection, Survey]:
+    """Check the benchmark's files, unless that was done, and count and hash the run's samples."""
+    preflight(task, progress, allow_missing=options.allow_missing)
+    selection = select(task, options.subset)
+    # A file for the organisers' server needs all images: there is none without their size.
+    allow_missing = options.allow_missing and not task.submission
+    return selection, survey(task, selection, allow_missing=allow_missing)
+
+
+@dataclass(kw_only=True)
 class _Evaluation:
     task: Task
     model: Spec | Model
@@ -126,6 +156,8 @@ class _Evaluation:
     progress: Progress
     selection: Selection
     survey: Survey
+    stored: StoredQueries | None = None
+    """The queries, where the benchmark was not read for them."""
     launch: ProcessRank | None = None
     _by_sample: bool = False
     _stopped: bool = False
@@ -133,8 +165,7 @@ class _Evaluation:
     _stages: dict[str, Stage] = field(default_factory=dict)
 
     def run(self) -> Run:
-        self._repair()
-        journal = Journal(self.folder)
+        journal = self._repaired_journal()
         started = perf_counter()
         workers = start_workers(
             self.model,
@@ -150,17 +181,9 @@ class _Evaluation:
             self._by_sample = workers.info.by_sample
             self._report_start(manifest, workers.info)
             renewed = begin_or_resume(self.folder, manifest, self.progress)
-            note = write_contents(
-                self.folder,
-                self.task,
-                self.selection,
-                self.options.data_root,
-                journal.places,
-                retry_failed=self.options.retry_failed,
-                shard=self.options.shard,
-            )
-            if note is not None:
-                self.progress.note(note)
+            if self.stored is None:
+                self._write_contents(journal)
+                self._store_queries()
             journal.check(manifest["config_hash"])
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
@@ -188,6 +211,7 @@ class _Evaluation:
                 renewed=renewed,
                 progress=self.progress,
             )
+            forget(self.folder / QUERIES)
         shares = add_attempt(
             self.folder,
             seconds=perf_counter() - started,
@@ -241,11 +265,54 @@ class _Evaluation:
             model = manifest["model"]
             self.progress.note(sentence(model["name"], model["spec"], self.task.name, differs))
 
-    def _repair(self) -> None:
+    def _repaired_journal(self) -> Journal:
         if (self.folder / MANIFEST).exists():
             Run.open(self.folder)  # lines of another version are not damaged ones
-        for done in Journal(self.folder).repair():
+        journal = Journal(self.folder)
+        for done in journal.repair():
             self.progress.note(f"quarantined: {done}; its samples are predicted again")
+        return journal
+
+    def _write_contents(self, journal: Journal) -> None:
+        """Write or compare the hashes of media; see `write_contents`."""
+        note = write_contents(
+            self.folder,
+            self.task,
+            self.selection,
+            self.options.data_root,
+            journal.places,
+            retry_failed=self.options.retry_failed,
+            shard=self.options.shard,
+        )
+        if note is not None:
+            self.progress.note(note)
+
+    def _store_queries(self) -> None:
+        """Store the queries for a resumption, where the run is one process's and not finished."""
+        options = self.options
+        whole = options.until is None and options.shard is None and self.launch is None
+        if whole and not (self.folder / RESULTS).exists():
+            store_queries(self.folder, self.task, self.selection, self.survey, options.data_root)
+
+    def _check_benchmark(self, journal: Journal) -> None:
+        """Read and check the whole benchmark, of which the run has seen the stored queries.
+
+        Raises:
+            ResumeMismatch: the stored queries are not those of the benchmark as it is now.
+        """
+        self.selection, now = _checked(self.task, self.options, self.progress)
+        if now != self.survey:
+            changed = [
+                item.name
+                for item in fields(now)
+                if getattr(now, item.name) != getattr(self.survey, item.name)
+            ]
+            raise ResumeMismatch(
+                f"the benchmark of run {self.folder} has changed since the run began, in "
+                f"{', '.join(changed)}: {', '.join(map(str, self.task.annotations[:1]))}. Put the "
+                "data back, or pass --restart to set the old run aside and begin anew"
+            )
+        self._write_contents(journal)
 
     def _manifest(self, info: WorkerInfo) -> dict[str, Any]:
         task, options = self.task, self.options
@@ -276,8 +343,7 @@ class _Evaluation:
         scorer = Scorer(self.task, partial(self.selection.samples, self.task))
         before = dict(journal.places)
         watched = Scorer(self.task, self._in_plan_order)
-        left = self._remaining_batches(before, manifest)
-        redone = {query.id for batch in left for query in batch.queries}
+        redone = self._redone(before, manifest)
         if redone:
             # Numbers must never stand beside predictions that they were not computed from.
             for name in (RESULTS, SCORES, CHECKSUMS):
@@ -290,7 +356,6 @@ class _Evaluation:
             return stored_prediction(journal.record(query), self.folder)
 
         self.progress.start(self.task.name, self.survey.n_total, len(ready))
-        self._score(scorer, lookup)
         if self._is_decided(watched, lookup):
             return scorer, 0
         in_a_row, shown, failed = 0, 0.0, 0
@@ -305,7 +370,7 @@ class _Evaluation:
             in_a_row = self._watch(outcome, in_a_row)
             ready |= new
             journal.refresh()
-            self._score(scorer, lookup)
+            self._score(scorer, lookup, limit=CAUGHT_UP * len(new))
             late = perf_counter() - shown > SHOWN_EVERY or len(ready) == self.survey.n_total
             if late:
                 failed = self._failed(scorer, journal)
@@ -324,8 +389,14 @@ class _Evaluation:
                 found=str(len(ready)),
                 fix="Run the same command again.",
             )
+        if self.stored is not None:
+            self._check_benchmark(journal)
+        shown_units = len(scorer.done)
+        self._score(scorer, lookup)
         if self._scoring_error is not None:
             raise self._scoring_error
+        if len(scorer.done) > shown_units:
+            self.progress.advance(0, self._failed(scorer, journal), scorer.headline())
         return scorer, len(redone)
 
     def _failed(self, scorer: Scorer, journal: Journal) -> int:
@@ -338,12 +409,34 @@ class _Evaluation:
             return scorer.counted.failures.total()
         return sum(place.failure is not None for place in journal.places.values())
 
-    def _score(self, scorer: Scorer, lookup: Callable[[str], Prediction | None]) -> None:
+    def _redone(self, places: Mapping[str, JournalPosition], manifest: dict[str, Any]) -> set[str]:
+        """Return the ids of the queries in batches that have unfinished samples."""
+        if self.stored is None or (manifest["sorted"] and not self._by_sample):
+            left = self._remaining_batches(places, manifest)
+            return {query.id for batch in left for query in batch.queries}
+        ids, size = self.stored.ids, 1 if self._by_sample else manifest["batch_size"]
+        plan = (ids[start : start + size] for start in range(0, len(ids), size))
+        return {
+            query
+            for batch in plan
+            if not all(self._is_done(places.get(query)) for query in batch)
+            for query in batch
+        }
+
+    def _is_done(self, place: JournalPosition | None) -> bool:
+        return is_done(place, retry_failed=self.options.retry_failed)
+
+    def _score(
+        self,
+        scorer: Scorer,
+        lookup: Callable[[str], Prediction | None],
+        limit: int | None = None,
+    ) -> None:
         """Score complete units; an error of the scorer is kept until all predictions are made."""
         if self._scoring_error is not None:
             return
         try:
-            scorer.advance(lookup)
+            scorer.advance(lookup, limit)
         except HarnessError as error:
             self._scoring_error = error
             self.progress.note(f"scoring failed, predictions go on: {error}")
@@ -363,13 +456,16 @@ class _Evaluation:
         self, places: Mapping[str, JournalPosition], manifest: dict[str, Any]
     ) -> Iterator[Batch]:
         """Yield the batches of the plan that have unfinished samples; see `remaining_batches`."""
+        size, sort = manifest["batch_size"], manifest["sorted"]
+        queries: Iterable[Query] = (sample.query for sample in self._in_plan_order())
+        first = 0
+        if self.stored is not None:
+            done = takewhile(lambda query: self._is_done(places.get(query)), self.stored.ids)
+            first = sum(1 for _ in done) // window_size(size, sort=sort)
+            first *= window_size(1, sort=sort)
+            queries = self.stored.since(first * size)
         return remaining_batches(
-            batches(
-                self._in_plan_order(),
-                size=manifest["batch_size"],
-                sort=manifest["sorted"],
-                run=manifest["config_hash"],
-            ),
+            batches(queries, size=size, sort=sort, run=manifest["config_hash"], first=first),
             places,
             retry_failed=self.options.retry_failed,
             by_sample=self._by_sample,

@@ -79,8 +79,6 @@ class Options:
     """Set an earlier run in this folder aside (it is renamed, not removed) and begin anew."""
     rescore: bool = False
     """Let a finished run's numbers be replaced, if the same predictions score otherwise now."""
-    checked: bool = False
-    """The benchmark's files have been checked already, by `preflight`."""
     until: Callable[[Sequence[UnitScore]], bool] | None = None
     """Predict groups in an order drawn by `seed`, and stop, with the run unfinished, once this
     returns True of the units that are scored, which come in that order."""

@@ -43,7 +43,7 @@ UNFIT = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionE
 
 
 def preflight(task: Task, progress: Progress, *, allow_missing: bool, spec: str = "") -> Task:
-    """Check every file of the benchmark before any work is done; faults are noted if allowed.
+    """Check every file of the benchmark, once; faults are noted if allowed.
 
     Args:
         task: The task whose files are checked.
@@ -58,7 +58,11 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool, spec: str 
         DataError: files are missing or damaged, unless `allow_missing`; the first are listed.
     """
     task = read_once(task)
+    assert isinstance(task.samples, SampleCache), "samples are read once"
+    if task.samples.checked:
+        return task
     problems = _problems(task)
+    task.samples.checked = allow_missing or not problems
     if not problems:
         return task
     text = "\n  ".join(problem_lines(problems, PROBLEMS_SHOWN))
@@ -168,6 +172,8 @@ class SampleCache:
     def __init__(self, read: Callable[[], Iterable[Sample]], *, max_bytes: int = MAX_BYTES) -> None:
         self.hashes = ReadHashes()
         """Hashes of the files that `read` has read."""
+        self.checked = False
+        """True once `preflight` has checked the benchmark's files."""
         self._read = read
         self._max_bytes = max_bytes
         self._lock = threading.Lock()

@@ -30,13 +30,18 @@ class Scorer:
     _stream: Iterator[Sequence[Sample]] | None = None
     _next: Sequence[Sample] | None = None
 
-    def advance(self, lookup: Callable[[str], Prediction | None]) -> int:
-        """Score every next unit whose predictions `lookup` has, by query id; return how many."""
+    def advance(self, lookup: Callable[[str], Prediction | None], limit: int | None = None) -> int:
+        """Score the next units whose predictions `lookup` has, by query id; return how many.
+
+        Args:
+            lookup: Returns the prediction for a query, None if there is none yet.
+            limit: Maximum number of units; None: all.
+        """
         if self._stream is None:
             self._stream = units(self.samples())
             self._next = next(self._stream, None)
         count = 0
-        while self._next is not None:
+        while self._next is not None and count != limit:
             stored = [lookup(sample.query.id) for sample in self._next]
             predictions = [prediction for prediction in stored if prediction is not None]
             if len(predictions) < len(self._next):

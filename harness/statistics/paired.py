@@ -6,7 +6,7 @@ a paired comparison sees far smaller changes than two separate intervals do.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -157,10 +157,12 @@ class Comparison:
 
     def to_json(self) -> dict[str, object]:
         """Plain data, without what was counted on the way."""
-        plain = asdict(replace(self, swaps=None, answers=None))
-        for name in ("swaps", "by_formula", "answers"):
-            del plain[name]
-        return plain
+        left_out = ("swaps", "by_formula", "answers")
+        return {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if item.name not in left_out
+        }
 
     def _share_beyond(self, *, lower_side: bool) -> bool:
         if self.interval is None:

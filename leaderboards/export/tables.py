@@ -64,29 +64,32 @@ def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def write_samples(runs: Sequence[Run], path: Path, *, names: Mapping[Path, str] = {}) -> None:
+def write_samples(
+    runs: Sequence[Run], path: Path, *, rows: Mapping[Path, Row] | None = None
+) -> None:
     """Write the scores of all units of some runs as Parquet, in row groups of `GROUP` or more.
 
     Args:
         runs: Those whose scores are written; one without any, for its ground truth is hidden, is
             left out.
         path: The file.
-        names: A board's names of the runs by their folders, for `model`; else the models' names.
+        rows: A board's rows of the runs by their folders, whose names are written as `model`;
+            None: the models' names are.
     """
     with writing(path), pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         lines: list[dict[str, object]] = []
         for run in runs:
             if (run.folder / SCORES).exists():
-                lines += _lines(run, names.get(run.folder))
+                run_row = row(run) if rows is None else rows[run.folder]
+                lines += _lines(run, run_row, run_row.model if rows is None else run_row.name)
             if len(lines) >= GROUP or run is runs[-1]:
                 writer.write_table(pa.Table.from_pylist(lines, schema=SCHEMA))
                 lines.clear()
 
 
-def _lines(run: Run, name: str | None) -> Iterator[dict[str, object]]:
-    run_row = row(run)
+def _lines(run: Run, run_row: Row, model: str) -> Iterator[dict[str, object]]:
     same = {key: getattr(run_row, key) for key in ("run", "task", "split", "protocol")}
-    same["model"] = name or run_row.model
+    same["model"] = model
     units = list(run.units())
     derived: Sequence[Metric] = ()
     if any(run_row.headline not in unit.scores for unit in units):

@@ -20,11 +20,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from harness.errors import HarnessError, MissingDependency, StoreError, UsageError
-from harness.files import cache_folder
+from harness.files import cache_folder, folder_marks
 from harness.leaderboards.history.tables import NUMBERS, RUNS
 from harness.leaderboards.row import row
 from harness.record import RESULTS, Run
 from harness.store.checksums import CHECKSUMS
+from harness.version import __version__
 
 AT_ONCE = 100
 """Runs that are written in one transaction."""
@@ -105,44 +106,63 @@ class Database:
             f"database {self._url.render_as_string()}",
             expected=f"an index of runs, migration {script.get_current_head()}",
             found=state,
-            fix="`harness runs index` makes a new one in an empty database, or another --db.",
+            fix="`harness runs index` brings it up to date."
+            if current in known
+            else "`harness runs index` makes a new one in an empty database, or another --db.",
         )
 
     def index(self, folders: Iterable[Path]) -> tuple[int, dict[Path, HarnessError]]:
-        """Write runs, each once whatever wrote it before.
+        """Write runs, each once whatever wrote it before; unchanged ones are not read again.
+
+        A run is unchanged if the names, sizes and times of its files are those of the index.
 
         Returns:
-            The number of runs that were written, and the runs that cannot be read.
+            The number of runs that the index has now, and the runs that cannot be read.
         """
         refused: dict[Path, HarnessError] = {}
         records: list[dict[str, Any]] = []
-        written = 0
+        indexed = 0
+        here = RUNS.c.host == socket.gethostname()
+        with self._connection() as connection:
+            chosen = sa.select(RUNS.c.folder, RUNS.c.files).where(here)
+            known = {row.folder: row.files for row in connection.execute(chosen)}
         for folder in folders:
             try:
-                records.append(record_of(Run.open(folder)))
+                files = _marks(folder)
+                if files is not None and known.get(str(folder.resolve())) == files:
+                    indexed += 1
+                    continue
+                records.append(record_of(Run.open(folder), files))
             except HarnessError as error:
                 refused[folder] = error
             if len(records) == AT_ONCE:
-                written += self._write(records)
+                indexed += self._write(records)
                 records = []
-        return written + self._write(records), refused
+        return indexed + self._write(records), refused
 
     def _write(self, records: list[dict[str, Any]]) -> int:
         # In the order of their keys, so that two writers never wait for each other in a circle.
         unique = sorted({record["run"]["key"]: record for record in records}.items())
+        runs = [record["run"] for _, record in unique]
+        numbers = [number for _, record in unique for number in record["numbers"]]
+        if not unique:
+            return 0
         with self._connection() as connection:
-            insert = INSERTS[connection.dialect.name]
-            for key, record in unique:
-                there = (RUNS.c.host == record["run"]["host"]) & (
-                    RUNS.c.folder == record["run"]["folder"]
-                )
-                connection.execute(RUNS.delete().where(there & (RUNS.c.key != key)))
-                statement = insert(RUNS).values(record["run"])
-                connection.execute(
-                    statement.on_conflict_do_update(index_elements=["key"], set_=record["run"])
-                )
-                connection.execute(NUMBERS.delete().where(NUMBERS.c.run == key))
-                connection.execute(NUMBERS.insert(), record["numbers"])
+            moved = (
+                (RUNS.c.host == sa.bindparam("its_host"))
+                & (RUNS.c.folder == sa.bindparam("its_folder"))
+                & (RUNS.c.key != sa.bindparam("its_key"))
+            )
+            its = [{f"its_{name}": run[name] for name in ("host", "folder", "key")} for run in runs]
+            connection.execute(RUNS.delete().where(moved), its)
+            insert = INSERTS[connection.dialect.name](RUNS)
+            changes = {name: insert.excluded[name] for name in runs[0] if name != "key"}
+            connection.execute(
+                insert.on_conflict_do_update(index_elements=["key"], set_=changes), runs
+            )
+            outdated = NUMBERS.c.run == sa.bindparam("its_key")
+            connection.execute(NUMBERS.delete().where(outdated), its)
+            connection.execute(NUMBERS.insert(), numbers)
         return len(unique)
 
     def query(
@@ -160,8 +180,9 @@ class Database:
         `model` is part of a name or SPEC, `commit` the beginning of one; no `metric`: the headline.
         """
         name = RUNS.c.headline if metric is None else sa.literal(metric)
+        shown = [column for column in RUNS.columns if column is not RUNS.c.files]
         chosen = (
-            sa.select(RUNS, NUMBERS.c.metric, NUMBERS.c.value, NUMBERS.c.low, NUMBERS.c.high)
+            sa.select(*shown, NUMBERS.c.metric, NUMBERS.c.value, NUMBERS.c.low, NUMBERS.c.high)
             .join(NUMBERS, (NUMBERS.c.run == RUNS.c.key) & (NUMBERS.c.metric == name))
             .order_by(RUNS.c.finished_at.desc(), RUNS.c.key)
             .limit(limit)
@@ -206,8 +227,18 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def record_of(run: Run) -> dict[str, Any]:
+def _marks(folder: Path) -> str | None:
+    """Return a hash of the sizes and times of a run's files, and of the version that reads them."""
+    files = folder_marks(folder)
+    return files and f"{__version__} {files}"
+
+
+def record_of(run: Run, files: str | None = None) -> dict[str, Any]:
     """Return a run's row of each table.
+
+    Args:
+        run: A finished run.
+        files: Hash of its files' sizes and times, before it was read.
 
     Raises:
         StoreError: the run is not finished, or files of it were changed since.
@@ -219,7 +250,7 @@ def record_of(run: Run) -> dict[str, Any]:
     copied = {
         column.name: getattr(run_row, column.name)
         for column in RUNS.columns
-        if column.name not in ("key", "host", "folder", "finished_at")
+        if column.name not in ("key", "host", "folder", "files", "finished_at")
     }
     numbers = [
         {"run": key, "metric": name, "value": value, "low": low, "high": high}
@@ -231,6 +262,7 @@ def record_of(run: Run) -> dict[str, Any]:
             "key": key,
             "host": socket.gethostname(),
             "folder": str(run.folder.resolve()),
+            "files": files,
             "finished_at": datetime.fromtimestamp(path.stat().st_mtime, UTC),
             **copied,
         },

@@ -9,7 +9,8 @@ RUNS = Table(
     METADATA,
     Column("key", Text, primary_key=True),  # hash of the run's checksums: of all its content
     Column("host", Text, nullable=False),
-    Column("folder", Text, nullable=False),
+    Column("folder", Text, nullable=False, index=True),
+    Column("files", Text),  # hash of its files' sizes and times, by which a change is seen
     Column("finished_at", DateTime(timezone=True), nullable=False),
     Column("model", Text, nullable=False),
     Column("model_spec", Text, nullable=False),

@@ -1,7 +1,7 @@
 """A board as plain data, for programs."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from harness.leaderboards.board import Board
@@ -54,7 +54,14 @@ def _entry(entry: Entry) -> dict[str, object]:
 
 def _row(row: Row) -> dict[str, Any]:
     """A row without ways through the folders of this machine; its training has a link if any."""
-    plain = asdict(row)
+    plain = {field.name: _plain(getattr(row, field.name)) for field in fields(row)}
     if plain["training"] is not None:
         del plain["training"]["place"]
     return plain
+
+
+def _plain(value: Any) -> Any:
+    """Return a field of a row as plain data; what is plain is not copied, as `asdict` does."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

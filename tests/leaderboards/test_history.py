@@ -1,6 +1,7 @@
 """The index of runs: SQLite, a real PostgreSQL server, concurrent writers, faults."""
 
 import json
+import os
 import shutil
 import socket
 import sqlite3
@@ -19,6 +20,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from harness import files
 from harness.cli.main import main
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.history import database
@@ -120,6 +122,39 @@ def test_a_run_that_was_scored_again_replaces_its_row(url, make_run, rescore):
     assert found["value"] == database.Run.open(folder).results["metrics"]["giou"]
 
 
+def test_unchanged_runs_are_not_read_again_and_changed_ones_are(url, make_run, monkeypatch):
+    monkeypatch.setattr(files, "FRESH", 0)
+    runs = [make_run("a"), make_run("b", seed=1)]
+    index = Database(url, write=True)
+    index.index(runs)
+    read = []
+    original = database.record_of
+    monkeypatch.setattr(
+        database, "record_of", lambda run, *more: read.append(run.folder) or original(run, *more)
+    )
+    assert index.index(runs) == (2, {}) and read == []
+    scores = runs[0] / "scores.jsonl"
+    times = scores.stat()
+    scores.write_bytes(scores.read_bytes().replace(b"1", b"2", 1))  # of the same size
+    os.utime(scores, ns=(times.st_atime_ns, times.st_mtime_ns))
+    indexed, refused = index.index(runs)
+    assert indexed == 1 and list(refused) == read == runs[:1]
+
+
+def test_runs_that_may_still_change_unseen_are_read_again(url, make_run, monkeypatch):
+    monkeypatch.setattr(files, "FRESH", 10**15)
+    index = Database(url, write=True)
+    run = make_run("a")
+    index.index([run])
+    read = []
+    original = database.record_of
+    monkeypatch.setattr(
+        database, "record_of", lambda run, *more: read.append(run.folder) or original(run, *more)
+    )
+    index.index([run])
+    assert read == [run]
+
+
 def test_what_cannot_be_read_is_named_and_the_others_are_written(url, make_run):
     runs = [make_run(f"run{place}", seed=place) for place in range(5)]
     edited, half, older = runs[0], runs[2], runs[4]
@@ -174,7 +209,7 @@ def test_a_database_of_another_migration_is_refused(url, make_run):
     with made._connection() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     for write in (False, True):
-        with pytest.raises(StoreError, match=r"0001.*9999"):
+        with pytest.raises(StoreError, match=r"0002.*9999"):
             Database(url, write=write)
     with made._connection() as connection:  # nothing was changed
         assert connection.execute(sa.text("SELECT count(*) FROM runs")).scalar() == 1
@@ -184,8 +219,8 @@ LATER = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade():
@@ -199,9 +234,9 @@ def test_an_index_of_an_earlier_version_is_migrated_and_keeps_its_runs(
     made = Database(url, write=True)
     made.index([make_run("a")])
     shutil.copytree(database.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "versions" / "0002_later.py").write_text(LATER)
+    (tmp_path / "migrations" / "versions" / "0003_later.py").write_text(LATER)
     monkeypatch.setattr(database, "MIGRATIONS", tmp_path / "migrations")
-    with pytest.raises(StoreError, match=r"0002.*0001"):
+    with pytest.raises(StoreError, match=r"0003.*0002"):
         Database(url)
     later = Database(url, write=True)
     with later._connection() as connection:

@@ -64,7 +64,8 @@ def test_batches_are_sorted_within_a_window_alone():
     count = 3 * WINDOW
     longer_first = [sample(str(number), text="x" * (count - number)) for number in range(count)]
     for sort in (False, True):
-        made = list(batches(longer_first, size=2, sort=sort))
+        queries = [one.query for one in longer_first]
+        made = list(batches(queries, size=2, sort=sort))
         assert [one.index for one in made] == list(range(count // 2))
         names = [int(query.id[1:]) for one in made for query in one.queries]
         window = 2 * WINDOW

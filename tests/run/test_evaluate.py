@@ -170,7 +170,7 @@ def test_a_file_of_ids_is_a_subset(dots, tmp_path):
 def test_the_plan_of_batches_covers_each_sample_once(dots):
     samples = list(task(dots).samples())
     for sort in (False, True):
-        plan = list(batches(samples, size=3, sort=sort))
+        plan = list(batches([sample.query for sample in samples], size=3, sort=sort))
         ids = [query.id for batch in plan for query in batch.queries]
         assert sorted(ids) == sorted(sample.query.id for sample in samples)
         assert [batch.index for batch in plan] == list(range(len(plan)))
@@ -300,7 +300,7 @@ def test_a_batch_that_kills_its_worker_twice_is_lost_and_nothing_else(dots, tmp_
     done = run(dots, tmp_path / "a", spec=spec, **options)
     lost = {
         sample.id
-        for batch in batches(task(dots).samples(), size=2, sort=True)
+        for batch in batches((sample.query for sample in task(dots).samples()), size=2, sort=True)
         for sample in task(dots).samples()
         if any(int(query.id, 16) % 23 == 0 for query in batch.queries)
         and sample.query.id in {query.id for query in batch.queries}

@@ -1,0 +1,193 @@
+"""The queries of an unfinished run, kept in its folder so that a resumed run asks at once.
+
+Reading a benchmark takes about a millisecond a sample: annotations are parsed, headers of images
+read, masks drawn. `queries.jsonl` holds each sample's query, without the ground truth. It is
+trusted while no annotation, image and folder of images has changed by size and times. A run that
+was resumed by it reads and checks the whole benchmark before it writes a score.
+
+Lines have the journal's form. The first says which samples they are and what their survey was, the
+last holds a hash of the size and times of each file.
+"""
+
+import hashlib
+import json
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.files import status_marks, temporary_beside
+from harness.plain import from_plain, to_plain
+from harness.record import RESULTS
+from harness.run.batching import Selection
+from harness.run.contents import MEDIA
+from harness.run.options import Options
+from harness.run.preflight import Survey
+from harness.store.atomic import sync, writing
+from harness.store.journal import line, parse_line
+from harness.task import Task
+from harness.types import AnswerForm, Query
+
+QUERIES = "queries.jsonl"
+VERSION = 1
+MIN_SAMPLES = 1000
+"""Samples from which a resumed run saves more time than the file takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQueries:
+    """The queries of a run whose files have not changed since they were stored."""
+
+    path: Path
+    survey: Survey
+    selection: Selection
+    ids: tuple[str, ...]
+    """Ids of the queries, in the task's order."""
+    _starts: "array[int]"
+    """Place of each query's line in the file."""
+
+    def since(self, number: int) -> Iterator[Query]:
+        """Yield the queries from a number on.
+
+        Raises:
+            StoreError: the file was changed meanwhile.
+        """
+        with self.path.open("rb") as file:
+            for start in self._starts[number:]:
+                file.seek(start)
+                record = parse_line(file.readline())
+                if record is None:
+                    raise StoreError(
+                        f"file {self.path}",
+                        expected="the queries that were stored",
+                        found="other bytes",
+                        fix="Delete it, and run the same command again.",
+                    )
+                yield from_plain(Query, record["query"])
+
+
+def store_queries(
+    folder: Path, task: Task, selection: Selection, survey: Survey, root: str
+) -> None:
+    """Write the queries of a run that begins, unless some media are not files of images.
+
+    Args:
+        folder: The run folder.
+        task: The task.
+        selection: Its samples.
+        survey: The survey of them.
+        root: The data root, resolved.
+    """
+    if survey.n_total < MIN_SAMPLES:
+        return
+    path = folder / QUERIES
+    files = _Marks(task)
+    temporary = temporary_beside(path)
+    try:
+        with writing(path):
+            with temporary.open("wb") as file:
+                file.write(line(_head(task, selection.name, root) | {"survey": _plain(survey)}))
+                for sample in selection.samples(task):
+                    query = to_plain(sample.query)
+                    for media in query["media"]:
+                        files.add(media["files"])
+                    again = from_plain(Query, {**query, "media": []})
+                    if replace(again, media=sample.query.media) != sample.query:
+                        raise ValueError("expected plain text, found a half of a character")
+                    file.write(line({"query": query, "unit": sample.unit}))
+                file.write(line({"marks": files.hash()}))
+            sync(temporary)
+            temporary.replace(path)
+    except (ValueError, OSError):  # other media; a file that has gone
+        temporary.unlink(missing_ok=True)
+
+
+def stored_survey(folder: Path, task: Task, options: Options) -> Survey | None:
+    """Return the survey of a run that may be resumed by its stored queries; None if there is none.
+
+    Whether files have changed since then, only `stored_queries` tells.
+    """
+    whole = options.until is None and options.shard is None and not options.restart
+    if not whole or (folder / RESULTS).exists() or not (folder / MEDIA).exists():
+        return None
+    with suppress(OSError, ValueError, KeyError, TypeError), (folder / QUERIES).open("rb") as file:
+        head = parse_line(file.readline()) or {}
+        plain = head.pop("survey")
+        if head == _head(task, options.subset, options.data_root):
+            return _survey(plain)
+    return None
+
+
+def stored_queries(folder: Path, task: Task, options: Options) -> StoredQueries | None:
+    """Return a run's stored queries; None if it has none, or a file has changed since then."""
+    survey = stored_survey(folder, task, options)
+    if survey is None:
+        return None
+    ids: list[str] = []
+    units: set[str] = set()
+    starts, last = array("q"), None
+    with suppress(OSError, KeyError, TypeError), (folder / QUERIES).open("rb") as file:
+        files = _Marks(task)
+        start = len(file.readline())
+        for raw in file:
+            last = parse_line(raw)
+            if last is None or "marks" in last:
+                break
+            for media in last["query"]["media"]:
+                files.add(media["files"])
+            ids.append(last["query"]["id"])
+            if options.subset is not None:
+                units.add(last["unit"])
+            starts.append(start)
+            start += len(raw)
+        if last == {"marks": files.hash()} and len(ids) == survey.n_total:
+            chosen = None if options.subset is None else frozenset(units)
+            selection = Selection(options.subset, chosen)
+            return StoredQueries(folder / QUERIES, survey, selection, tuple(ids), starts)
+    return None
+
+
+def _head(task: Task, subset: str | None, root: str) -> dict[str, object]:
+    """Return what tells the samples of a run from others, as JSON gives it back."""
+    named = {
+        "version": VERSION,
+        "task": [task.name, task.version, task.split, task.protocol.name, dict(task.arguments)],
+        "subset": subset,
+        "root": root,
+    }
+    head: dict[str, object] = json.loads(json.dumps(named))
+    return head
+
+
+def _plain(survey: Survey) -> dict[str, object]:
+    forms = [[sorted(forms), count] for forms, count in survey.forms.items()]
+    return {field.name: getattr(survey, field.name) for field in fields(Survey)} | {"forms": forms}
+
+
+def _survey(plain: Mapping[str, Any]) -> Survey:
+    forms = {frozenset(map(AnswerForm, forms)): count for forms, count in plain["forms"]}
+    return replace(from_plain(Survey, {**plain, "forms": {}}), forms=forms)
+
+
+class _Marks:
+    """Sizes and times of a benchmark's files and of the folders of its images, as a hash."""
+
+    def __init__(self, task: Task) -> None:
+        self._whole = hashlib.blake2b(digest_size=16)
+        self._known: set[str] = set()
+        self.add(map(str, task.annotations))
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Add files, and the folders that they lie in; raise OSError if one is not there."""
+        for path in paths:
+            for place in (path, path.rpartition(os.sep)[0]):
+                if place not in self._known:
+                    self._known.add(place)
+                    self._whole.update(f"{place} {status_marks(Path(place).stat())}\n".encode())
+
+    def hash(self) -> str:
+        return self._whole.hexdigest()
