@@ -6,7 +6,7 @@ column apart differ everywhere, while those one row's width apart are mostly equ
 nearly square do not show it: there a mask is only turned over.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 import numpy as np
@@ -32,10 +32,19 @@ def check_order(rows: Mapping[str, Row], samples: Iterable[Sample], thing: str) 
     Raises:
         DataError: as a whole they go along the rows, and are read down the columns, or vice versa.
     """
-    masks = list(islice(_masks(rows, samples), LOOKED_AT))
-    shown = [mask for _, mask in masks if _shows_order(mask)]
-    lists = sum(_has_lists(row.value) for row, mask in masks if not _shows_order(mask))
-    if pieces := in_pieces(shown):
+    shown = lists = 0
+
+    def showing() -> Iterator[Rle]:
+        """Yield the masks that show their order, one in memory at a time."""
+        nonlocal shown, lists
+        for row, mask in islice(_masks(rows, samples), LOOKED_AT):
+            if _shows_order(mask):
+                shown += 1
+                yield mask
+            else:
+                lists += _has_lists(row.value)
+
+    if pieces := in_pieces(showing()):
         raise DataError(
             f"{thing}: masks",
             expected="runs that go down the columns, as COCO's do",

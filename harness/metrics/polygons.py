@@ -68,10 +68,10 @@ def rasterise(
         for label, shape, place in labelled
         if label != "flag"
     ]
-    areas = [
-        np.count_nonzero(fill_poly(polygon, height, width, version=opencv))
-        for _, polygon in (painted if len(painted) > 1 else ())
-    ] or [0] * len(painted)
+    areas = [0] * len(painted)
+    if len(painted) > 1:
+        filled = (fill_poly(polygon, height, width, version=opencv) for _, polygon in painted)
+        areas = [int(np.count_nonzero(pixels)) for pixels in filled]
     canvas = np.zeros((height, width), dtype=np.uint8)
     for index in np.argsort(areas, kind="stable")[::-1]:
         value, polygon = painted[index]
