@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from harness.errors import ParseError
+from harness.responses import loads_lenient
 from harness.stated.corrections import after_correction, is_asked
 from harness.stated.foreign_letters import denies_soon, is_unknown
 from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
@@ -81,6 +82,13 @@ _SMALL = re.compile(
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
+_RIGHT = "true yes correct right likely ✓ ✔ ✅ 正确 正確 对 對 是"
+_NOT_RIGHT = "false no incorrect wrong unlikely ✗ ✘ ❌ 错误 錯誤 错 錯 否"
+_VERDICTS = {
+    **dict.fromkeys(_RIGHT.split(" "), True),
+    **dict.fromkeys(_NOT_RIGHT.split(" "), False),
+}
+"""Values of an object that judge the letter that is their key."""
 MIN_JUDGED = 3
 """Options of a list that calls them correct or incorrect, from which on it is read."""
 _JUDGED = re.compile(
@@ -139,6 +147,9 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     text = _MARKUP.sub(r"\1", text.replace("\\$", "$"))
     text = _TAG.sub(" ", _FORMULA.sub(_in_brackets, text).replace(BOX, "answer: ")).strip()
     text = _without_judged(text)
+    judged = _affirmed_key(response, letters)
+    if judged is not None:
+        text = judged  # the values of the others say nothing of the answer
     said = (
         _bare(text, letters)
         or spelt_out(text, options)
@@ -150,6 +161,33 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
         seen = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=seen)
     return said.pop()
+
+
+def _affirmed_key(response: str, letters: str) -> str | None:
+    """Return the one letter that an object with a verdict on each letter affirms.
+
+    "": it affirms none or several, or its values are not verdicts alone. None: the response has no
+    object whose keys are letters.
+
+    >>> _affirmed_key('{"A": "no", "B": "no", "C": "yes"}', "ABC")
+    'C'
+    >>> _affirmed_key('{"A": "It is far", "C": "It is near"}', "ABC")
+    ''
+    """
+    begin, end = response.find("{"), response.rfind("}")
+    if not 0 <= begin < end:
+        return None
+    try:
+        value, _ = loads_lenient(response[begin : end + 1])
+    except ParseError:
+        return None
+    while isinstance(value, dict) and len(value) == 1 and not set(value) <= set(letters):
+        (value,) = value.values()  # {"answer": {"A": "no", …}}
+    if not isinstance(value, dict) or not value or not set(value) <= set(letters):
+        return None
+    verdicts = {key: _VERDICTS.get(str(said).strip().casefold()) for key, said in value.items()}
+    affirmed = [key for key, verdict in verdicts.items() if verdict]
+    return affirmed[0] if len(affirmed) == 1 and None not in verdicts.values() else ""
 
 
 def _in_brackets(formula: re.Match[str]) -> str:
